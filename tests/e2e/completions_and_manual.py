@@ -186,8 +186,8 @@ zpty -d session
 
         run = self.record(harness.program("ledger_threads"), 300, 1, 2, 1)
         trace = run.trace
-        for command in (["info"], ["report"], ["leaks"], ["histogram"], ["churn"], ["reallocs"], ["threads"],
-                        ["frees"], ["timeline"], ["check", "--max-peak", "1G"], ["control", "status"]):
+        for command in (["info"], ["report"], ["leaks"], ["pins"], ["histogram"], ["churn"], ["reallocs"],
+                        ["threads"], ["frees"], ["timeline"], ["check", "--max-peak", "1G"], ["control", "status"]):
             words = [command[0], trace, *command[1:], "--json"]
             self.assertEqual(keys_of(json.loads(self.heapprof(*words))) - listed - old, set(), command)
         words = ["diff", trace, trace, "--json"]

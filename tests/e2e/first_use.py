@@ -106,8 +106,8 @@ class FirstUse(harness.Case):
     # --- a command without its file --------------------------------------------------------------------
 
     def test_the_newest_recording(self):
-        for command in (["report"], ["info"], ["leaks"], ["histogram"], ["churn"], ["reallocs"], ["threads"],
-                        ["frees"], ["timeline"], ["flamegraph"], ["check", "--max-peak", "1G"],
+        for command in (["report"], ["info"], ["leaks"], ["pins"], ["histogram"], ["churn"], ["reallocs"],
+                        ["threads"], ["frees"], ["timeline"], ["flamegraph"], ["check", "--max-peak", "1G"],
                         ["export", "csv", "-o", "-"]):
             with self.subTest(command=command):
                 result = self.run_heapprof(*command)

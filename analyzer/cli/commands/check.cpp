@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/text/report_json.h"
@@ -164,6 +165,9 @@ int check(const CheckOptions& options) {
       verdict.against_baseline = true;
       verdicts.push_back(verdict);
     }
+    if (options.max_pinned)
+      verdicts.push_back(
+          {"pinned", true, read_pinned_memory(options.trace, analysis).overhead_bytes(), *options.max_pinned});
     if (!analysis.names_found() && !forbids_allocation(options))
       names_missing =
           "nothing in the recording matches " + analysis.profile().selection_text + " (renamed?); no verdict";

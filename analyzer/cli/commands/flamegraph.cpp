@@ -1,10 +1,12 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/pins/pin_groups.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/text_sink.h"
 
@@ -103,13 +105,36 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
   return tree;
 }
 
-void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis) {
+/// The bytes of each granule at the function that all its stacks have in common.
+render::FlameTree build_pinned_tree(const FlamegraphOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
+  const std::vector<std::uint64_t> bytes =
+      pins::bytes_at_common_callers(profile, read_pinned_memory(options.trace, analysis).kept.sets);
+  std::vector<RankedStack> stacks;
+  for (std::uint32_t node = 1; node < bytes.size(); ++node)
+    if (bytes[node] != 0) stacks.push_back({node, bytes[node], 1});
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_of(stacks));
+  render::FlameTree tree = build_tree(profile, names, stacks, Cost::kPeak);
+  if (!bytes.empty() && bytes[0] != 0)
+    tree.add(tree.child(render::FlameTree::kRoot, tree.frame({.function = "[stacks without a common caller]"})),
+             bytes[0]);
+  return tree;
+}
+
+render::FlameTree build_cost_tree(const FlamegraphOptions& options, const model::Profile& profile) {
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_of(stacks));
-  const render::FlameTree tree = options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
-                                                   : build_tree(profile, names, stacks, options.cost);
+  return options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
+                           : build_tree(profile, names, stacks, options.cost);
+}
+
+void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  const render::FlameTree tree =
+      options.pinned ? build_pinned_tree(options, analysis) : build_cost_tree(options, profile);
+  const std::string cost = options.pinned ? "bytes of pinned memory" : words_for(options.cost, profile);
 
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
@@ -118,8 +143,9 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
   } else {
     render::FlameOptions flame;
     const std::string program = base_name(profile.recording.program);
-    flame.title = title_for(options.cost, profile) + (program.empty() ? "an unknown program" : program);
-    flame.cost = words_for(options.cost, profile);
+    flame.title = (options.pinned ? "Pinned memory of " : title_for(options.cost, profile)) +
+                  (program.empty() ? "an unknown program" : program);
+    flame.cost = cost;
     flame.bottom_up = options.bottom_up;
     if (options.bottom_up) flame.title += ", bottom-up";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
@@ -128,7 +154,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
       flame.context.push_back(
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
     if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
-    if (options.cost == Cost::kPeak) {
+    if (options.cost == Cost::kPeak && !options.pinned) {
       const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;
       flame.context.push_back({profile.is_moment() ? "Live" : "Peak",
                                has_time ? "at " + render::human_time(profile.peak_time_ns) : "no byte was live"});
@@ -136,8 +162,8 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
     render::write_flamegraph_svg(tree, flame, sink);
   }
   write_output(options.trace.output, text);
-  if (stacks.empty() && !profile.totals.empty())
-    print_message(options.trace.trace + ": nothing to show: no " + words_for(options.cost, profile));
+  if (tree.nodes().size() == 1 && tree.nodes()[0].self == 0 && !profile.totals.empty())
+    print_message(options.trace.trace + ": nothing to show: no " + cost);
 }
 
 }  // namespace

@@ -153,7 +153,16 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kWhere, "flamegraph", "Draw all stacks: an SVG for any browser, or folded text");
   add_trace_options(command, options->trace, {.json = false});
-  add_cost(command, options->cost, "Draw each frame as wide as its share of this cost");
+  std::vector<std::string> costs;
+  for (const auto& [name, cost] : cost_names()) costs.push_back(name);
+  costs.emplace_back("pinned");
+  add_choice(command, "--cost", costs, 0,
+             "Draw each frame as wide as its share of this cost; pinned: of the memory that could not be returned to "
+             "the system because of the blocks allocated in and below it",
+             [options](std::size_t position) {
+               options->pinned = position == cost_names().size();
+               if (!options->pinned) options->cost = cost_names()[position].second;
+             });
   const WordsFor<Format> formats = {{"svg", Format::kSvg}, {"folded", Format::kFolded}};
   const CLI::Option* const format =
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
@@ -161,8 +170,41 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
              "Begin with the functions that allocate; their callers follow");
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
+    if (read.pinned) {
+      refuse_selected_blocks(read.trace, "--cost pinned");
+      if (read.bottom_up)
+        refuse("--bottom-up and --cost pinned exclude each other: pinned memory adds up for callers only");
+    }
     if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "flamegraph.svg");
   });
+}
+
+void declare_pins(CLI::App& app, Chosen& chosen) {
+  using By = PinsOptions::By;
+  const auto options = std::make_shared<PinsOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "pins", "Print which call sites keep memory that could be returned to the system");
+  add_trace_options(command, options->trace, {.selection = false});
+  add_value(command, "--at,--live-at", "TIME",
+            "Print what is pinned at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
+            "recording (40%); the default is the end",
+            [options](const std::string& text) {
+              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              options->trace.texts.to = text;
+            });
+  add_word<By>(command, "--by", options->by,
+               {{"stack", By::kStack}, {"function", By::kFunction}, {"site", By::kSite}},
+               "Group by stack, by the function of the call site, or by its function and line; groups are formed "
+               "before the figures are computed");
+  add_call_site_options(command, options->call_sites);
+  add_top(command, options->top, "groups");
+  add_stacks(command, options->stacks);
+  add_frames(command, options->frames);
+  command.footer(
+      "Allocators return memory in pages, slabs or spans, and one live block keeps all of its own. A group is ranked "
+      "by its overhead: what it keeps alone, and its part of what it keeps together with others, less the bytes of "
+      "its live blocks.");
+  choose(command, chosen, options);
 }
 
 void declare_histogram(CLI::App& app, Chosen& chosen) {
@@ -317,6 +359,9 @@ void declare_check(CLI::App& app, Chosen& chosen) {
              [options, i](std::uint64_t limit) { options->limits[i] = limit; })
         ->type_name(kLimits[i].bytes ? "SIZE" : "N")
         ->group(kGroup);
+  add_size(command, "--max-pinned", "Allow at most SIZE bytes that live blocks keep from the system beyond their own",
+           [options](std::uint64_t limit) { options->max_pinned = limit; })
+      ->group(kGroup);
   add_text(command, "--baseline", options->baseline, "FILE",
            "Allow no figure to exceed that of the recording FILE by more than --tolerance")
       ->group(kGroup);
@@ -338,6 +383,8 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();
     for (const auto& limit : read.limits) any |= limit.has_value();
+    any |= read.max_pinned.has_value();
+    if (read.max_pinned) refuse_selected_blocks(read.trace, "--max-pinned");
     if (!any) refuse("missing limit; give at least one, such as --max-peak 100M, or --baseline FILE");
     std::error_code ignored;
     if (!read.baseline.empty() && !was_given(trace) &&
@@ -561,6 +608,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_install_secure(app, chosen);
   declare_report(app, chosen);
   declare_flamegraph(app, chosen);
+  declare_pins(app, chosen);
   declare_histogram(app, chosen);
   declare_churn(app, chosen);
   declare_reallocs(app, chosen);

@@ -69,6 +69,7 @@ struct FlamegraphOptions {
   enum class Format { kSvg, kFolded };
   TraceOptions trace;
   Cost cost = Cost::kPeak;
+  bool pinned = false;  ///< --cost pinned; `cost` does not apply then
   Format format = Format::kSvg;
   bool bottom_up = false;
 };
@@ -84,6 +85,16 @@ struct LeaksOptions {
   std::size_t stacks = kDefaultStacks;
   std::size_t frames = kDefaultFrames;
   bool shared_frames = false;
+};
+
+struct PinsOptions {
+  enum class By { kStack, kFunction, kSite };
+  TraceOptions trace;  ///< --at is texts.to: the trace is read up to that moment
+  CallSiteOptions call_sites;
+  By by = By::kSite;
+  std::size_t top = 10;
+  std::size_t stacks = kDefaultStacks;
+  std::size_t frames = kDefaultFrames;
 };
 
 struct HistogramOptions {
@@ -141,6 +152,7 @@ struct CheckOptions {
   TraceOptions trace;
   SuppressionOptions suppressions;
   std::array<std::optional<std::uint64_t>, kCheckedFigures> limits;  ///< by CheckedFigure
+  std::optional<std::uint64_t> max_pinned;                           ///< bytes
   std::string baseline;                                              ///< a trace; empty: none
   double tolerance_percent = 10;
   std::string junit;
@@ -189,8 +201,8 @@ struct FirstScreenOptions {};
 
 using CommandOptions =
     std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, FlamegraphOptions,
-                 LeaksOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
-                 TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
-                 IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
+                 LeaksOptions, PinsOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions,
+                 FreesOptions, TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions,
+                 CompactOptions, IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

@@ -45,7 +45,7 @@ void refuse_recordings_as_values(const CLI::App& command) {
   }
 }
 
-void add_selection(CLI::App& command, replay::Selection& selection, SelectionTexts& texts, bool& use_index) {
+void add_selection(CLI::App& command, replay::Selection& selection, SelectionTexts& texts) {
   const auto text = [&](const char* name, std::string& value, const char* type, const char* help) {
     add_text(command, name, value, type, help)->group(kSelection);
   };
@@ -81,7 +81,10 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
                         {{"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}},
                         "Select blocks of the heap, mappings, or both; all counts each byte once")
       ->group(kSelection);
-  add_switch(command, "!--no-index", use_index, "Neither read nor write an index of the trace")->group(kSelection);
+}
+
+CLI::Option* add_no_index(CLI::App& command, bool& use_index) {
+  return add_switch(command, "!--no-index", use_index, "Neither read nor write an index of the trace");
 }
 
 }  // namespace
@@ -211,7 +214,9 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
     add_switch(command, "--json", options.json,
                has.json_by_name ? "Write the figures as JSON; the default where FILE ends in .json"
                                 : "Write the figures as JSON");
-  add_selection(command, options.selection, options.texts, options.use_index);
+  if (has.selection) add_selection(command, options.selection, options.texts);
+  CLI::Option* const no_index = add_no_index(command, options.use_index);
+  if (has.selection) no_index->group(kSelection);
   add_symbol_options(command, options.symbols);
 }
 
@@ -300,6 +305,15 @@ bool ends_in(const std::string& path, const std::string& ending) {
 void refuse_terminal(const std::string& output, const std::string& what, const std::string& example) {
   if (output != "-" || ::isatty(STDOUT_FILENO) == 0) return;
   refuse("standard output is a terminal, which cannot show " + what + "; write it to a file: -o " + example);
+}
+
+void refuse_selected_blocks(const TraceOptions& options, const std::string& option) {
+  const SelectionTexts& texts = options.texts;
+  const replay::Selection& selection = options.selection;
+  if (texts.selects_stacks() || !texts.threads.empty() || !texts.from.empty() || !texts.live_at.empty() ||
+      !texts.min_lifetime.empty() || !texts.max_lifetime.empty() || !selection.all_sizes() ||
+      selection.kind != model::Kind::kHeap)
+    refuse(option + " is about all blocks together; of the selection, give --to only");
 }
 
 void refuse_mappings(const TraceOptions& options, const std::string& command) {

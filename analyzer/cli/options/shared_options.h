@@ -73,6 +73,7 @@ struct TraceCommand {
   bool json = true;
   bool output_required = false;
   bool json_by_name = true;   ///< -o FILE.json is --json; false: take_format_from_name() decides
+  bool selection = true;      ///< false: of the selection only --no-index
   bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
 };
 
@@ -118,6 +119,10 @@ void take_format_from_name(const CLI::Option* given, const std::string& output, 
 
 /// Refuses to write `what` ("an SVG picture") to a terminal; `example` is a file name for the message.
 void refuse_terminal(const std::string& output, const std::string& what, const std::string& example);
+
+/// Refuses a selection of blocks for `option`: what the others keep would count as kept by the selected ones alone.
+/// A moment (--to) is no such selection.
+void refuse_selected_blocks(const TraceOptions& options, const std::string& option);
 
 /// Refuses --kind mmap and all for a command that analyzes single blocks.
 void refuse_mappings(const TraceOptions& options, const std::string& command);

@@ -12,9 +12,9 @@ TEST_CASE("every shell's script has the commands, options and their values") {
     CHECK(script.status == 0);
     CHECK(script.err == "");
     for (const char* command :
-         {"record", "info",     "report",         "leaks",       "histogram", "churn",     "reallocs", "threads",
-          "frees",  "timeline", "flamegraph",     "export",      "check",     "diff",      "compact",  "bundle",
-          "index",  "control",  "install-secure", "completions", "manual",    "speedscope"}) {
+         {"record", "info",     "report",         "leaks",       "histogram", "churn",      "reallocs", "threads",
+          "frees",  "timeline", "flamegraph",     "export",      "check",     "diff",       "compact",  "bundle",
+          "index",  "control",  "install-secure", "completions", "manual",    "speedscope", "pins"}) {
       INFO(command);
       CHECK(script.out.find(command) != std::string::npos);
     }

@@ -1,0 +1,117 @@
+// heapprof pins: who keeps memory that could be returned to the system.
+//
+// The first replay finds the stacks, so that they can be named and grouped. The second one has the blocks with their
+// addresses (analyzer/pins/).
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/pinned.h"
+#include "analyzer/cli/commands/pins_text.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/findings/call_sites.h"
+
+namespace heapprof::cli {
+namespace {
+
+using By = PinsOptions::By;
+
+constexpr std::size_t kMaxCompanions = 3;
+
+/// The groups of the stacks that have live blocks.
+struct Grouping {
+  std::vector<std::uint32_t> group_of_node;  ///< by node of the profile; 0 of stacks without live blocks
+  std::vector<PinGroupName> names;           ///< by group
+};
+
+/// What stacks of one group have in common.
+std::uint32_t key_of(const findings::CodeFrames& frames, By by, std::uint32_t node, findings::FrameRef site) {
+  if (by == By::kStack) return node;
+  if (!site.exists()) return model::kNoIndex;
+  return by == By::kFunction ? frames.function_of(site) : frames.lines_at(site.address)[site.index];
+}
+
+std::string name_of(const Findings& findings, By by, findings::FrameRef site) {
+  if (!site.exists()) return "(no stack recorded)";
+  const Frame frame = findings.frame(site);
+  if (by == By::kFunction) return findings.frames().name_of(findings.frames().function_of(site));
+  return site_name(frame);
+}
+
+Grouping group_stacks(const Findings& findings, const std::vector<pins::LiveSum>& live_by_node, By by) {
+  const findings::CodeFrames& frames = findings.frames();
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, findings.helpers());
+  Grouping result;
+  result.group_of_node.assign(live_by_node.size(), 0);
+  std::unordered_map<std::uint32_t, std::uint32_t> known;
+  for (std::uint32_t node = 0; node < live_by_node.size(); ++node) {
+    if (live_by_node[node].blocks == 0) continue;
+    const auto [at, fresh] =
+        known.try_emplace(key_of(frames, by, node, sites[node]), static_cast<std::uint32_t>(result.names.size()));
+    if (fresh) result.names.push_back({node, sites[node], name_of(findings, by, sites[node])});
+    result.group_of_node[node] = at->second;
+    PinGroupName& group = result.names[at->second];
+    if (live_by_node[node].requested_bytes > live_by_node[group.node].requested_bytes) group.node = node;
+  }
+  return result;
+}
+
+/// The document of interface "pins --json" (docs/json.md).
+Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
+  const pins::PinnedMemory& memory = answer.memory;
+  Json json = head_json(answer.profile);
+  json["at_ns"] = answer.profile.end_ns();
+  json["allocator"] = allocators::name_of(memory.allocator);
+  json["pinned_bytes"] = memory.pinned_bytes;
+  json["usable_bytes"] = memory.usable_bytes;
+  json["overhead_bytes"] = memory.overhead_bytes();
+  json["returnable_bytes"] = memory.returnable_bytes;
+  json["note"] = memory.note.empty() ? Json(nullptr) : Json(memory.note);
+  json["all_groups"] = answer.groups.size();
+  Json& list = json["groups"] = Json::array();
+  for (std::size_t i = 0; i < answer.shown; ++i) {
+    const pins::PinGroup& group = answer.groups[i];
+    const PinGroupName& name = answer.group_names[group.group];
+    Json entry = {{"name", name.name},
+                  {"alone_bytes", group.alone_bytes},
+                  {"shared_bytes", group.shared_bytes},
+                  {"overhead_bytes", group.overhead_bytes},
+                  {"live_bytes", group.live.requested_bytes},
+                  {"usable_bytes", group.live.usable_bytes},
+                  {"blocks", group.live.blocks}};
+    Json& with = entry["with"] = Json::array();
+    for (const std::uint32_t other : group.with) with.push_back(answer.group_names[other].name);
+    if (options.by == By::kStack) entry["stack"] = stack_json(answer.names, name.node);
+    list.push_back(std::move(entry));
+  }
+  json["symbol_warnings"] = answer.names.warnings();
+  return json;
+}
+
+void print_pins(const PinsOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  refuse_moment_after_end(options.trace, profile);
+  const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis);
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_with_costs(profile));
+  const Findings findings(profile, names, options.call_sites);
+  Grouping grouping = group_stacks(findings, memory.kept.by_node, options.by);
+  const pins::HolderSets sets = memory.kept.sets.grouped(grouping.group_of_node);
+  PinsAnswer answer{profile, names, findings, memory, std::move(grouping.names), {}, 0};
+  answer.groups = pins::rank_groups(sets, memory.kept.by_node, grouping.group_of_node, answer.group_names.size());
+  answer.shown = options.top == 0 ? answer.groups.size() : std::min(options.top, answer.groups.size());
+  pins::add_companions(sets, answer.groups, answer.shown, kMaxCompanions);
+  write_output(options.trace.output,
+               options.trace.json ? dump(pins_json(options, answer)) : pins_text(options, answer));
+}
+
+}  // namespace
+
+int run_pins(const PinsOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_pins(options, analysis); });
+}
+
+}  // namespace heapprof::cli
