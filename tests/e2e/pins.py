@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""heapprof pins: what it says would be returned is compared with what a trim really returns, for each allocator.
+
+tests/programs/fragmentation.cpp frees its blocks in steps and trims after each. BLOCKS (variable
+HEAPPROF_TEST_PIN_BLOCKS) is 100,000 in the suite; 1,000,000 takes about ten seconds for each allocator.
+"""
+import json
+import os
+import subprocess
+import unittest
+
+import harness
+
+BLOCKS = int(os.environ.get("HEAPPROF_TEST_PIN_BLOCKS", "100000"))
+GROUPS = ("session", "cache", "log_line", "index_entry")
+MIB = 1 << 20
+
+
+def preload_is_installed(library):
+    """The loader only warns when it does not find a library."""
+    result = subprocess.run(["/bin/true"], env=harness.clean_environment(LD_PRELOAD=library), capture_output=True,
+                            check=True)
+    return not result.stderr
+
+
+class Fragmentation:
+    """A recording of the fixture, with the steps that it printed."""
+
+    def __init__(self, case, library="", blocks=BLOCKS, **variables):
+        if library:
+            variables["_LD_PRELOAD"] = library
+        recording = case.record(harness.program("fragmentation"), blocks, how="record", options=["-q"], **variables)
+        self.case = case
+        self.trace = str(recording.trace)
+        self.resident = {name: int(size) for name, size in map(str.split, recording.stdout.splitlines())}
+        marks = json.loads(self.run("timeline", "--json"))["marks"]
+        self.marks = {mark["text"]: mark["time_ns"] for mark in marks}
+
+    def run(self, command, *options, status=0):
+        result = subprocess.run([str(harness.HEAPPROF), command, self.trace, *options],
+                                capture_output=True, text=True, env=harness.clean_environment(), check=False)
+        self.case.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result.stdout if status == 0 else result.stdout + result.stderr
+
+    def at(self, step):
+        return f"{self.marks[step] / 1e9:.9f}"
+
+    def pins(self, step, *options):
+        return json.loads(self.run("pins", "--at", self.at(step), "--top", "0", "--json", *options))
+
+    def group(self, step, name):
+        groups = self.pins(step, "--by", "function")["groups"]
+        return next(group for group in groups if group["name"].startswith(f"(anonymous namespace)::{name}("))
+
+
+class AgainstTrim(harness.Case):
+    def compare(self, allocator, library="", tolerance=0.02, blocks=BLOCKS, **variables):
+        if library and not preload_is_installed(library):
+            self.skipTest(f"{library} is not installed")
+        run = Fragmentation(self, library, blocks, **variables)
+        self.assertEqual(run.pins("session")["allocator"], allocator)
+        steps = ("session", *GROUPS[1:], "end")
+        for step, after in zip(GROUPS, steps[1:]):
+            predicted = run.group(step, step)["alone_bytes"]
+            real = run.resident[step] - run.resident[after]
+            print(f"{allocator}, {step}: predicted {predicted / MIB:.2f} MiB, returned {real / MIB:.2f} MiB")
+            with self.subTest(step=step):
+                self.assertAlmostEqual(predicted, real, delta=MIB / 8 + tolerance * real)
+        return run
+
+    def test_glibc(self):
+        run = self.compare("glibc")
+        predicted = run.pins("trim")["returnable_bytes"]
+        real = run.resident["trim"] - run.resident["session"]
+        print(f"glibc, trim: predicted {predicted / MIB:.2f} MiB, returned {real / MIB:.2f} MiB")
+        self.assertAlmostEqual(predicted, real, delta=MIB / 8 + 0.02 * real)
+
+    def test_jemalloc(self):
+        self.compare("jemalloc", "libjemalloc.so.2")
+
+    def test_mimalloc(self):
+        self.compare("mimalloc", "libmimalloc.so.2.0", _MIMALLOC_DECOMMIT_DELAY="0")
+
+    def test_tcmalloc(self):
+        # Its central caches keep up to 6 MiB, whatever the program frees.
+        self.compare("tcmalloc", "libtcmalloc_minimal.so.4", tolerance=0.15, blocks=min(6 * BLOCKS, 1_000_000))
+
+
+class Figures(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.recording = Fragmentation(self)
+
+    def test_sums_and_groupings(self):
+        for by in ("stack", "function", "site"):
+            with self.subTest(by=by):
+                answer = self.recording.pins("session", "--by", by)
+                groups = answer["groups"]
+                total = sum(group["alone_bytes"] + group["shared_bytes"] for group in groups)
+                self.assertAlmostEqual(total, answer["pinned_bytes"], delta=len(groups))
+                for group in groups:
+                    self.assertEqual(group["overhead_bytes"],
+                                     group["alone_bytes"] + group["shared_bytes"] - group["usable_bytes"])
+                overheads = [group["overhead_bytes"] for group in groups]
+                self.assertEqual(overheads, sorted(overheads, reverse=True))
+                self.assertEqual(answer["overhead_bytes"], answer["pinned_bytes"] - answer["usable_bytes"])
+                stacks = len([group for group in groups if "index_entry" in group["name"]])
+                self.assertEqual(stacks, 16 if by == "stack" else 1)
+
+    def test_text_names_the_culprit_first(self):
+        text = self.recording.run("pins", "--at", self.recording.at("session"))
+        for words in ("pinned", "own bytes", "overhead", "returnable", "Who pins it, by call site", "What to do",
+                      "malloc_trim(0)", "--max-pinned"):
+            self.assertIn(words, text)
+        first = next(line for line in text.splitlines() if line.split()[:1] == ["1"])
+        self.assertIn("index_entry", first)
+
+    def test_flame_graph_adds_up(self):
+        at = self.recording.at("session")
+        folded = self.recording.run("flamegraph", "--cost", "pinned", "--to", at, "--format", "folded")
+        lines = [line.rsplit(" ", 1) for line in folded.splitlines()]
+        self.assertEqual(sum(int(size) for _, size in lines), self.recording.pins("session")["pinned_bytes"])
+
+    def test_limits(self):
+        at = self.recording.at("session")
+        overhead = self.recording.pins("session")["overhead_bytes"]
+        self.recording.run("check", "--to", at, "--max-pinned", str(overhead))
+        self.assertIn("pinned", self.recording.run("check", "--to", at, "--max-pinned", str(overhead - 1), status=3))
+
+    def test_messages(self):
+        text = self.recording.run("pins", "--at", "1000", status=2)
+        self.assertIn("is after the recording's end", text)
+        text = self.recording.run("check", "--max-pinned", "1M", "--function", "session", status=2)
+        self.assertIn("--max-pinned is about all blocks together", text)
+
+    def test_compacted(self):
+        compacted = self.dir / "compacted.heapprof"
+        original = self.recording.run("pins", "--json")
+        self.recording.run("compact", "--exact", "-o", str(compacted))
+        trace, self.recording.trace = self.recording.trace, str(compacted)
+        exact = json.loads(self.recording.run("pins", "--json"))
+        self.recording.trace = trace
+        for key in ("pinned_bytes", "returnable_bytes", "overhead_bytes", "groups"):
+            self.assertEqual(exact[key], json.loads(original)[key], key)
+        self.recording.run("compact", "-o", str(self.dir / "numbered.heapprof"))
+        self.recording.trace = str(self.dir / "numbered.heapprof")
+        text = self.recording.run("pins", status=1)
+        self.assertIn("use the original recording, or one compacted with --exact", text)
+
+
+if __name__ == "__main__":
+    harness.main()
