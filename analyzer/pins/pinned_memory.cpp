@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "analyzer/allocators/glibc.h"
@@ -13,17 +14,49 @@ namespace {
 using allocators::AllocatorModel;
 using allocators::ProcessAllocators;
 
-/// How much glibc keeps at the end of a heap: twice the size of the largest mapping that was freed, since large
-/// blocks of a program that frees such blocks come from the heap from then on.
-class GlibcTrimThreshold {
+/// What allocations and frees up to the moment tell: which granules once held a block, and how much glibc keeps at
+/// the free end of a heap. That is twice the size of the largest mapping that was freed, since large blocks of a
+/// program that frees such blocks come from the heap from then on.
+class History {
  public:
-  void freed_mapping(std::uint64_t bytes) noexcept {
-    if (bytes <= allocators::kGlibcMaxMmapThreshold) bytes_ = std::max(bytes_, 2 * bytes);
+  explicit History(const ProcessAllocators& allocators) : allocators_(allocators) {}
+
+  void add(const trace::MergedEvent& event) {
+    switch (event.op()) {
+      case Op::kAlloc:
+      case Op::kReallocEnd: return allocated(event.address, event.size());
+      case Op::kFree:
+      case Op::kFreeStack:
+      case Op::kReallocBegin:
+        if (event.address % allocators::kPageBytes == allocators::kGlibcMappedOffset) freed(event.address);
+        return;
+      default: return;
+    }
   }
-  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  PageRanges once_held() const { return once_held_.ranges(); }
+  std::uint64_t trim_threshold() const noexcept { return trim_threshold_; }
 
  private:
-  std::uint64_t bytes_ = allocators::kGlibcTrimBytes;
+  void allocated(std::uint64_t address, std::uint64_t size) {
+    if (address == 0 || address >= allocators::kMaxAddress || size >= allocators::kMaxAddress) return;
+    const AllocatorModel& model = allocators_.of(address);
+    if (!model.is_unmapped_by_free(address, size)) once_held_.add(model.kept_range(address, size));
+    else if (model.allocator() == allocators::Allocator::kGlibc) mappings_[address] = size;
+  }
+
+  void freed(std::uint64_t address) {
+    const auto mapping = mappings_.find(address);
+    if (mapping == mappings_.end()) return;
+    if (mapping->second <= allocators::kGlibcMaxMmapThreshold)
+      trim_threshold_ = std::max(trim_threshold_, 2 * mapping->second);
+    mappings_.erase(mapping);
+  }
+
+  const ProcessAllocators& allocators_;
+  PageCollector once_held_;
+  std::unordered_map<std::uint64_t, std::uint64_t> mappings_;  // glibc's live ones: size by address
+  std::uint64_t trim_threshold_ = allocators::kGlibcTrimBytes;
 };
 
 /// A heap of glibc, of which the free end is returned when it is longer than the threshold: the one of brk, or one of
@@ -54,36 +87,23 @@ std::uint64_t returnable(const ProcessAllocators& allocators, const PageRanges& 
 
 }  // namespace
 
-PinnedMemory find_pinned_memory(const replay::Analysis& analysis, const replay::Progress& progress) {
+PinnedMemory find_pinned_memory(const replay::Analysis& analysis, std::vector<PinningBlock> live,
+                                const replay::Progress& progress) {
   const ProcessAllocators allocators(analysis.profile());
-  PageCollector once_held;
-  GlibcTrimThreshold trim_threshold;
-  std::vector<PinningBlock> blocks;
-  analysis.for_each_event(
-      [&](std::span<const replay::ProfileEvent> events) {
-        for (const replay::ProfileEvent& event : events) {
-          if (event.address >= allocators::kMaxAddress || event.size >= allocators::kMaxAddress) continue;
-          if (event.kind == replay::ResolvedKind::kSample) continue;
-          const AllocatorModel& model = allocators.of(event.address);
-          const bool mapped = model.is_unmapped_by_free(event.address, event.size);
-          if (event.kind == replay::ResolvedKind::kAllocation) {
-            if (!mapped) once_held.add(model.kept_range(event.address, event.size));
-          } else if (mapped) {
-            trim_threshold.freed_mapping(event.size);
-          }
-        }
+  History history(allocators);
+  analysis.for_each_record(
+      [&](std::span<const trace::MergedEvent> events) {
+        for (const trace::MergedEvent& event : events) history.add(event);
       },
-      progress, {.with_older = true, .visit_leaked = [&](const replay::LiveBlock& block) {
-                   blocks.push_back({block.address, block.size, block.node});
-                 }});
+      progress);
   PinnedMemory result;
   result.allocator = allocators.main();
   result.note = allocators.note();
-  result.kept = find_kept_memory(std::move(blocks), allocators, analysis.profile().nodes.size());
+  result.kept = find_kept_memory(std::move(live), allocators, analysis.profile().nodes.size());
   result.pinned_bytes = pinned_bytes(result.kept.sets);
-  for (const LiveSum& live : result.kept.by_node) result.usable_bytes += live.usable_bytes;
-  const PageRanges free = difference(once_held.ranges(), result.kept.ranges);
-  result.returnable_bytes = returnable(allocators, free, result.kept.ranges, trim_threshold.bytes());
+  for (const LiveSum& sum : result.kept.by_node) result.usable_bytes += sum.usable_bytes;
+  const PageRanges free = difference(history.once_held(), result.kept.ranges);
+  result.returnable_bytes = returnable(allocators, free, result.kept.ranges, history.trim_threshold());
   return result;
 }
 

@@ -27,9 +27,11 @@ struct PinnedMemory {
   }
 };
 
-/// Replays the trace again, to the end of the analysis's slice. Every granule with a live block counts as resident.
-/// Precondition: has_addresses(analysis.profile()), and no block is excluded by the selection.
-PinnedMemory find_pinned_memory(const replay::Analysis& analysis, const replay::Progress& progress = {});
+/// Reads the trace again, to the end of the analysis's slice. `live` are the blocks that are live there. Every
+/// granule with a live block counts as resident. Precondition: has_addresses(analysis.profile()), and no block is
+/// excluded by the selection.
+PinnedMemory find_pinned_memory(const replay::Analysis& analysis, std::vector<PinningBlock> live,
+                                const replay::Progress& progress = {});
 
 /// False: the trace was compacted, and its blocks have numbers instead of addresses.
 inline bool has_addresses(const model::Profile& profile) noexcept { return !profile.recording.rounded; }

@@ -9,6 +9,8 @@
 // compared as `heapprof leaks` lists them, without suppressed blocks.
 #include <iterator>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/pinned.h"
@@ -149,7 +151,8 @@ int check(const CheckOptions& options) {
     if (const int status = read_baseline(options, baseline); status != 0) return status;
   bool exceeded = false;
   std::string names_missing;
-  const int status = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+  std::vector<pins::PinningBlock> live;
+  const auto compare = [&](const replay::Analysis& analysis) {
     const Figures figures = figures_of(options, analysis);
     std::vector<Verdict> verdicts;
     for (std::size_t i = 0; i < kLimitCount; ++i) {
@@ -166,8 +169,9 @@ int check(const CheckOptions& options) {
       verdicts.push_back(verdict);
     }
     if (options.max_pinned)
-      verdicts.push_back(
-          {"pinned", true, read_pinned_memory(options.trace, analysis).overhead_bytes(), *options.max_pinned});
+      verdicts.push_back({"pinned", true,
+                          read_pinned_memory(options.trace, analysis, std::move(live)).overhead_bytes(),
+                          *options.max_pinned});
     if (!analysis.names_found() && !forbids_allocation(options))
       names_missing =
           "nothing in the recording matches " + analysis.profile().selection_text + " (renamed?); no verdict";
@@ -193,7 +197,9 @@ int check(const CheckOptions& options) {
     json["ok"] = !exceeded && names_missing.empty();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
     if (!options.junit.empty()) write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
-  });
+  };
+  const int status =
+      run_on_trace(options.trace, compare, options.max_pinned ? collect_into(live) : replay::LeakVisitor{});
   if (!names_missing.empty()) print_message(options.trace.trace + ": " + names_missing);
   return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;
 }

@@ -1,5 +1,9 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
 #include "analyzer/render/flamegraph.h"
+
+#include <utility>
+#include <vector>
+
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -106,10 +110,11 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
 }
 
 /// The bytes of each granule at the function that all its stacks have in common.
-render::FlameTree build_pinned_tree(const FlamegraphOptions& options, const replay::Analysis& analysis) {
+render::FlameTree build_pinned_tree(const FlamegraphOptions& options, const replay::Analysis& analysis,
+                                    std::vector<pins::PinningBlock> live) {
   const model::Profile& profile = analysis.profile();
   const std::vector<std::uint64_t> bytes =
-      pins::bytes_at_common_callers(profile, read_pinned_memory(options.trace, analysis).kept.sets);
+      pins::bytes_at_common_callers(profile, read_pinned_memory(options.trace, analysis, std::move(live)).kept.sets);
   std::vector<RankedStack> stacks;
   for (std::uint32_t node = 1; node < bytes.size(); ++node)
     if (bytes[node] != 0) stacks.push_back({node, bytes[node], 1});
@@ -130,10 +135,11 @@ render::FlameTree build_cost_tree(const FlamegraphOptions& options, const model:
                            : build_tree(profile, names, stacks, options.cost);
 }
 
-void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis) {
+void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis,
+                      std::vector<pins::PinningBlock> live) {
   const model::Profile& profile = analysis.profile();
   const render::FlameTree tree =
-      options.pinned ? build_pinned_tree(options, analysis) : build_cost_tree(options, profile);
+      options.pinned ? build_pinned_tree(options, analysis, std::move(live)) : build_cost_tree(options, profile);
   const std::string cost = options.pinned ? "bytes of pinned memory" : words_for(options.cost, profile);
 
   std::string text;
@@ -169,7 +175,10 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
 }  // namespace
 
 int run_flamegraph(const FlamegraphOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis); });
+  std::vector<pins::PinningBlock> live;
+  return run_on_trace(
+      options.trace, [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis, std::move(live)); },
+      options.pinned ? collect_into(live) : replay::LeakVisitor{});
 }
 
 }  // namespace heapprof::cli

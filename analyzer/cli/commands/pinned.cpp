@@ -1,18 +1,25 @@
 #include "analyzer/cli/commands/pinned.h"
 
+#include <utility>
+
 #include "analyzer/cli/text/progress_line.h"
 #include "analyzer/render/units.h"
 #include "analyzer/trace/files/input_file.h"
 
 namespace heapprof::cli {
 
-pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay::Analysis& analysis) {
+replay::LeakVisitor collect_into(std::vector<pins::PinningBlock>& blocks) {
+  return [&blocks](const replay::LiveBlock& block) { blocks.push_back({block.address, block.size, block.node}); };
+}
+
+pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay::Analysis& analysis,
+                                      std::vector<pins::PinningBlock> live) {
   if (!pins::has_addresses(analysis.profile()))
     throw trace::TraceError(options.trace +
                             ": pinned memory follows from the addresses of blocks, which 'heapprof compact' replaced "
                             "by numbers; use the original recording, or one compacted with --exact");
   ProgressLine progress("Reading " + options.trace + " again");
-  return pins::find_pinned_memory(analysis,
+  return pins::find_pinned_memory(analysis, std::move(live),
                                   [&](double share, std::uint64_t events) { progress.show(share, events); });
 }
 

@@ -1,15 +1,21 @@
 // What `pins`, `flamegraph --cost pinned` and `check --max-pinned` have in common.
 #pragma once
 
+#include <vector>
+
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/pins/pinned_memory.h"
 #include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::cli {
 
-/// Replays the trace again, with a progress line. Throws trace::TraceError with what to do when the trace has no
-/// addresses.
-pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay::Analysis& analysis);
+/// For run_on_trace(): appends the blocks that were not freed to `blocks`.
+replay::LeakVisitor collect_into(std::vector<pins::PinningBlock>& blocks);
+
+/// Reads the trace again, with a progress line. `live`: the blocks that were not freed. Throws trace::TraceError with
+/// what to do when the trace has no addresses.
+pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay::Analysis& analysis,
+                                      std::vector<pins::PinningBlock> live);
 
 /// Throws replay::SelectionError when the moment of --at, which is in options.texts.to, is after the recording's end.
 void refuse_moment_after_end(const TraceOptions& options, const model::Profile& profile);

@@ -1,7 +1,7 @@
 // heapprof pins: who keeps memory that could be returned to the system.
 //
-// The first replay finds the stacks, so that they can be named and grouped. The second one has the blocks with their
-// addresses (analyzer/pins/).
+// The replay finds the live blocks with their addresses and stacks. The records are read once more, for the memory
+// that held blocks before (analyzer/pins/).
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -91,10 +91,10 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
   return json;
 }
 
-void print_pins(const PinsOptions& options, const replay::Analysis& analysis) {
+void print_pins(const PinsOptions& options, const replay::Analysis& analysis, std::vector<pins::PinningBlock> live) {
   const model::Profile& profile = analysis.profile();
   refuse_moment_after_end(options.trace, profile);
-  const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis);
+  const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis, std::move(live));
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
@@ -111,7 +111,10 @@ void print_pins(const PinsOptions& options, const replay::Analysis& analysis) {
 }  // namespace
 
 int run_pins(const PinsOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_pins(options, analysis); });
+  std::vector<pins::PinningBlock> live;
+  return run_on_trace(
+      options.trace, [&](const replay::Analysis& analysis) { print_pins(options, analysis, std::move(live)); },
+      collect_into(live));
 }
 
 }  // namespace heapprof::cli

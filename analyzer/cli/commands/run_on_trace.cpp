@@ -61,7 +61,8 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
   return 1;
 }
 
-int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print) {
+int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
+                 const replay::LeakVisitor& visit_leaked) {
   return guarded(options.trace, [&] {
     replay::Selection selection = options.selection;
     try {
@@ -75,7 +76,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
-        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols);
+        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, visit_leaked);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
     print(analysis);

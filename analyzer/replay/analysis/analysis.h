@@ -26,6 +26,7 @@
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
+#include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/trace_file.h"
 
@@ -69,21 +70,26 @@ struct LiveBlock {
   std::uint32_t thread;  ///< index in Profile::threads
 };
 
+using LeakVisitor = std::function<void(const LiveBlock&)>;
+
 /// Which events for_each_event() visits.
 struct EventFilter {
   bool with_older = false;  ///< also those of blocks that were allocated before the slice
   bool of_kind = false;     ///< of what Selection::kind counts, mappings too, instead of heap blocks
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by node of the profile: 0 leaves out its blocks; null: all
-  std::function<void(const LiveBlock&)> visit_leaked{};  ///< called for each block that the profile counts as leaked
+  LeakVisitor visit_leaked{};                        ///< called for each block that the profile counts as leaked
 };
 
 /// Const members may be called by several threads at once.
 class Analysis {
  public:
-  /// Opens and replays the trace. Without `load_symbols`, embedded symbols are ignored. Throws trace::TraceError when
-  /// the trace cannot be read, SelectionError when the selection is not within the recording.
+  /// Opens and replays the trace. Without `load_symbols`, embedded symbols are ignored. `visit_leaked` is called, in
+  /// no order, for each block that the profile counts as leaked: who needs nothing else reads the trace only once.
+  /// Throws trace::TraceError when the trace cannot be read, SelectionError when the selection is not within the
+  /// recording.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
-           const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {});
+           const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
+           const LeakVisitor& visit_leaked = {});
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -100,6 +106,12 @@ class Analysis {
   /// `which.visit_leaked`, in no order.
   void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink, const Progress& progress = {},
                       const EventFilter& which = {}) const;
+
+  /// Calls sink with the records of the trace up to the end of the slice, a batch at a time. They are not replayed,
+  /// which takes about half the time of for_each_event(): whatever the selection is, all of them, with the fields of
+  /// the trace, and those of equal time in any order.
+  void for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,
+                       const Progress& progress = {}) const;
 
   /// Live bytes of groups of nodes over time. `group_of_node`: for each node of the profile a group, from 0, or
   /// kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
@@ -120,6 +132,7 @@ class Analysis {
   std::unique_ptr<Run> count(PassProgress& passes);
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
+  void visit_leaks(const Run& run, const LeakVisitor& visit) const;
   std::uint32_t node_of(std::uint32_t dense_index) const noexcept {
     return dense_index < node_of_index_.size() ? node_of_index_[dense_index] : 0;
   }

@@ -1,4 +1,6 @@
-// The second replay of an analysis, which hands out events: Analysis::for_each_event() and live_by_group().
+// Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record() and
+// live_by_group().
+#include <algorithm>
 #include <utility>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -61,10 +63,29 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
-  if (!which.visit_leaked) return;
-  replay.for_each_leak([&](const Block& block) {
+  if (which.visit_leaked) visit_leaks(*run, which.visit_leaked);
+}
+
+void Analysis::visit_leaks(const Run& run, const LeakVisitor& visit) const {
+  run.replay.for_each_leak([&](const Block& block) {
     const std::uint64_t time_ns = clock_.to_ns(trace::Ticks{block.time});
-    which.visit_leaked({time_ns, block.address, block.size, node_of(block.node), block.thread});
+    visit({time_ns, block.address, block.size, node_of(block.node), block.thread});
+  });
+}
+
+void Analysis::for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,
+                               const Progress& progress) const {
+  const std::unique_ptr<Run> run = start();
+  PassProgress passes(file_, progress, 1);
+  passes.begin(*run->reader, filter_);
+  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const std::span<const trace::MergedEvent> events = batch.events();
+    const auto end = std::partition_point(events.begin(), events.end(), [&](const trace::MergedEvent& event) {
+      return event.time < filter_.end_ticks;
+    });
+    sink({events.begin(), end});
+    passes.show(batch);
+    return end == events.end();
   });
 }
 
