@@ -320,7 +320,7 @@ class Campaign:
         index = None
         command, kind = self.choose_command(rng, number)
         if number % 8 == 5:  # a damaged index of an undamaged trace, or an index of the undamaged trace
-            if command[0] not in ("index", "bundle", "compact", "info", "diff"):
+            if command[0] not in ("index", "bundle", "compact", "info", "diff", "pins") and "pinned" not in command:
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
             if rng.randrange(4):

@@ -1,4 +1,5 @@
-// Analysis::for_each_event(): what a resolved event has, on a trace whose times are all known.
+// Analysis::for_each_event(): what a resolved event has, on a trace whose times are all known. The records of
+// for_each_record(), and the blocks that are left.
 #include <catch2/catch.hpp>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -62,4 +63,39 @@ TEST_CASE("A resolved free has the freeing thread and stack, and the time of the
   std::uint64_t bytes = 0;
   for (const replay::LiveBlock& block : left) bytes += block.size;
   CHECK(bytes == 40 + 60);
+}
+
+TEST_CASE("The blocks that are left at the end of a slice, and the records up to there, need no second replay") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  one.thread(1, "main");
+  one.module(2, "/bin/demo", "\x01\x02", 0x1000, 0);
+  one.node(1, 0, 2, 0x100);
+  one.alloc(100, 0xa000, 10, 1);
+  one.alloc(200, 0xb000, 20, 1);
+  one.free(300, 0xa000);
+  one.alloc(400, 0xc000, 40, 1);
+  one.free(500, 0xb000);
+  one.alloc(600, 0xd000, 80, 1);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const auto read = [&](std::optional<replay::Moment> to, std::vector<std::uint64_t>& records) {
+    std::uint64_t left = 0;
+    replay::Selection selection;
+    selection.to = to;
+    const replay::Analysis analysis(path.path(), selection, {}, {.use = false, .keep = false}, {},
+                                    [&](const replay::LiveBlock& block) { left += block.size; });
+    CHECK(left == analysis.profile().heap.leaked_bytes);
+    analysis.for_each_record([&](std::span<const trace::MergedEvent> events) {
+      for (const trace::MergedEvent& event : events)
+        if (event.op() == Op::kAlloc) records.push_back(event.address);
+    });
+    return left;
+  };
+  std::vector<std::uint64_t> records;
+  CHECK(read(std::nullopt, records) == 40 + 80);
+  CHECK(records == std::vector<std::uint64_t>{0xa000, 0xb000, 0xc000, 0xd000});
+  records.clear();
+  CHECK(read(replay::Moment{.value = 450e-9}, records) == 20 + 40);
+  CHECK(records == std::vector<std::uint64_t>{0xa000, 0xb000, 0xc000});
 }
