@@ -17,16 +17,19 @@ using render::exact_number;
 using render::human_bytes;
 
 /// How a program tells the allocator to return free memory.
-std::string trim_call(Allocator allocator) {
+const char* trim_call(Allocator allocator) {
   switch (allocator) {
     case Allocator::kGlibc: return "malloc_trim(0)";
-    case Allocator::kJemalloc:
-      return "a purge (mallctl \"arena.4096.purge\"), or time, since jemalloc purges by itself,";
+    case Allocator::kJemalloc: return "mallctl(\"arena.4096.purge\", ...)";
     case Allocator::kTcmalloc: return "MallocExtension::ReleaseFreeMemory()";
-    case Allocator::kMimalloc: return "mi_collect(true), or time, since mimalloc returns memory by itself,";
+    case Allocator::kMimalloc: return "mi_collect(true)";
     case Allocator::kUnknown: break;
   }
-  return "the allocator";
+  return "a trim, if the allocator has one,";
+}
+
+bool returns_memory_by_itself(Allocator allocator) {
+  return allocator == Allocator::kJemalloc || allocator == Allocator::kTcmalloc || allocator == Allocator::kMimalloc;
 }
 
 std::string allocator_words(const PinsAnswer& answer) {
@@ -152,17 +155,22 @@ void append_stacks(ReportText& text, const PinsOptions& options, const PinsAnswe
 
 void append_advice(ReportText& text, const PinsAnswer& answer) {
   const pins::PinnedMemory& memory = answer.memory;
+  const std::string call = trim_call(memory.allocator);
   text.heading("What to do");
-  if (memory.returnable_bytes > memory.overhead_bytes())
-    text.paragraph("Most of it needs no live block to go: " + trim_call(memory.allocator) + " returns up to " +
-                   human_bytes(memory.returnable_bytes) + ".");
-  else if (memory.overhead_bytes() * 4 < memory.pinned_bytes)
-    text.paragraph("Little: most of what is pinned is the blocks themselves. heapprof report TRACE shows them.");
+  if (memory.overhead_bytes() * 4 < memory.pinned_bytes)
+    text.list_item("Most of what is pinned is the blocks themselves: heapprof report TRACE shows them.");
   else
-    text.paragraph(
-        "Let the blocks of #1 be allocated from memory of their own (a pool, an arena, one array), or be freed "
-        "together, so that they do not keep what others have freed. " +
-        trim_call(memory.allocator) + " then returns it.");
+    text.list_item(
+        "Allocate the blocks of #1 from memory of their own (a pool, an arena, one array), or free them together, so "
+        "that they do not keep what others have freed. Then " +
+        call + " returns it.");
+  if (memory.returnable_bytes == 0) return;
+  const std::string returnable = human_bytes(memory.returnable_bytes);
+  if (returns_memory_by_itself(memory.allocator))
+    text.list_item("Nothing keeps the returnable " + returnable + ": " + allocator_words(answer) +
+                   " returns such memory by itself after a while, and " + call +
+                   " at once. The recording does not show whether it has.");
+  else text.list_item("Nothing keeps the returnable " + returnable + ": " + call + " returns it.");
 }
 
 }  // namespace

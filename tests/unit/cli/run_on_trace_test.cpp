@@ -19,6 +19,7 @@ using Words = std::vector<std::string>;
 const std::vector<Words> kCommands = {{"info"},
                                       {"report"},
                                       {"leaks"},
+                                      {"pins"},
                                       {"histogram"},
                                       {"churn"},
                                       {"reallocs"},
