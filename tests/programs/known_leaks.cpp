@@ -26,8 +26,8 @@ constexpr int kRounds = 600;
 constexpr int kCycleRounds = 300;  // of kRounds
 constexpr std::size_t kSession = 200;
 constexpr std::size_t kCached = 20'000;
-constexpr std::size_t kTurned = 4'000;
-constexpr int kTurnedBlocks = 300;
+constexpr std::size_t kTurned = 20'000;
+constexpr int kTurnedBlocks = 60;  // full after a tenth of the rounds: on a loaded machine rounds differ in length
 constexpr std::size_t kPart = 64;
 
 void* kept[16 * kRounds];
