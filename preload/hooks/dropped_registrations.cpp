@@ -45,7 +45,7 @@ bool add_chunk() noexcept {
     const void** expected = nullptr;
     if (__atomic_compare_exchange_n(&entry, &expected, chunk, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return true;
   }
-  sys::unmap(chunk, kChunkBytes);
+  sys::unmap_private(chunk, kChunkBytes);
   return false;
 }
 

@@ -9,7 +9,7 @@ Buffer::Buffer(std::uint64_t bytes) noexcept : bytes_(bytes) {
 }
 
 Buffer::~Buffer() {
-  if (memory_ != nullptr) sys::unmap(memory_, bytes_);
+  if (memory_ != nullptr) sys::unmap_private(memory_, bytes_);
 }
 
 bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept {

@@ -112,11 +112,11 @@ inline long remap_over(void* from, size_t bytes, void* to) noexcept {
 inline long advise(void* address, size_t bytes, int advice) noexcept {
   return call(SYS_madvise, word(address), static_cast<long>(bytes), advice);
 }
-/// Maps zeroed private memory, without reserving it. Returns null when there is none.
-inline void* map_private(size_t bytes) noexcept {
-  void* memory = map(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return failed(memory) ? nullptr : memory;
-}
+/// Maps zeroed private memory for the recorder, without reserving it, and lists it (own_mappings.h). Returns null
+/// when there is none.
+void* map_private(size_t bytes) noexcept;
+/// Unmaps memory of map_private().
+void unmap_private(void* memory, size_t bytes) noexcept;
 
 constexpr uint64_t signal_bit(int signal) noexcept { return uint64_t{1} << (signal - 1); }
 

@@ -5,7 +5,7 @@
 namespace heapprof::sys {
 
 MapsReader::MapsReader(char* buffer, std::size_t bytes) noexcept
-    : buffer_(buffer), bytes_(bytes), fd_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+    : MapsReader(buffer, bytes, open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
 
 void MapsReader::close() noexcept {
   if (!failed(fd_)) sys::close(fd_);
@@ -16,6 +16,7 @@ int MapsReader::next_byte() noexcept {
   if (at_ == length_) {
     length_ = failed(fd_) ? 0 : read(fd_, buffer_, bytes_);
     at_ = 0;
+    if (failed(fd_) || length_ < 0) read_failed_ = true;
     if (length_ <= 0) return length_ = 0, -1;
   }
   return static_cast<unsigned char>(buffer_[at_++]);
@@ -40,11 +41,15 @@ bool MapsReader::next(Mapping& mapping, char* path, std::size_t path_size) noexc
   mapping.begin = number(16, c);
   if (c != '-') return false;
   mapping.end = number(16, c);
-  mapping.readable = (c = next_byte()) == 'r';
-  while (c != ' ' && c >= 0) c = next_byte();
+  mapping.readable = next_byte() == 'r';
+  mapping.writable = next_byte() == 'w';
+  mapping.executable = next_byte() == 'x';
+  mapping.shared = next_byte() == 's';
+  do c = next_byte();
+  while (c != ' ' && c >= 0);
   mapping.file_offset = number(16, c);
-  number(16, c);
-  number(16, c);
+  mapping.device = number(16, c) << 32;
+  mapping.device |= number(16, c);
   mapping.inode = number(10, c);
   while (c == ' ') c = next_byte();
   std::size_t length = 0;

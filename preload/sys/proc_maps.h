@@ -10,8 +10,12 @@ struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t file_offset = 0;
-  std::uint64_t inode = 0;  ///< 0: no file
+  std::uint64_t device = 0;  ///< major << 32 | minor
+  std::uint64_t inode = 0;   ///< 0: no file
   bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
   bool path_truncated = false;  ///< the path did not fit the caller's buffer
 };
 
@@ -21,10 +25,14 @@ class MapsReader {
  public:
   /// `buffer` receives pieces of the file of at most `bytes` bytes; each piece is one system call.
   MapsReader(char* buffer, std::size_t bytes) noexcept;
+  /// Reads from a descriptor of /proc/self/maps at its current position, which the caller closes.
+  constexpr MapsReader(char* buffer, std::size_t bytes, int descriptor) noexcept
+      : buffer_(buffer), bytes_(bytes), fd_(descriptor) {}
 
   /// Reads the next line. `path` receives the path, "" for anonymous memory, truncated to `path_size` bytes with its
-  /// NUL. Returns false at the end and when the file cannot be read.
+  /// NUL. Returns false at the end and when the file cannot be read (read_failed()).
   bool next(Mapping& mapping, char* path, std::size_t path_size) noexcept;
+  bool read_failed() const noexcept { return read_failed_; }
 
   void close() noexcept;
 
@@ -37,6 +45,7 @@ class MapsReader {
   int fd_;
   long at_ = 0;
   long length_ = 0;
+  bool read_failed_ = false;
 };
 
 /// Finds the mapping that holds `address` and its path, as MapsReader::next(). Returns false when there is none or

@@ -168,7 +168,7 @@ bool find_in_maps(std::uint64_t pc, ObjectLocation& location) noexcept {
     }
   }
   reader.close();
-  sys::unmap(memory, kPage);
+  sys::unmap_private(memory, kPage);
   if (!map.contains(pc)) return false;
   location.map = map;
   return true;
@@ -313,7 +313,7 @@ void find_eh_frame(ElfObject& object) noexcept {
       sys::close(fd);
     }
   }
-  sys::unmap(memory, kPathMemoryBytes);
+  sys::unmap_private(memory, kPathMemoryBytes);
 }
 
 void start_elf_objects() noexcept {

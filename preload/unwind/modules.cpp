@@ -53,7 +53,7 @@ Module* allocate(std::uint32_t& index) noexcept {
     auto* fresh = static_cast<Module*>(sys::map_private(kChunkBytes));
     if (fresh == nullptr) return nullptr;
     if (chunk.compare_exchange_strong(modules, fresh, std::memory_order_acq_rel)) modules = fresh;
-    else sys::unmap(fresh, kChunkBytes);
+    else sys::unmap_private(fresh, kChunkBytes);
   }
   return &modules[index % kChunkModules];
 }
@@ -149,7 +149,7 @@ void define(Module& module, const Definitions& definitions) noexcept {
   info.path = find_path(module, module.name.load(std::memory_order_relaxed), memory);
   definitions.define_module(definitions.context, info);
   module.defined_in.store(trace, std::memory_order_release);
-  if (memory != nullptr) sys::unmap(memory, kPathMemoryBytes);
+  if (memory != nullptr) sys::unmap_private(memory, kPathMemoryBytes);
 }
 
 void redefine_modules() noexcept { g_trace.fetch_add(1, std::memory_order_relaxed); }

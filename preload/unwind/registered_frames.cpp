@@ -41,7 +41,7 @@ Row* claim() noexcept {
         auto* fresh = static_cast<Row*>(sys::map_private(kChunkRows * sizeof(Row)));
         if (fresh == nullptr) return nullptr;
         if (!chunk.compare_exchange_strong(none, fresh, std::memory_order_acq_rel))
-          sys::unmap(fresh, kChunkRows * sizeof(Row));
+          sys::unmap_private(fresh, kChunkRows * sizeof(Row));
       }
       std::uint32_t rows = i;
       g_rows.compare_exchange_strong(rows, i + 1, std::memory_order_acq_rel);

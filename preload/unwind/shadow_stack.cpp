@@ -43,7 +43,7 @@ bool grow(ThreadData& data, std::uint32_t walked, std::uint32_t walked_words) no
   std::memcpy(larger->walked, old->walked, walked * sizeof(Frame));
   std::memcpy(larger->walked_words, old->walked_words, walked_words * sizeof(StackWord));
   data.arrays = larger;
-  if (old->mapped_bytes != 0) sys::unmap(old, old->mapped_bytes);
+  if (old->mapped_bytes != 0) sys::unmap_private(old, old->mapped_bytes);
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "preload/sys/kernel.h"
+#include "preload/sys/own_mappings.h"
 #include "preload/unwind/cfi.h"
 
 extern "C" {
@@ -230,7 +231,7 @@ class DecodedFunction {
   DecodedFunction(const DecodedFunction&) = delete;
   void operator=(const DecodedFunction&) = delete;
   ~DecodedFunction() {
-    if (begins_ != nullptr) sys::unmap(begins_, bytes_);
+    if (begins_ != nullptr) sys::unmap_private(begins_, bytes_);
   }
 
   /// Whether it is certain that the function does not branch into the displaced instructions. That requires that all
@@ -337,6 +338,7 @@ Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, st
       sys::unmap(memory, size);
       continue;
     }
+    sys::add_own_mapping(memory, size);
     area = {static_cast<std::uint8_t*>(memory), size, 0};
     return nullptr;
   }

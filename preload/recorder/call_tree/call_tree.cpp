@@ -32,7 +32,7 @@ NodeId CallTree::intern(NodeId parent, ModuleId module, std::uint64_t offset, st
     Table* first = allocate_table(kFirstTableSlots);
     if (first == nullptr) return NodeId::kNone;
     if (!__atomic_compare_exchange_n(&table_, &table, first, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-      sys::unmap(first, table_bytes(kFirstTableSlots));
+      sys::unmap_private(first, table_bytes(kFirstTableSlots));
     else table = first;
   }
   if (key != 0) [[likely]]
@@ -93,7 +93,7 @@ NodeId CallTree::allocate_id(std::uint64_t path) noexcept {
     if (fresh == nullptr) return NodeId::kNone;
     if (__atomic_compare_exchange_n(&paths_[chunk], &paths, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
       paths = fresh;
-    else sys::unmap(fresh, kChunkNodes * sizeof *paths);
+    else sys::unmap_private(fresh, kChunkNodes * sizeof *paths);
   }
   paths[id % kChunkNodes] = path;
   return NodeId{id};
@@ -139,7 +139,7 @@ void CallTree::grow(Table* full) noexcept {
         sys::advise(reinterpret_cast<char*>(full) + kPageBytes, table_bytes(full->mask + 1) - kPageBytes,
                     MADV_DONTNEED);
       } else {
-        sys::unmap(larger, table_bytes(larger->mask + 1));
+        sys::unmap_private(larger, table_bytes(larger->mask + 1));
       }
     }
   }
@@ -152,11 +152,11 @@ void CallTree::recover_abandoned_growth(int thread) noexcept {
 
 void CallTree::reset() noexcept {
   if (table_ != nullptr) {
-    sys::unmap(table_, table_bytes(table_->mask + 1));
+    sys::unmap_private(table_, table_bytes(table_->mask + 1));
     table_ = nullptr;
   }
   for (std::uint32_t chunk = 0; chunk < kMaxChunks && paths_[chunk] != nullptr; ++chunk) {
-    sys::unmap(paths_[chunk], kChunkNodes * sizeof *paths_[chunk]);
+    sys::unmap_private(paths_[chunk], kChunkNodes * sizeof *paths_[chunk]);
     paths_[chunk] = nullptr;
   }
   next_ = 1;

@@ -5,6 +5,7 @@
 #include "common/event_codec.h"
 #include "common/trace_header.h"
 #include "preload/recorder/trace/trace_storage.h"
+#include "preload/sys/own_mappings.h"
 
 namespace heapprof::recorder {
 
@@ -57,8 +58,7 @@ void Stream::begin_block(std::uint32_t sequence) noexcept {
 
 bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text,
                          std::size_t bytes, const void* more, std::size_t more_bytes) noexcept {
-  const std::size_t room = (capacity_ - 2) * sizeof(Slot);
-  const std::size_t limit = room < kMaxTextBytes ? room : kMaxTextBytes;
+  const std::size_t limit = max_text_bytes();
   if (bytes > limit) bytes = limit;
   if (more_bytes > limit - bytes) more_bytes = limit - bytes;
   const auto total = static_cast<std::uint32_t>(bytes + more_bytes);
@@ -68,7 +68,7 @@ bool Stream::append_text(TextKind kind, std::uint64_t number, std::uint64_t addr
   Slot* slot = slots_ + used();
   *slot = {tick_count(last_time_), address, op_size(Op::kText, number), static_cast<std::uint32_t>(kind), total};
   auto* out = reinterpret_cast<char*>(slot + 1);
-  __builtin_memcpy(out, text, bytes);
+  if (bytes != 0) __builtin_memcpy(out, text, bytes);
   if (more_bytes != 0) __builtin_memcpy(out + bytes, more, more_bytes);
   commit(at_ + count);
   return true;
@@ -100,6 +100,7 @@ void Stream::detach_from_parent() noexcept {
   void* const copy = sys::map_private(bytes);
   if (copy == nullptr) return;
   __builtin_memcpy(copy, staging_, bytes);
+  sys::remove_own_mapping(copy);
   sys::remap_over(copy, bytes, staging_);
 }
 
@@ -168,7 +169,10 @@ bool Stream::next_extent() noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   extent_bytes_ = bytes;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  if (old != nullptr && old_bytes != 0) sys::unmap(old, old_bytes);
+  if (old != nullptr && old_bytes != 0) {
+    sys::remove_own_mapping(old);
+    sys::unmap(old, old_bytes);
+  }
   return true;
 }
 

@@ -78,6 +78,12 @@ class Stream {
   bool append_text(TextKind kind, std::uint64_t number, std::uint64_t address, const void* text, std::size_t bytes,
                    const void* more = nullptr, std::size_t more_bytes = 0) noexcept;
 
+  /// The largest text that append_text() does not truncate.
+  std::size_t max_text_bytes() const noexcept {
+    const std::size_t room = (capacity_ - 2) * sizeof(Slot);
+    return room < kMaxTextBytes ? room : kMaxTextBytes;
+  }
+
   bool define_node(NodeId id, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) noexcept {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
   }

@@ -15,6 +15,7 @@
 #include "common/trace_header.h"
 #include "preload/base/text.h"
 #include "preload/recorder/process/fork_watch.h"
+#include "preload/sys/own_mappings.h"
 
 namespace heapprof::recorder {
 
@@ -220,6 +221,7 @@ Failure TraceStorage::prepare(std::uint64_t start_realtime_ns) noexcept {
   if (const Failure failure = reserve(0, unit_bytes_)) return failure;
   void* header = sys::map(nullptr, unit_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (sys::failed(header)) return "cannot map the trace";
+  sys::add_own_mapping(header, unit_bytes_);
   header_ = static_cast<FileHeader*>(header);
   next_offset_ = unit_bytes_;
   if (!sys::random(&file_id_, sizeof file_id_)) file_id_ = start_realtime_ns * 0x9e3779b97f4a7c15 + identity_.inode;
@@ -324,6 +326,7 @@ void* TraceStorage::allocate_extent(std::uint32_t bytes, ExtentKind kind, Stream
     failure = "the program replaced the trace's file descriptor";
     return nullptr;
   }
+  sys::add_own_mapping(memory, bytes);
   auto* header = static_cast<ExtentHeader*>(memory);
   ExtentHeader filled{kExtentMagic, file_id_, offset, bytes, kind, stream, ordinal, 0};
   filled.checksum = header_checksum(filled);

@@ -339,7 +339,7 @@ ReturnPath find_return_path(const FollowedCode& code, std::uint64_t pc) noexcept
     votes = work->votes[i];
   }
   if (votes == 0 && work->never_returns) best.end = ReturnPath::End::kNeverReturns;
-  sys::unmap(work, sizeof(Work));
+  sys::unmap_private(work, sizeof(Work));
   return best;
 }
 

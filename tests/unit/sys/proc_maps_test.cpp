@@ -1,6 +1,7 @@
 // The reader of /proc/self/maps.
 #include "preload/sys/proc_maps.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,8 +40,31 @@ TEST_CASE("the program's mapping has its file and inode, however small the buffe
     REQUIRE(find(address, bytes, mapping, path));
     CHECK(path == program);
     CHECK(mapping.inode == status.st_ino);
+    CHECK(mapping.device != 0);
     CHECK(mapping.readable);
+    CHECK_FALSE(mapping.writable);
+    CHECK_FALSE(mapping.shared);
     CHECK_FALSE(mapping.path_truncated);
+  }
+}
+
+TEST_CASE("a mapping has its protection, and whether it is shared") {
+  struct Expected {
+    int protection;
+    int flags;
+  };
+  for (const Expected& one : {Expected{PROT_READ | PROT_WRITE, MAP_PRIVATE}, Expected{PROT_NONE, MAP_PRIVATE},
+                              Expected{PROT_READ | PROT_EXEC, MAP_PRIVATE}, Expected{PROT_READ, MAP_SHARED}}) {
+    void* const memory = mmap(nullptr, 4096, one.protection, one.flags | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    sys::Mapping mapping;
+    std::string path;
+    REQUIRE(find(reinterpret_cast<std::uint64_t>(memory), 4096, mapping, path));
+    CHECK(mapping.readable == ((one.protection & PROT_READ) != 0));
+    CHECK(mapping.writable == ((one.protection & PROT_WRITE) != 0));
+    CHECK(mapping.executable == ((one.protection & PROT_EXEC) != 0));
+    CHECK(mapping.shared == (one.flags == MAP_SHARED));
+    munmap(memory, 4096);
   }
 }
 
