@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
 
 /// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 0;
+inline constexpr std::uint16_t kVersionMinor = 1;
 /// The major version of a compacted trace (`heapprof compact`), in which sections follow the header instead of
 /// extents (analyzer/trace/compact/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
@@ -111,7 +111,7 @@ static_assert(offsetof(FileHeader, mailbox) == 1024);
 static_assert(offsetof(FileHeader, settings) == 2048);
 static_assert(sizeof(FileHeader) == kUnitBytes);
 
-enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, kMark = 3 };
+enum class MailboxCommand : std::uint32_t { kNone = 0, kPause = 1, kResume = 2, kMark = 3, kSnapshot = 4 };
 
 inline constexpr std::uint32_t kHeaderTailNotKillSafe = 1;  ///< events since the last frame may be lost
 inline constexpr std::uint32_t kHeaderForkedChild = 2;      ///< recorded in a forked child: older blocks are unknown
@@ -274,6 +274,12 @@ enum class TextKind : std::uint32_t {
   kModule = 7,      ///< size: ModuleId; address: first mapped address; text: ModuleText
   kMark = 8,        ///< text of a mark set by the user
   kNote = 9,        ///< a note about the recording for the user, in English; size: NoteKind
+  /// Of the stream's next sample, which has the same time; size: those of its resident bytes that are shared with
+  /// files or other processes (statm(5), "shared"); no text.
+  kSharedMemory = 10,
+  /// A piece of a snapshot of the resident pages (common/residency_codec.h); size: number of the snapshot, from 1;
+  /// address: number of the piece in the snapshot, from 0.
+  kResidency = 11,
 };
 
 /// The address of a kThread record: the first stream of a thread, or its further stream for the events of signal

@@ -174,6 +174,7 @@ struct Timeline {
   std::vector<Bucket> buckets;
   std::uint64_t samples = 0;  ///< number of RSS samples
   std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t snapshots = 0;  ///< number of snapshots of resident pages
 
   struct Mark {
     enum class Kind { kUser, kPaused, kResumed };

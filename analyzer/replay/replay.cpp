@@ -123,7 +123,8 @@ inline void Replay::handle(std::size_t i, std::uint64_t hash) {
     case Op::kReallocEnd: return realloc_end<kResolve>(i);
     case Op::kSample:
       if constexpr (kResolve)
-        resolved_->push_back({now_, 0, event.size(), 0, kNoThread, ResolvedKind::kSample, false, !in_slice_});
+        resolved_->push_back(
+            {now_, sample_shared_bytes_, event.size(), 0, kNoThread, ResolvedKind::kSample, false, !in_slice_});
       return handle_rare(event);
     default: return handle_rare(event);
   }
@@ -335,6 +336,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
       peak_rss_bytes_ = std::max(peak_rss_bytes_, event.size());
       timeline_.rss(event.size());
       clock_.add_sample(event.time, event.address);
+      sample_shared_bytes_ = kUnknownShared;
       return;
     case Op::kPause: paused_once_ = true; return add_mark(model::Timeline::Mark::Kind::kPaused, now_);
     case Op::kResume: return add_mark(model::Timeline::Mark::Kind::kResumed, now_);
@@ -358,6 +360,8 @@ void Replay::take_text(const MergedEvent& event) {
       thread_of(event.stream());
       threads_.rename(stream.thread, std::move(text.text));
       return;
+    case TextKind::kResidency: snapshots_ += text.address == 0; return;
+    case TextKind::kSharedMemory: sample_shared_bytes_ = text.number; return;
     case TextKind::kMark: return add_mark(model::Timeline::Mark::Kind::kUser, text.address, std::move(text.text));
     default: return;
   }

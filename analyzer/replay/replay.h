@@ -134,6 +134,8 @@ class Replay {
     });
   }
   std::uint64_t samples() const noexcept { return samples_; }
+  /// Snapshots of resident pages (trace/residency.h), unfinished ones included.
+  std::uint64_t snapshots() const noexcept { return snapshots_; }
   std::uint64_t peak_rss_bytes() const noexcept { return peak_rss_bytes_; }
   std::uint64_t last_time() const noexcept { return last_time_; }    ///< ticks: end of the recording or of the slice
   std::uint64_t unfinished() const noexcept { return unfinished_; }  ///< calls that began and did not return
@@ -262,7 +264,9 @@ class Replay {
   bool in_slice_ = false;
   std::uint64_t last_time_ = 0;  // ticks
   std::uint64_t samples_ = 0;
+  std::uint64_t snapshots_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;
+  std::uint64_t sample_shared_bytes_ = kUnknownShared;  // of the sample that follows
   std::uint64_t unfinished_ = 0;
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;

@@ -7,11 +7,13 @@ namespace heapprof::replay {
 
 inline constexpr std::uint32_t kNoThread = 0xffffffff;
 inline constexpr std::uint32_t kNoNode = 0xffffffff;
+/// The shared bytes of a sample by a recorder that did not record them (before format 1.1).
+inline constexpr std::uint64_t kUnknownShared = ~std::uint64_t{0};
 
 enum class ResolvedKind : std::uint8_t {
   kAllocation,  ///< address, size, node, thread
   kFree,        ///< the same fields of the freed block
-  kSample,      ///< size: resident bytes
+  kSample,      ///< size: resident bytes; address: those that are shared, or kUnknownShared
 };
 
 /// Failed calls and unmatched frees are not resolved; mappings only after Replay::resolve_kind().

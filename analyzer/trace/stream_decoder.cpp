@@ -299,6 +299,8 @@ void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
     case TextKind::kThread:
     case TextKind::kThreadName:
     case TextKind::kMark:
+    case TextKind::kSharedMemory:
+    case TextKind::kResidency:
       text_bytes_ += held;
       shared_.decoded_bytes += held;
       push({state_.last_time, 0, slot.op_size, static_cast<std::uint32_t>(texts.size()), stream_index_});

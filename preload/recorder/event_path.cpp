@@ -4,6 +4,7 @@
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/residency/snapshots.h"
 
 namespace heapprof::recorder {
 
@@ -26,16 +27,21 @@ void recover_abandoned_event(ThreadState& thread) noexcept {
   t_local.allocator_depth = 0;
   t_local.reallocating = nullptr;
   recover_abandoned_state(thread, thread.owner());
+  recover_abandoned_snapshot(thread);
   announce_if_abandoned(thread);
 }
 
 using LoaderWatcher = void() noexcept;
 constinit LoaderWatcher* g_loader_watcher = nullptr;
 
-/// Does the work that may be due at the end of a run or at next_check: a sample, a control request, a check of the
-/// thread's name.
+/// Does the work that may be due at the end of a run or at next_check: a sample, a control request, a snapshot, a
+/// check of the thread's name.
 [[gnu::noinline]] void do_periodic_work(ThreadState& thread, Ticks now) noexcept {
-  if (sample_if_due(thread, now)) handle_control_request(thread);
+  __atomic_store_n(&thread.last_stack_pointer, to_address(thread.busy), __ATOMIC_RELAXED);
+  if (sample_if_due(thread, now)) {
+    handle_control_request(thread);
+    snapshot_if_due(thread, __atomic_load_n(&g_sampled_resident_bytes, __ATOMIC_RELAXED));
+  }
   if (thread.name_interval != kMaxNameInterval || now >= thread.next_name_check ||
       thread.checked_sequence != thread.stream.sequence())
     check_thread_name(thread, now);

@@ -16,6 +16,7 @@
 #include "preload/recorder/process/program.h"
 #include "preload/recorder/process/session.h"
 #include "preload/recorder/process/settings.h"
+#include "preload/recorder/residency/snapshots.h"
 #include "preload/recorder/thread/thread_state.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/unwinder.h"
@@ -128,6 +129,7 @@ void begin(bool forked_child) noexcept {
   if (!forked_child) detach_at_fork();
   reset_mailbox();
   start_sampler();
+  start_snapshots();
   g_pause = 0;
   set_state(State::kOn);
 
@@ -201,6 +203,7 @@ void forked() noexcept {
   if (!change_state(State::kOn, State::kStarting)) return;
   g_trace.forget();
   close_sampler();
+  close_snapshots();
   forget_threads();
   t_local.state = nullptr;
   stop_fork_watch();

@@ -6,6 +6,7 @@
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/log.h"
+#include "preload/recorder/residency/snapshots.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {
@@ -35,6 +36,7 @@ void exit_reached() noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   take_sample(*thread);
+  take_snapshot(*thread, SnapshotReason::kExit);
   FileHeader& header = *g_trace.header();
   write_end_time(header);
   header.end_status = kEndStatusUnknown;

@@ -82,6 +82,8 @@ void invalidate_foreign_stacks() noexcept {
 
 bool probe(std::uint64_t address) noexcept { return probe_with(g_probe.load(std::memory_order_relaxed), address); }
 
+std::uint64_t own_stack_end() noexcept { return own_stack_top(); }
+
 bool on_own_stack(std::uint64_t address, std::uint64_t higher) noexcept {
   const std::uint64_t top = own_stack_top();
   if (address >= top || higher >= top || top - address > kMaxGrowth) return false;

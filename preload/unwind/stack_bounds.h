@@ -25,6 +25,9 @@ void invalidate_foreign_stacks() noexcept;
 /// Returns whether the byte at `address`, and so its page, can be read.
 bool probe(std::uint64_t address) noexcept;
 
+/// The address after the highest byte of the calling thread's own stack, or an address close below that; 0: unknown.
+std::uint64_t own_stack_end() noexcept;
+
 /// Returns whether `address` and `higher` appear to be on the calling thread's own stack: they are below its top, and
 /// all pages from `address` to the top are readable. A fiber whose stack is a part of the thread's own cannot be
 /// distinguished from it.

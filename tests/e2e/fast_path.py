@@ -29,14 +29,14 @@ def same_addresses():
 
 class FastPath(harness.Case):
     def system_calls(self, times):
-        """The minimum of some runs, without the samples of resident memory: those depend on time (one every 10 ms),
-        not on events."""
+        """The minimum of some runs, without the samples and snapshots of resident memory: those depend on time, not
+        on events."""
         counts = []
         for _ in range(5):
             log, trace = self.dir / "strace", self.dir / "trace"
             trace.unlink(missing_ok=True)
             subprocess.run([*same_addresses(), "strace", "-o", log, "-E", f"LD_PRELOAD={harness.LIBRARY}", "-E",
-                            f"HEAPPROF_OUTPUT={trace}",
+                            f"HEAPPROF_OUTPUT={trace}", "-E", "HEAPPROF_SNAPSHOTS=0",
                             harness.program("burst"), str(times)], check=True, env=harness.clean_environment())
             calls = [line.partition("(")[0] for line in log.read_text().splitlines()]
             samples = sum(calls[i:i + 3] == ["statx", "pread64", "clock_gettime"] for i in range(len(calls)))

@@ -43,6 +43,12 @@ class TraceBuilder {
     void sample(std::uint64_t time, std::uint64_t monotonic_ns, std::uint64_t rss) {
       add(Op::kSample, time, monotonic_ns, rss);
     }
+    /// A sample as format 1.1 has it.
+    void sample(std::uint64_t time, std::uint64_t monotonic_ns, std::uint64_t rss, std::uint64_t shared) {
+      last_time_ = time < last_time_ ? last_time_ : time;
+      text(TextKind::kSharedMemory, shared, 0, "");
+      sample(time, monotonic_ns, rss);
+    }
     void node(std::uint32_t id, std::uint32_t parent, std::uint32_t module, std::uint64_t offset,
               std::uint32_t flags = 0) {
       add(Op::kNode, last_time_, offset, parent | std::uint64_t{module} << 32, id, flags);

@@ -24,7 +24,7 @@ NODE, SAMPLE, TEXT, BLOCK_START, PAUSE, RESUME = 16, 17, 18, 19, 20, 21
 HEAP_OPS = range(ALLOC, ALLOC_FAILED + 1)
 
 (TEXT_PROGRAM, TEXT_COMMAND_LINE, TEXT_DIRECTORY, TEXT_HOST, TEXT_THREAD, TEXT_THREAD_NAME, TEXT_MODULE, TEXT_MARK,
- TEXT_NOTE) = range(1, 10)
+ TEXT_NOTE, TEXT_SHARED_MEMORY, TEXT_RESIDENCY) = range(1, 12)
 
 END_KINDS = {0: None, 1: "exit", 2: "exec", 3: "signal", 4: "stopped"}
 
@@ -244,6 +244,106 @@ def decode_slots(data, count):
     return events
 
 
+def read_varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+PLANES = ("present", "swapped", "zero", "huge")
+
+
+@dataclass
+class Snapshot:
+    """A snapshot of resident pages (common/residency_codec.h)."""
+    number: int
+    reason: str = ""
+    method: int = 0
+    begin_ns: int = 0  # CLOCK_MONOTONIC
+    end_ns: int = 0
+    spent_ns: int = 0
+    resident: int = 0
+    shared: int = 0
+    page: int = 4096
+    complete: bool = False
+    mappings: list = field(default_factory=list)  # (begin, end, flags, device, inode, offset, name)
+    groups: dict = field(default_factory=dict)  # number: one integer of 512 bits for each plane
+    recorder: list = field(default_factory=list)  # (begin, end)
+    stacks: list = field(default_factory=list)  # (thread, stack pointer, end)
+    pieces: int = 0
+    bytes: int = 0
+
+    REASONS = {1: "mark", 2: "request", 3: "exit", 4: "residency"}
+
+    def add(self, data):
+        at = last_page = last_group = 0
+        self.pieces += 1
+        self.bytes += len(data)
+
+        def numbers(count):
+            nonlocal at
+            values = []
+            for _ in range(count):
+                value, at = read_varint(data, at)
+                values.append(value)
+            return values
+
+        while at < len(data):
+            tag = data[at]
+            at += 1
+            if tag == 1:
+                reason, self.method, self.begin_ns, self.resident, self.shared, self.page = numbers(6)
+                self.reason = self.REASONS[reason]
+            elif tag == 2:
+                distance, pages, flags, device, inode, offset, length = numbers(7)
+                name = data[at:at + length].decode()
+                at += length
+                begin = last_page + distance
+                last_page = begin + pages
+                self.mappings.append((begin * self.page, last_page * self.page, flags, device, inode,
+                                      offset * self.page, name))
+            elif tag == 3:
+                distance, layout = numbers(2)
+                last_group += distance
+                planes = []
+                for plane in range(4):
+                    kind = layout >> 2 * plane & 3
+                    if kind == 2:
+                        planes.append(int.from_bytes(data[at:at + 64], "little"))
+                        at += 64
+                    elif kind < 2:
+                        planes.append((1 << 512) - 1 if kind else 0)
+                    else:
+                        raise Malformed("a plane of an unknown layout")
+                if last_group in self.groups:
+                    raise Malformed("a group twice")
+                self.groups[last_group] = planes
+            elif tag == 4:
+                begin, size = numbers(2)
+                self.recorder.append((begin, begin + size))
+            elif tag == 5:
+                self.stacks.append(tuple(numbers(3)))
+            elif tag == 6:
+                self.end_ns, self.spent_ns, complete = numbers(3)
+                self.complete = complete == 1
+            else:
+                raise Malformed(f"residency: tag {tag}")
+
+    def state(self, address):
+        """The names of the planes in which the page's bit is set."""
+        page = address // self.page
+        planes = self.groups.get(page // 512, (0, 0, 0, 0))
+        return {name for name, plane in zip(PLANES, planes) if plane >> page % 512 & 1}
+
+    def resident_bytes(self):
+        return sum((present & ~zero).bit_count() for present, _, zero, _ in self.groups.values()) * self.page
+
+
 def is_event(event):
     if event.op == REALLOC_END:
         return event.address != 0
@@ -256,15 +356,27 @@ class Trace:
             data = file.read()
         self._header(data)
         frames, staging = self._extents(data)
+        self.frame_bytes = sum(80 + frame[-1] for frame in frames.values())
         self.streams = self._streams(data, frames, staging)
         self.nodes = {}
         self.modules = {}
         self.program = self.command_line = self.directory = self.host = None
         self.notes = []  # (kind, text)
         self.marks = []
+        pieces = {}  # of snapshots: by snapshot, by number
         for stream in self.streams.values():
             for event in stream:
                 self._read_definition(event)
+                if event.op == TEXT and event.node == TEXT_RESIDENCY:
+                    pieces.setdefault(event.size, {})[event.address] = event.text
+        self.snapshots = []
+        for number, texts in sorted(pieces.items()):
+            snapshot = Snapshot(number)
+            if sorted(texts) != list(range(len(texts))):
+                raise Malformed(f"pieces of snapshot {number}: {sorted(texts)}")
+            for _, text in sorted(texts.items()):
+                snapshot.add(text)
+            self.snapshots.append(snapshot)
 
     def _header(self, data):
         if len(data) < UNIT or data[:8] != FILE_MAGIC:

@@ -1,5 +1,7 @@
-// heapprof control: pause, resume or mark a recording while its program runs.
+// heapprof control: pause, resume or mark a recording while its program runs, or take a snapshot of its resident
+// pages.
 #include <chrono>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/commands/commands.h"
@@ -21,6 +23,7 @@ MailboxCommand command_of(Action action) {
     case Action::kPause: return MailboxCommand::kPause;
     case Action::kResume: return MailboxCommand::kResume;
     case Action::kMark: return MailboxCommand::kMark;
+    case Action::kSnapshot: return MailboxCommand::kSnapshot;
     case Action::kStatus: break;
   }
   return MailboxCommand::kNone;
@@ -31,6 +34,7 @@ const char* result_of(Action action) {
     case Action::kPause: return "paused\n";
     case Action::kResume: return "recording\n";
     case Action::kMark: return "marked\n";
+    case Action::kSnapshot: return "snapshot taken\n";
     case Action::kStatus: break;
   }
   return "";
@@ -49,6 +53,15 @@ std::string state_of(const Mailbox& mailbox) {
 int fail(const std::string& message) {
   print_message(message);
   return 1;
+}
+
+/// Why the recorder will not take a snapshot, as a clause; null if it will.
+const char* why_no_snapshot(const FileHeader& header) {
+  if (header.version_minor == 0) return "was recorded by an older heapprof, which takes no snapshots";
+  const std::string settings(header.settings, strnlen(header.settings, sizeof header.settings));
+  if (settings.find("HEAPPROF_SNAPSHOTS=0\n") != std::string::npos)
+    return "is recorded with HEAPPROF_SNAPSHOTS=0; record without it to take snapshots";
+  return nullptr;
 }
 
 int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
@@ -83,6 +96,9 @@ int control(const ControlOptions& options) {
     const std::string state = state_of(mailbox);
     if (state == "ended") return fail(path + ": its program has ended");
     if (state == "stopped") return fail(path + ": the recorder has stopped; 'heapprof info' prints the reason");
+    if (const char* const why = why_no_snapshot(mailbox.header());
+        why != nullptr && options.action == Action::kSnapshot)
+      return fail(path + ": " + why);
     const auto patience = std::chrono::milliseconds(static_cast<long>(options.wait_seconds * 1000));
     switch (mailbox.send(command_of(options.action), options.text, patience)) {
       case Mailbox::Answer::kDone:

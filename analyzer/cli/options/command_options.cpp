@@ -58,12 +58,13 @@ void declare_control(CLI::App& app, Chosen& chosen) {
   using Action = ControlOptions::Action;
   const auto options = std::make_shared<ControlOptions>();
   const auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App& command =
-      add_command(app, kRecord, "control", "Pause, resume or mark a recording while its program runs");
-  add_list(command, "ARGUMENTS", *words, "TRACE pause|resume|mark TEXT|status",
+  CLI::App& command = add_command(app, kRecord, "control",
+                                  "Pause, resume or mark a recording while its program runs, or take a snapshot");
+  add_list(command, "ARGUMENTS", *words, "TRACE pause|resume|mark TEXT|snapshot|status",
            "pause: record only the frees of recorded blocks from now on\n"
            "resume: record everything again\n"
            "mark TEXT: add a named point to the timeline; TEXT has at most 256 bytes\n"
+           "snapshot: record which pages are resident now\n"
            "status: print whether the recording runs, is paused, has stopped or has ended")
       ->expected(3)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -82,10 +83,10 @@ void declare_control(CLI::App& app, Chosen& chosen) {
       ->default_str("2");
   add_switch(command, "--json", options->json, "Write the state as JSON");
   command.footer(
-      "heapprof control TRACE pause|resume|mark TEXT|status\n"
-      "heapprof control --pid PID pause|resume|mark TEXT|status");
+      "heapprof control TRACE pause|resume|mark TEXT|snapshot|status\n"
+      "heapprof control --pid PID pause|resume|mark TEXT|snapshot|status");
   choose(command, chosen, options, [words](ControlOptions& read) {
-    constexpr const char* kActions = "pause, resume, mark TEXT or status";
+    constexpr const char* kActions = "pause, resume, mark TEXT, snapshot or status";
     std::size_t at = 0;
     if (read.pid == 0) {
       if (words->empty()) refuse("missing arguments TRACE (or --pid) and ACTION; expected " + std::string(kActions));
@@ -96,6 +97,7 @@ void declare_control(CLI::App& app, Chosen& chosen) {
     if (action == "pause") read.action = Action::kPause;
     else if (action == "resume") read.action = Action::kResume;
     else if (action == "mark") read.action = Action::kMark;
+    else if (action == "snapshot") read.action = Action::kSnapshot;
     else if (action == "status") read.action = Action::kStatus;
     else refuse_value(action, "ACTION", kActions);
     if (read.action == Action::kMark) {

@@ -33,7 +33,7 @@ struct RecordOptions {
 };
 
 struct ControlOptions {
-  enum class Action { kPause, kResume, kMark, kStatus };
+  enum class Action { kPause, kResume, kMark, kSnapshot, kStatus };
   std::string trace;  ///< empty: that of `pid`
   std::uint32_t pid = 0;
   Action action = Action::kStatus;

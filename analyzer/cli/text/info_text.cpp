@@ -47,6 +47,8 @@ void append_recording(ReportText& text, const model::Profile& profile) {
   field("process", "pid " + std::to_string(recording.pid) + ", parent " + std::to_string(recording.parent_pid) +
                        (recording.forked_child ? ", forked by a recorded process" : ""));
   field("events", exact_number(profile.events()));
+  if (profile.timeline.snapshots != 0)
+    field("snapshots", exact_number(profile.timeline.snapshots) + " of the resident pages");
   std::string trace =
       human_bytes(recording.trace_bytes) + ", version " + recording.trace_version + ", clock " + recording.clock;
   if (recording.compacted)

@@ -297,6 +297,7 @@ Json info_json(const model::Profile& profile) {
   json["forked_child"] = recording.forked_child;
   json["integrity"] = integrity_json(profile.integrity);
   json["events"] = profile.events();
+  json["snapshots"] = profile.timeline.snapshots;
   Json& settings = json["settings"] = Json::object();
   for (const auto& [name, value] : recording.settings) settings[name] = value;
   json["threads"] = threads_json(profile);

@@ -148,6 +148,7 @@ void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::P
     start_ticks += live.width_ticks();
   }
   profile.timeline.samples = replay.samples();
+  profile.timeline.snapshots = replay.snapshots();
   profile.timeline.peak_rss_bytes = replay.peak_rss_bytes();
   for (const Replay::Mark& mark : replay.marks())
     profile.timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});

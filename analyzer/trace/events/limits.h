@@ -8,6 +8,7 @@
 //   decoded blocks at any moment   <= max_decoded_bytes(file)
 //   all modules together           <= max_text_bytes(file)
 //   texts of one batch             <= kMaxBatchTextBytes, plus one text
+//   a snapshot of resident pages   <= max_residency_bytes(file)
 //   threads of a replay            <= max_threads(file), plus one for all others
 //   their names together           <= max_name_bytes(file), counting those longer than kUncountedNameBytes
 #pragma once
@@ -37,6 +38,11 @@ constexpr std::uint64_t max_text_bytes(std::uint64_t file_bytes) noexcept {
 
 /// A batch ends early when its texts exceed this: a text of 16 KB may take one byte in the file.
 inline constexpr std::uint64_t kMaxBatchTextBytes = 4u << 20;
+
+/// A group of a snapshot (common/residency_codec.h) takes at least 3 bytes before compression and 40 bytes of memory.
+constexpr std::uint64_t max_residency_bytes(std::uint64_t file_bytes) noexcept {
+  return (std::uint64_t{64} << 20) + 32 * file_bytes;
+}
 
 /// A short-lived thread with one allocation takes about 9 bytes in a recording, and about 1 KB of memory in a JSON
 /// report. A compacted trace whose threads compress better is padded (min_bytes_for_threads). The events of threads

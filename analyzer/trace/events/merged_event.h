@@ -33,7 +33,7 @@ static_assert(sizeof(MergedEvent) == 32);
 /// The op of an event that the reader inserts where records of a stream are lost. No record of a trace has it.
 inline constexpr Op kGap = static_cast<Op>(0xff);
 
-/// A text whose order among the events matters: a thread, its name, a user's mark.
+/// A text whose order among the events matters: a thread, its name, a user's mark, the shared memory of a sample.
 struct EventText {
   TextKind kind = TextKind::kNote;
   std::uint64_t number = 0;  ///< Slot::size

@@ -2,6 +2,7 @@
 
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/process/fork_watch.h"
+#include "preload/recorder/residency/snapshots.h"
 #include "preload/recorder/trace/recording.h"
 
 namespace heapprof::recorder {
@@ -48,6 +49,7 @@ void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexc
   // The runs of this thread and of the lease's holder end here: events after the mark have a later time.
   const Ticks now = now_revoking_lease(thread);
   thread.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
+  take_snapshot(thread, SnapshotReason::kMark);
   thread.stream.end_run();
 }
 
@@ -69,6 +71,7 @@ void handle_control_request(ThreadState& thread) noexcept {
       commit_mark(thread, text, bytes < sizeof text ? bytes : sizeof text);
       break;
     }
+    case MailboxCommand::kSnapshot: take_snapshot(thread, SnapshotReason::kRequest); break;
     default: break;
   }
   __atomic_store_n(&mailbox.acknowledged, request, __ATOMIC_RELEASE);

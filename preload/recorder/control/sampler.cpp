@@ -1,14 +1,13 @@
 #include "preload/recorder/control/sampler.h"
 
-#include <sys/auxv.h>
-
-#include "preload/base/text.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/residency/resident_memory.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {
 
 constinit std::uint64_t g_next_sample = 0;
+constinit std::uint64_t g_sampled_resident_bytes = 0;
 
 namespace {
 
@@ -16,42 +15,11 @@ constexpr std::uint64_t kIntervalNs = 10'000'000;
 
 constinit std::uint64_t g_stops = 0;  ///< calls of stop_sampler()
 
-/// The descriptor of /proc/self/statm. It has a high number and is checked before use: the host may reuse the number.
-constinit int g_statm = -1;
-constinit sys::FileIdentity g_statm_identity{};
-
-/// Resident bytes now; 0 when they cannot be read.
-std::uint64_t resident_bytes() noexcept {
-  sys::FileIdentity now;
-  if (g_statm < 0 || !sys::identify(g_statm, now) || now != g_statm_identity) return 0;
-  char text[128];
-  const long length = sys::pread(g_statm, text, sizeof text - 1, 0);
-  if (length <= 0) return 0;
-  text[length] = '\0';
-  const char* at = text;
-  std::uint64_t total = 0, resident = 0;
-  if (!parse_number(at, total) || *at++ != ' ' || !parse_number(at, resident)) return 0;
-  return resident * getauxval(AT_PAGESZ);
-}
-
 }  // namespace
 
-void close_sampler() noexcept {
-  sys::FileIdentity now;
-  if (g_statm >= 0 && sys::identify(g_statm, now) && now == g_statm_identity) sys::close(g_statm);
-  g_statm = -1;
-}
+void close_sampler() noexcept { close_resident_memory(); }
 
-void start_sampler() noexcept {
-  close_sampler();
-  const int fd = sys::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (sys::failed(fd)) return;
-  g_statm = sys::duplicate_high(fd, 1000);
-  if (sys::failed(g_statm)) g_statm = sys::duplicate_high(fd, 100);
-  sys::close(fd);
-  if (sys::failed(g_statm)) g_statm = -1;
-  else sys::identify(g_statm, g_statm_identity);
-}
+void start_sampler() noexcept { open_resident_memory(); }
 
 Ticks latest_next_sample(Ticks now) noexcept { return now + g_clock.ticks_in(kIntervalNs); }
 
@@ -65,7 +33,7 @@ void take_sample(ThreadState& thread) noexcept {
   const std::uint64_t stops = __atomic_load_n(&g_stops, __ATOMIC_ACQUIRE);
   if (sys::forbidden()) return;
   std::uint64_t due = __atomic_load_n(&g_next_sample, __ATOMIC_RELAXED);
-  const std::uint64_t resident = resident_bytes();
+  const ResidentMemory memory = resident_memory();
   // The clocks are read after the file, so that reading the file does not separate the two readings.
   const Ticks now = g_clock.now();
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
@@ -75,7 +43,10 @@ void take_sample(ThreadState& thread) noexcept {
   // forbids system calls, freezes the clock and stops the sampler, and only then passes the call to the kernel.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (__atomic_load_n(&g_stops, __ATOMIC_RELAXED) != stops) return;
-  thread.stream.append(Op::kSample, now, monotonic_ns, resident, 0, 0);
+  thread.stream.advance_time(now);
+  thread.stream.append_text(TextKind::kSharedMemory, memory.shared_bytes, 0, nullptr, 0);
+  thread.stream.append(Op::kSample, now, monotonic_ns, memory.resident_bytes, 0, 0);
+  __atomic_store_n(&g_sampled_resident_bytes, memory.resident_bytes, __ATOMIC_RELAXED);
   g_clock.calibrate(now, monotonic_ns);
   const std::uint64_t elapsed_ns = monotonic_ns - g_clock.origin_monotonic_ns();
   const std::uint64_t interval_ns = elapsed_ns < 500'000       ? 500'000

@@ -1,6 +1,7 @@
-// Timeline samples: resident memory, and a reading of two clocks from which the reader computes the length of a tick.
-// The thread that has an event when a sample is due takes it: about every 10 ms, and more often in the first few
-// milliseconds, so that short recordings have samples too. While the program is idle, none are taken.
+// Timeline samples: resident memory, how much of it is shared, and a reading of two clocks from which the reader
+// computes the length of a tick. The thread that has an event when a sample is due takes it: about every 10 ms, and
+// more often in the first few milliseconds, so that short recordings have samples too. While the program is idle,
+// none are taken.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,9 @@ void resume_sampler() noexcept;
 /// sample, and afterwards to the time at which that sample is due. So no lock is held: a thread that dies during a
 /// sample, or leaves by longjmp, delays the next sample by one interval.
 extern std::uint64_t g_next_sample;
+
+/// Resident bytes of the latest sample; 0 before the first one, and when they could not be read.
+extern std::uint64_t g_sampled_resident_bytes;
 
 /// Commits a sample to the thread's stream and sets when the next one is due. Does nothing while system calls are
 /// forbidden.

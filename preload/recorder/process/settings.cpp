@@ -97,6 +97,7 @@ void Settings::read(char* const* environment) noexcept {
   boolean("HEAPPROF_FREE_STACKS", free_stacks);
   boolean("HEAPPROF_CHILDREN", children);
   boolean("HEAPPROF_PAUSED", paused);
+  boolean("HEAPPROF_SNAPSHOTS", snapshots);
   // The first is the old name of the variable, which is read for one more release. If both are set, the new name
   // applies.
   boolean("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
@@ -152,6 +153,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_FREE_STACKS", free_stacks);
   line("HEAPPROF_CHILDREN", children);
   line("HEAPPROF_PAUSED", paused);
+  line("HEAPPROF_SNAPSHOTS", snapshots);
   line("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);

@@ -171,6 +171,8 @@ ThreadState* attach_thread() noexcept {
   if (state == nullptr) state = allocate_state(thread, 0);
   if (state == nullptr) return nullptr;
   state->busy = arch::stack_pointer();
+  state->last_stack_pointer = to_address(state->busy);
+  state->stack_end = unwind::own_stack_end();
   state->stream.end_run();
   state->unwinder.thread_changed();
   state->name_interval = 0;
@@ -180,6 +182,8 @@ ThreadState* attach_thread() noexcept {
   state->busy = StackPointer::kNone;
   return state;
 }
+
+const ThreadState* first_thread_state() noexcept { return __atomic_load_n(&g_states, __ATOMIC_ACQUIRE); }
 
 void announce_if_abandoned(ThreadState& state) noexcept {
   if (state.name_interval == 0) announce(state, state.owner(), state.depth == 0 ? kThreadNew : kThreadNested);

@@ -49,8 +49,10 @@ struct ThreadState {
   std::uint32_t checked_sequence;  ///< Stream::sequence() at the last check of the name
   std::uint32_t intercepted;       ///< number of elements of `calls` in use
   InterceptedCall calls[kMaxInterceptedCalls];
-  ThreadState* nested;  ///< the next deeper nested state, created when first needed
-  ThreadState* next;    ///< in the list of all states
+  std::uint64_t last_stack_pointer;  ///< at the last periodic work, for snapshots; 0: unknown
+  std::uint64_t stack_end;           ///< the address after the highest byte of the owner's stack; 0: unknown
+  ThreadState* nested;               ///< the next deeper nested state, created when first needed
+  ThreadState* next;                 ///< in the list of all states
 
   int owner() const noexcept { return static_cast<int>(__atomic_load_n(&claim, __ATOMIC_ACQUIRE)); }
 };
@@ -69,6 +71,9 @@ void set_multi_threaded() noexcept;
 /// Gives the calling thread a state. Returns null if system calls are forbidden, or if there is no memory or file
 /// space, which stops the recording.
 ThreadState* attach_thread() noexcept;
+
+/// The first element of the list of all states.
+const ThreadState* first_thread_state() noexcept;
 
 /// Writes the owner's record (TextKind::kThread) to the trace if a longjmp abandoned attach_thread() before the
 /// record was written.

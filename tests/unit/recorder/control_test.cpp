@@ -29,18 +29,12 @@ bool is_acknowledged(const StreamFixture& recording) {
   return recording.header().mailbox.acknowledged == recording.header().mailbox.request;
 }
 
-/// The text of the last record, which is a mark in a block that is not full.
+/// The text of the last mark.
 std::string last_mark(const StreamFixture& recording) {
-  const std::vector<char> bytes = bytes_of(recording.folder / "t");
-  const std::vector<Slot> slots = recording.records();
-  for (std::size_t i = slots.size(); i-- > 0;) {
-    if (slots[i].op() != Op::kText || slots[i].node != static_cast<std::uint32_t>(TextKind::kMark)) continue;
-    std::string text(slots[i].aux, '\0');
-    const std::size_t room = sizeof(Slot) * (slots.size() - i - 1);
-    if (room != 0) std::memcpy(text.data(), &slots[i + 1], std::min(text.size(), room));
-    return text;
-  }
-  return "no mark";
+  std::string mark = "no mark";
+  for (const Text& text : read_stream(recording.folder / "t", StreamId{1}).texts)
+    if (text.record.node == static_cast<std::uint32_t>(TextKind::kMark)) mark = text.text;
+  return mark;
 }
 
 }  // namespace

@@ -32,8 +32,14 @@ inline std::vector<char> bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+struct Text {
+  Slot record;
+  std::string text;
+};
+
 struct Read {
-  std::vector<Slot> records;
+  std::vector<Slot> records;  ///< in the staging block with the slots of texts
+  std::vector<Text> texts;
   unsigned frames = 0;
   unsigned staged = 0;
 };
@@ -71,8 +77,9 @@ inline Read read_stream(const std::string& path, StreamId stream) {
       REQUIRE(LZ4_decompress_safe(payload, raw.data(), static_cast<int>(header.payload_bytes),
                                   static_cast<int>(raw.size())) == static_cast<int>(raw.size()));
       REQUIRE(decode_columns(reinterpret_cast<const std::uint8_t*>(raw.data()), raw.size(), header.first_time,
-                             header.record_count, [&](const Slot& slot, const std::uint8_t*) {
+                             header.record_count, [&](const Slot& slot, const std::uint8_t* text) {
                                result.records.push_back(slot);
+                               if (slot.op() == Op::kText) result.texts.push_back({slot, {text, text + slot.aux}});
                              }) == DecodeError::kNone);
       ++result.frames;
       frame += (sizeof header + header.payload_bytes + 7) & ~std::size_t{7};
@@ -80,6 +87,12 @@ inline Read read_stream(const std::string& path, StreamId stream) {
     at += extent.bytes;
   }
   REQUIRE(result.staged == next_sequence);
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    if (staged[i].op() != Op::kText) continue;
+    const char* const text = reinterpret_cast<const char*>(staged.data() + i + 1);
+    result.texts.push_back({staged[i], {text, text + staged[i].aux}});
+    i += text_slots(staged[i].aux);
+  }
   result.records.insert(result.records.end(), staged.begin(), staged.end());
   return result;
 }

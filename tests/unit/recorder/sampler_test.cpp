@@ -1,6 +1,8 @@
 // Timeline samples, and the times at which none may be taken.
 #include "preload/recorder/control/sampler.h"
 
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 
 #include "preload/recorder/recorder.h"
@@ -24,7 +26,7 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 }  // namespace
 
-TEST_CASE("A sample has the resident bytes and two clocks, and the next one is due later") {
+TEST_CASE("A sample has resident and shared bytes and two clocks, and the next one is due later") {
   StreamFixture recording;
   start_sampler();
   resume_sampler();
@@ -33,15 +35,42 @@ TEST_CASE("A sample has the resident bytes and two clocks, and the next one is d
   CHECK(sample_if_due(*recording.state, before));
   const std::uint64_t after_ns = sys::clock_ns(CLOCK_MONOTONIC);
   const std::vector<Slot> records = recording.records();
-  REQUIRE(records.size() == 1);
-  CHECK(records[0].op() == Op::kSample);
-  CHECK(Ticks{records[0].time} >= before);
-  CHECK(records[0].address >= before_ns);
-  CHECK(records[0].address <= after_ns);
-  CHECK(records[0].size() > 0);
-  CHECK(g_next_sample > records[0].time);
-  CHECK_FALSE(sample_if_due(*recording.state, Ticks{records[0].time}));
-  CHECK(recording.records().size() == 1);
+  REQUIRE(records.size() == 2);
+  const Slot& shared = records[0];
+  const Slot& sample = records[1];
+  CHECK(shared.op() == Op::kText);
+  CHECK(shared.node == static_cast<std::uint32_t>(TextKind::kSharedMemory));
+  CHECK(shared.aux == 0);
+  CHECK(shared.time == sample.time);
+  CHECK(sample.op() == Op::kSample);
+  CHECK(Ticks{sample.time} >= before);
+  CHECK(sample.address >= before_ns);
+  CHECK(sample.address <= after_ns);
+  CHECK(sample.size() > 0);
+  // The test's own code is resident, and so are pages that are not of files.
+  CHECK(shared.size() > 0);
+  CHECK(shared.size() < sample.size());
+  CHECK(g_next_sample > sample.time);
+  CHECK_FALSE(sample_if_due(*recording.state, Ticks{sample.time}));
+  CHECK(recording.records().size() == 2);
+}
+
+TEST_CASE("Shared memory that the program touches is in the shared bytes of the next sample") {
+  StreamFixture recording;
+  start_sampler();
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  take_sample(*recording.state);
+  auto* memory = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(memory != MAP_FAILED);
+  for (std::size_t at = 0; at < kBytes; at += 4096) memory[at] = 1;
+  take_sample(*recording.state);
+  munmap(memory, kBytes);
+  const std::vector<Slot> records = recording.records();
+  REQUIRE(records.size() == 4);
+  // The kernel may count the last few pages of each thread late (mm/memory.c, "SPLIT_RSS_COUNTING").
+  const std::uint64_t more = records[2].size() - records[0].size();
+  CHECK(more >= kBytes - (std::size_t{1} << 20));
+  CHECK(more <= kBytes + (std::size_t{1} << 20));
 }
 
 TEST_CASE("Where system calls are forbidden no sample is taken, and the clock's rate stays") {
@@ -110,7 +139,7 @@ struct RecorderOff {
 /// No sample has the time of the frozen clock, or 0 as resident bytes because they could not be read.
 void check_samples(const StreamFixture& recording) {
   for (const Slot& slot : recording.records()) {
-    REQUIRE(slot.op() == Op::kSample);
+    REQUIRE((slot.op() == Op::kSample || slot.op() == Op::kText));
     REQUIRE(slot.time != g_frozen_time);
     REQUIRE(slot.size() > 0);
   }

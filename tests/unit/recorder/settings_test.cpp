@@ -63,6 +63,8 @@ TEST_CASE("Without variables the documented defaults are used") {
 TEST_CASE("Switches, sizes and levels are accepted in all their spellings") {
   for (const char* yes : {"1", "on", "yes"}) CHECK(read({std::string("HEAPPROF_CHILDREN=") + yes}).children);
   for (const char* no : {"0", "off", "no"}) CHECK_FALSE(read({std::string("HEAPPROF_MMAP=") + no}).mmap);
+  CHECK(read({}).snapshots);
+  CHECK_FALSE(read({"HEAPPROF_SNAPSHOTS=0"}).snapshots);
   CHECK(read({"HEAPPROF_MAX_FILE_SIZE=2G"}).max_file_bytes == 2ull << 30);
   CHECK(read({"HEAPPROF_MAX_FILE_SIZE=500k"}).max_file_bytes == 500ull << 10);
   CHECK(read({"HEAPPROF_MAX_FILE_SIZE=123"}).max_file_bytes == 123);

@@ -99,3 +99,27 @@ TEST_CASE("The blocks that are left at the end of a slice, and the records up to
   CHECK(read(replay::Moment{.value = 450e-9}, records) == 20 + 40);
   CHECK(records == std::vector<std::uint64_t>{0xa000, 0xb000, 0xc000});
 }
+
+TEST_CASE("A resolved sample has the shared memory that was recorded with it") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.thread(1, "one");
+  stream.alloc(100, 0xa000, 10);
+  stream.sample(200, 5'000'000'200, 50 << 20);  // as a recorder of format 1.0 writes it
+  stream.sample(300, 5'000'000'300, 60 << 20, 7 << 20);
+  stream.sample(400, 5'000'000'400, 61 << 20, 0);
+  stream.sample(500, 5'000'000'500, 62 << 20);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const replay::Analysis analysis(path.path(), {});
+  using Sample = std::pair<std::uint64_t, std::uint64_t>;
+  std::vector<Sample> samples;
+  analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) {
+    for (const replay::ProfileEvent& event : events)
+      if (event.kind == replay::ResolvedKind::kSample) samples.push_back({event.size, event.address});
+  });
+  CHECK(samples == std::vector<Sample>{{50 << 20, replay::kUnknownShared},
+                                       {60 << 20, 7 << 20},
+                                       {61 << 20, 0},
+                                       {62 << 20, replay::kUnknownShared}});
+}

@@ -1,0 +1,228 @@
+#include "preload/recorder/residency/snapshot.h"
+
+#include <sys/auxv.h>
+
+#include <cerrno>
+
+#include "preload/base/text.h"
+#include "preload/recorder/clock/clock.h"
+#include "preload/sys/kernel.h"
+#include "preload/sys/own_mappings.h"
+
+extern "C" {
+// The linker's names for the library's own first and last byte.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];
+[[gnu::visibility("hidden")]] extern const char _end[];
+}
+
+namespace heapprof::recorder {
+
+namespace {
+
+/// Mappings with a distance of at most this are scanned together, up to kMaxJoinedBytes: programs may have tens of
+/// thousands of mappings of a few pages.
+constexpr std::uint64_t kMaxGapBytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t kMaxJoinedBytes = std::uint64_t{64} << 20;
+
+/// The kernel's addresses ([vsyscall]) are above this.
+constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;
+
+constexpr struct {
+  std::uint64_t category;
+  ResidencyPlane plane;
+} kPlanes[] = {
+    {kCategoryPresent, kPresent}, {kCategorySwapped, kSwapped}, {kCategoryZero, kZero}, {kCategoryHuge, kHuge}};
+
+}  // namespace
+
+bool Snapshot::begin(Stream& stream, SnapshotReason reason, const Source& source) noexcept {
+  end_incomplete(stream);
+  if (work_ == nullptr) work_ = static_cast<Work*>(sys::map_private(sizeof(Work)));
+  if (work_ == nullptr) return fail(-ENOMEM);
+  const long position = sys::call(SYS_lseek, source.maps, 0, SEEK_SET);
+  if (sys::failed(position)) return fail(static_cast<int>(position));
+  page_bytes_ = getauxval(AT_PAGESZ);
+  ++number_;
+  pieces_ = 0;
+  piece_ = ResidencyEncoder(work_->piece);
+  resident_bytes_ = source.memory.resident_bytes;
+  spent_ns_ = 0;
+  error_ = 0;
+  maps_ = sys::MapsReader(work_->maps, sizeof work_->maps, source.maps);
+  maps_read_ = false;
+  read_up_to_ = 0;
+  scan_ = PageScan(source.pagemap, scan_.method(), page_bytes_);
+  scanned_ = next_ = {};
+  gathered_ = true;
+  group_used_ = false;
+  own_slot_ = 0;
+  thread_ = first_thread_state();
+  // The method of a scan is known after its first call.
+  scan_.scan(reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1),
+             (reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1)) + page_bytes_, true, work_->scan);
+  piece_.begin({reason, scan_.method(), sys::clock_ns(CLOCK_MONOTONIC), source.memory.resident_bytes,
+                source.memory.shared_bytes, page_bytes_});
+  __atomic_store_n(&stage_, Stage::kPages, __ATOMIC_RELAXED);
+  return true;
+}
+
+Snapshot::Progress Snapshot::run(Stream& stream, Ticks until) noexcept {
+  if (stage_ == Stage::kIdle) return Progress::kIdle;
+  const std::uint64_t begin_ns = sys::clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  bool more = true;
+  do more = step(stream);
+  while (more && stage_ != Stage::kEnd && g_clock.now() < until);
+  // 0 when system calls were forbidden meanwhile.
+  const std::uint64_t end_ns = sys::clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  if (end_ns > begin_ns) spent_ns_ += end_ns - begin_ns;
+  if (more && stage_ != Stage::kEnd) {
+    if (commit_piece(stream)) return Progress::kRunning;
+    more = false;
+  }
+  write_end(stream, more);
+  return more ? Progress::kFinished : Progress::kFailed;
+}
+
+/// One system call, or one item. False: the snapshot has failed.
+bool Snapshot::step(Stream& stream) noexcept {
+  switch (stage_) {
+    case Stage::kPages:
+      if (!gathered_) return read_mapping(stream);
+      if (scanned_.begin < scanned_.end) return scan_pages(stream);
+      if (maps_read_ && next_.begin == next_.end) {
+        stage_ = Stage::kRecorder;
+        return end_group(stream) && make_room(stream) &&
+               (piece_.recorder(reinterpret_cast<std::uint64_t>(__ehdr_start),
+                                static_cast<std::uint64_t>(_end - __ehdr_start)),
+                true);
+      }
+      scanned_ = next_;
+      next_ = {};
+      gathered_ = maps_read_;
+      return true;
+    case Stage::kRecorder: return write_recorder(stream);
+    case Stage::kStacks: return write_stacks(stream);
+    default: return true;
+  }
+}
+
+/// Writes the next mapping, and adds it to the range to be scanned, or makes it the next one.
+bool Snapshot::read_mapping(Stream& stream) noexcept {
+  sys::Mapping mapping;
+  if (!maps_.next(mapping, work_->name, sizeof work_->name)) {
+    if (maps_.read_failed()) return fail(-EIO);
+    maps_read_ = gathered_ = true;
+    return true;
+  }
+  // A mapping that the host has enlarged since its line was read appears a second time.
+  if (mapping.begin < read_up_to_) {
+    mapping.file_offset += read_up_to_ - mapping.begin;
+    mapping.begin = read_up_to_;
+  }
+  if (mapping.begin >= mapping.end || mapping.begin >= kUserAddresses) return true;
+  read_up_to_ = mapping.end;
+  if (!make_room(stream)) return false;
+  const std::uint32_t flags = (mapping.readable ? kMappingReadable : 0) | (mapping.writable ? kMappingWritable : 0) |
+                              (mapping.executable ? kMappingExecutable : 0) | (mapping.shared ? kMappingShared : 0) |
+                              (mapping.path_truncated ? kMappingNameTruncated : 0);
+  piece_.mapping({mapping.begin / page_bytes_, (mapping.end - mapping.begin) / page_bytes_, flags, mapping.device,
+                  mapping.inode, mapping.file_offset / page_bytes_, work_->name, text_length(work_->name)});
+  if (scan_.method() == SnapshotMethod::kPagemapScan && scanned_.begin < scanned_.end &&
+      mapping.begin - scanned_.end <= kMaxGapBytes && mapping.end - scanned_.begin <= kMaxJoinedBytes) {
+    scanned_.end = mapping.end;
+    return true;
+  }
+  next_ = {mapping.begin, mapping.end, mapping.inode == 0 && !mapping.shared};
+  gathered_ = true;
+  return true;
+}
+
+bool Snapshot::scan_pages(Stream& stream) noexcept {
+  const PageScan::Result result = scan_.scan(scanned_.begin, scanned_.end, scanned_.anonymous, work_->scan);
+  if (result.error != 0) return fail(result.error);
+  for (std::size_t i = 0; i < result.regions; ++i)
+    if (!add_pages(stream, work_->scan.regions[i])) return false;
+  scanned_.begin = result.next;
+  return true;
+}
+
+bool Snapshot::add_pages(Stream& stream, const PageRegion& region) noexcept {
+  const std::uint64_t end = region.end / page_bytes_;
+  for (std::uint64_t page = region.begin / page_bytes_; page < end;) {
+    const std::uint64_t number = page / kGroupPages;
+    if (group_used_ && group_.number != number && !end_group(stream)) return false;
+    if (!group_used_) {
+      group_ = {};
+      group_.number = number;
+      group_used_ = true;
+    }
+    const auto first = static_cast<std::uint32_t>(page % kGroupPages);
+    const std::uint64_t left = end - page;
+    const auto count = left < kGroupPages - first ? static_cast<std::uint32_t>(left) : kGroupPages - first;
+    for (const auto& [category, plane] : kPlanes)
+      if ((region.categories & category) != 0) group_.set(plane, first, first + count);
+    page += count;
+  }
+  return true;
+}
+
+bool Snapshot::end_group(Stream& stream) noexcept {
+  if (!group_used_) return true;
+  if (!make_room(stream)) return false;
+  piece_.group(group_);
+  group_used_ = false;
+  return true;
+}
+
+bool Snapshot::write_recorder(Stream& stream) noexcept {
+  if (own_slot_ == sys::own_mapping_slots()) {
+    stage_ = Stage::kStacks;
+    return true;
+  }
+  const sys::OwnMapping own = sys::own_mapping(own_slot_++);
+  if (own.begin == 0) return true;
+  if (!make_room(stream)) return false;
+  piece_.recorder(own.begin, own.bytes);
+  return true;
+}
+
+bool Snapshot::write_stacks(Stream& stream) noexcept {
+  if (thread_ == nullptr) {
+    stage_ = Stage::kEnd;
+    return true;
+  }
+  const ThreadState& thread = *thread_;
+  thread_ = thread.next;
+  const std::uint64_t stack_pointer = __atomic_load_n(&thread.last_stack_pointer, __ATOMIC_RELAXED);
+  if (thread.depth != 0 || stack_pointer == 0 || !sys::thread_exists(thread.owner())) return true;
+  if (!make_room(stream)) return false;
+  piece_.stack({static_cast<std::uint64_t>(thread.owner()), stack_pointer,
+                __atomic_load_n(&thread.stack_end, __ATOMIC_RELAXED)});
+  return true;
+}
+
+void Snapshot::write_end(Stream& stream, bool complete) noexcept {
+  if (end_group(stream) && make_room(stream)) {
+    piece_.end({sys::clock_ns(CLOCK_MONOTONIC), spent_ns_, complete});
+    commit_piece(stream);
+  }
+  drop();
+}
+
+/// Makes room for one item.
+bool Snapshot::make_room(Stream& stream) noexcept {
+  const std::size_t limit =
+      stream.max_text_bytes() < sizeof work_->piece ? stream.max_text_bytes() : sizeof work_->piece;
+  return limit - piece_.bytes() >= kMaxResidencyItemBytes || commit_piece(stream);
+}
+
+bool Snapshot::commit_piece(Stream& stream) noexcept {
+  if (in_forked_child()) return fail(-ECHILD);
+  if (piece_.bytes() == 0) return true;
+  stream.advance_time(g_clock.now());
+  const bool committed = stream.append_text(TextKind::kResidency, number_, pieces_++, work_->piece, piece_.bytes());
+  piece_.restart();
+  return committed || fail(-ENOSPC);
+}
+
+}  // namespace heapprof::recorder

@@ -1,0 +1,173 @@
+// Maps memory, touches known pages of it, and sets a mark, so that the recorder takes a snapshot of resident pages.
+//
+// usage: residency [MODE [N]]
+//
+// Prints a line for each range: NAME ADDRESS PAGES STEP STATE, where every STEP-th page has the state present, zero
+// or huge, and the other pages are not resident; STEP 0: no page is.
+//
+//   pages       the default: ranges of all kinds
+//   many N      N mappings of one page, alternately readable and not, all resident
+//   forks       a child with other pages sets a mark and ends; then the parent sets one
+//   other_user  becomes user 65534, which makes the process not dumpable; sets a mark; a child sets one, too
+//   refuses     a seccomp filter, which the recorder does not see, refuses ioctl; then a mark
+//   waits N     touches N MiB, prints "ready", and allocates until its standard input ends
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "preload/heapprof.h"
+
+namespace {
+
+constexpr int kRefused = 3;
+constexpr size_t kHuge = size_t{2} << 20;
+const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+
+void* volatile kept;
+
+/// Maps `pages` pages at a multiple of 2 MiB, with pages that are not mapped before and behind.
+char* map(size_t pages, int flags, int file = -1) {
+  const size_t bytes = pages * kPage;
+  char* reserved = static_cast<char*>(
+      mmap(nullptr, bytes + 2 * kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (reserved == MAP_FAILED) abort();
+  char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(reserved) + kHuge) & ~(kHuge - 1));
+  if (mmap(at, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0) != at) abort();
+  madvise(at, bytes, MADV_NOHUGEPAGE);
+  return at;
+}
+
+void print(const char* name, const char* at, size_t pages, size_t step, const char* state) {
+  printf("%s %p %zu %zu %s\n", name, static_cast<const void*>(at), pages, step, state);
+}
+
+void write_every(char* at, size_t pages, size_t step) {
+  for (size_t page = 0; page < pages; page += step) at[page * kPage] = 1;
+}
+
+void touch_all_kinds() {
+  constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS, kShared = MAP_SHARED | MAP_ANONYMOUS;
+  char* at = map(2048, kPrivate);
+  write_every(at, 2048, 2);
+  print("every_second", at, 2048, 2, "present");
+  at = map(700, kPrivate);
+  write_every(at, 700, 1);
+  print("all", at, 700, 1, "present");
+  at = map(512, kPrivate);
+  print("untouched", at, 512, 0, "present");
+  at = map(600, kPrivate);
+  for (size_t page = 0; page < 600; page += 3)
+    kept = reinterpret_cast<void*>(uintptr_t{static_cast<volatile char*>(at)[page * kPage] != 0});
+  print("read_only", at, 600, 3, "zero");
+  at = map(1024, kShared);
+  write_every(at, 1024, 5);
+  print("shared", at, 1024, 5, "present");
+  const int file = memfd_create("heapprof-test", 0);
+  if (file >= 0 && ftruncate(file, static_cast<off_t>(300 * kPage)) == 0) {
+    at = map(300, MAP_PRIVATE, file);
+    write_every(at, 300, 7);
+    print("file", at, 300, 7, "present");
+  }
+  at = map(4 * kHuge / kPage, kPrivate);
+  if (madvise(at, 4 * kHuge, MADV_HUGEPAGE) == 0) {
+    write_every(at, 4 * kHuge / kPage, 1);
+    print("huge", at, 4 * kHuge / kPage, 1, "huge");
+  }
+}
+
+/// Neighbouring mappings with different protection are not merged.
+void map_many(size_t count) {
+  char* const at = map(count, MAP_PRIVATE | MAP_ANONYMOUS);
+  write_every(at, count, 1);
+  for (size_t page = 0; page < count; page += 2)
+    if (mprotect(at + page * kPage, kPage, PROT_READ) != 0) exit(kRefused);
+  print("many", at, count, 1, "present");
+}
+
+/// By instruction, because the recorder watches the functions syscall and prctl.
+long raw_call(long number, long a, long b, long c) {
+#ifdef __x86_64__
+  long result;
+  asm volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(0) : "rcx", "r11", "memory");
+  return result;
+#else
+  return number + a + b + c > 0 ? -1 : -2;
+#endif
+}
+
+void refuse_ioctl() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{sizeof program / sizeof program[0], program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, reinterpret_cast<long>(&filter)) != 0)
+    exit(kRefused);
+}
+
+/// Runs `body` in a child.
+template <typename Body>
+void in_child(Body&& body) {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    exit(0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(1);
+}
+
+/// Allocates, so that the recorder takes samples, until standard input ends.
+void wait_for_end_of_input() {
+  puts("ready");
+  fflush(stdout);
+  for (pollfd input{0, POLLIN, 0}; poll(&input, 1, 1) == 0;)
+    for (int i = 0; i < 1000; ++i) free(malloc(100));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const mode = argc > 1 ? argv[1] : "pages";
+  const size_t number = argc > 2 ? static_cast<size_t>(atol(argv[2])) : 0;
+  if (strcmp(mode, "pages") == 0) touch_all_kinds();
+  else if (strcmp(mode, "many") == 0) map_many(number);
+  else if (strcmp(mode, "refuses") == 0) refuse_ioctl();
+  else if (strcmp(mode, "other_user") == 0 && setuid(65534) != 0) return kRefused;
+  if (strcmp(mode, "forks") == 0 || strcmp(mode, "other_user") == 0) {
+    char* const at = map(64, MAP_PRIVATE | MAP_ANONYMOUS);
+    write_every(at, 64, 2);
+    print("parent", at, 64, 2, "present");
+    in_child([&] {
+      write_every(at, 64, 1);
+      kept = malloc(1);
+      heapprof_mark("child");
+    });
+  }
+  if (strcmp(mode, "waits") == 0) {
+    const size_t pages = (number << 20) / kPage;
+    write_every(map(pages, MAP_PRIVATE | MAP_ANONYMOUS), pages, 1);
+    wait_for_end_of_input();
+    return 0;
+  }
+  fflush(stdout);
+  heapprof_mark("ready");
+  return 0;
+}

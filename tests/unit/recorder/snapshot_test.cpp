@@ -1,0 +1,237 @@
+// Snapshots of resident pages: what one contains, in parts as in one go, with every method, and their budget.
+#include "preload/recorder/residency/snapshot.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <string>
+
+#include "preload/recorder/residency/snapshot_budget.h"
+#include "preload/sys/own_mappings.h"
+#include "preload/sys/proc_file.h"
+#include "tests/support/system_calls.h"
+#include "tests/unit/recorder/stream_fixture.h"
+
+using namespace heapprof;
+using namespace heapprof::recorder;
+using namespace heapprof::test;
+
+namespace {
+
+constexpr Ticks kNow{0};                       // one step
+constexpr Ticks kLate{~std::uint64_t{0} / 2};  // until it is finished
+
+/// A snapshot as it is in the trace.
+struct Taken {
+  bool begun = false;
+  bool ended = false;
+  bool complete = false;
+  SnapshotMethod method{};
+  std::map<std::uint64_t, PageGroup> groups;
+  std::map<std::uint64_t, std::string> mappings;  ///< by address
+  std::map<std::uint64_t, std::uint64_t> recorder;
+
+  bool begin(const ResidencyBegin& item) { return method = item.method, begun = true; }
+  bool mapping(const ResidencyMapping& item) {
+    mappings[item.first_page * 4096] = std::string(item.name, item.name_bytes);
+    return true;
+  }
+  bool group(const PageGroup& item) { return groups.emplace(item.number, item).second; }
+  bool recorder_range(std::uint64_t address, std::uint64_t bytes) { return recorder[address] = bytes, true; }
+  bool stack(const ResidencyStack&) { return true; }
+  bool end(const ResidencyEnd& item) { return complete = item.complete, ended = true; }
+
+  bool has(unsigned plane, const char* address) const {
+    const std::uint64_t page = reinterpret_cast<std::uint64_t>(address) / 4096;
+    const auto found = groups.find(page / kGroupPages);
+    return found != groups.end() && (found->second.planes[plane][page % kGroupPages / 64] >> page % 64 & 1) != 0;
+  }
+};
+
+/// decode_residency() calls recorder(), which is the name of a namespace here.
+struct Decoder {
+  Taken& taken;
+  bool begin(const ResidencyBegin& item) { return taken.begin(item); }
+  bool mapping(const ResidencyMapping& item) { return taken.mapping(item); }
+  bool group(const PageGroup& item) { return taken.group(item); }
+  bool recorder(std::uint64_t address, std::uint64_t bytes) { return taken.recorder_range(address, bytes); }
+  bool stack(const ResidencyStack& item) { return taken.stack(item); }
+  bool end(const ResidencyEnd& item) { return taken.end(item); }
+};
+
+struct Files {
+  Files() {
+    REQUIRE(maps.open("/proc/self/maps") == 0);
+    REQUIRE(pagemap.open("/proc/self/pagemap") == 0);
+  }
+  ~Files() {
+    maps.close();
+    pagemap.close();
+  }
+  Snapshot::Source source() const { return {maps.descriptor(), pagemap.descriptor(), {1, 1}}; }
+  sys::ProcFile maps, pagemap;
+};
+
+/// The snapshots of the trace, by number.
+std::map<std::uint64_t, Taken> taken_in(const StreamFixture& recording) {
+  std::map<std::uint64_t, Taken> result;
+  std::map<std::uint64_t, std::uint64_t> pieces;
+  for (const Text& text : read_stream(recording.folder / "t", StreamId{1}).texts) {
+    if (text.record.node != static_cast<std::uint32_t>(TextKind::kResidency)) continue;
+    REQUIRE(text.record.address == pieces[text.record.size()]++);
+    Decoder decoder{result[text.record.size()]};
+    REQUIRE(decode_residency(reinterpret_cast<const std::uint8_t*>(text.text.data()), text.text.size(), decoder));
+  }
+  return result;
+}
+
+/// 1,200 pages of which every third was written.
+struct Pages {
+  static constexpr std::size_t kCount = 1200;
+  Pages()
+      : at(static_cast<char*>(
+            mmap(nullptr, kCount * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    REQUIRE(at != MAP_FAILED);
+    madvise(at, kCount * 4096, MADV_NOHUGEPAGE);
+    for (std::size_t page = 0; page < kCount; page += 3) at[page * 4096] = 1;
+  }
+  ~Pages() { munmap(at, kCount * 4096); }
+  void check(const Taken& taken) const {
+    for (std::size_t page = 0; page < kCount; ++page) {
+      const bool present = taken.has(kPresent, at + page * 4096);
+      if (present != (page % 3 == 0)) FAIL("page " << page << (present ? " is present" : " is not present"));
+    }
+  }
+  char* at;
+};
+
+}  // namespace
+
+TEST_CASE("A snapshot has the resident pages of the process, and the recorder's memory") {
+  StreamFixture recording;
+  const Files files;
+  const Pages pages;
+  void* const own = sys::map_private(8192);
+  Snapshot snapshot;
+  REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kRequest, files.source()));
+  CHECK(snapshot.run(recording.state->stream, kLate) == Snapshot::Progress::kFinished);
+  CHECK_FALSE(snapshot.unfinished());
+  CHECK(snapshot.run(recording.state->stream, kLate) == Snapshot::Progress::kIdle);
+  const auto all = taken_in(recording);
+  REQUIRE(all.size() == 1);
+  const Taken& taken = all.at(1);
+  CHECK(taken.begun);
+  CHECK(taken.complete);
+  pages.check(taken);
+  CHECK(taken.recorder.at(reinterpret_cast<std::uint64_t>(own)) == 8192);
+  sys::unmap_private(own, 8192);
+}
+
+TEST_CASE("A snapshot in parts is the same as in one go") {
+  StreamFixture recording;
+  const Files files;
+  const Pages pages;
+  Snapshot snapshot;
+  REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source()));
+  unsigned parts = 1;
+  while (snapshot.run(recording.state->stream, kNow) == Snapshot::Progress::kRunning) ++parts;
+  CHECK(parts > 20);
+  REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source()));
+  REQUIRE(snapshot.run(recording.state->stream, kLate) == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  REQUIRE(all.size() == 2);
+  CHECK(all.at(1).complete);
+  pages.check(all.at(1));
+  pages.check(all.at(2));
+  // The program's own file; the trace's mappings change while it is written.
+  const auto of_program = [](const Taken& taken) {
+    std::map<std::uint64_t, std::string> result;
+    for (const auto& [address, name] : taken.mappings)
+      if (name.ends_with("recorder_test")) result.emplace(address, name);
+    return result;
+  };
+  CHECK_FALSE(of_program(all.at(1)).empty());
+  CHECK((of_program(all.at(1)) == of_program(all.at(2))));
+}
+
+TEST_CASE("A snapshot that another one replaces, or that was dropped, is incomplete") {
+  StreamFixture recording;
+  const Files files;
+  Stream& stream = recording.state->stream;
+  Snapshot snapshot;
+  REQUIRE(snapshot.begin(stream, SnapshotReason::kMark, files.source()));
+  REQUIRE(snapshot.run(stream, kNow) == Snapshot::Progress::kRunning);
+  REQUIRE(snapshot.begin(stream, SnapshotReason::kExit, files.source()));
+  REQUIRE(snapshot.run(stream, kNow) == Snapshot::Progress::kRunning);
+  snapshot.drop();
+  REQUIRE(snapshot.begin(stream, SnapshotReason::kExit, files.source()));
+  REQUIRE(snapshot.run(stream, kLate) == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  REQUIRE(all.size() == 3);
+  CHECK(all.at(1).ended);
+  CHECK_FALSE(all.at(1).complete);
+  CHECK_FALSE(all.at(2).ended);
+  CHECK(all.at(3).complete);
+}
+
+TEST_CASE("Where the ioctl is missing, the pages are the same") {
+  StreamFixture recording;
+  const Files files;
+  const Pages pages;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl}, [](SystemCall&) -> long { return -ENOTTY; },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  REQUIRE(progress == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  CHECK(all.at(1).method == SnapshotMethod::kMincore);
+  pages.check(all.at(1));
+}
+
+TEST_CASE("A refused call ends the snapshot as incomplete, with the reason") {
+  StreamFixture recording;
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl}, [](SystemCall&) -> long { return -EPERM; },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  CHECK(progress == Snapshot::Progress::kFailed);
+  CHECK(snapshot.error() == -EPERM);
+  const auto all = taken_in(recording);
+  REQUIRE(all.size() == 1);
+  CHECK(all.at(1).ended);
+  CHECK_FALSE(all.at(1).complete);
+}
+
+TEST_CASE("The budget is 5 ms and 0.5 % of the elapsed time") {
+  constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kGiB = std::uint64_t{1} << 30;
+  SnapshotBudget budget;
+  CHECK(budget.slice_ns(0, 0) == 5 * kMs);
+  CHECK(budget.slice_ns(0, kGiB) == 0);  // 5 ms are estimated, and a little more
+  CHECK(budget.slice_ns(kSecond, kGiB) == 10 * kMs);
+  budget.spend(10 * kMs);
+  CHECK(budget.slice_ns(kSecond, 0) == 0);
+  CHECK(budget.slice_ns(2 * kSecond, 0) == 5 * kMs);
+  CHECK(budget.slice_ns(1000 * kSecond, 0) == SnapshotBudget::kMaxSliceNs);
+  // From now on the estimate is 10 ms a GiB.
+  budget.finished(kGiB, 10 * kMs);
+  CHECK(budget.estimate_ns(2 * kGiB) > 19 * kMs);
+  CHECK(budget.estimate_ns(2 * kGiB) < 21 * kMs);
+  CHECK(budget.estimate_ns(1000 * kGiB) == SnapshotBudget::kMaxSliceNs);
+  CHECK(budget.estimate_ns(~std::uint64_t{0}) == SnapshotBudget::kMaxSliceNs);
+  budget.finished(0, 0);
+  CHECK(budget.estimate_ns(0) == 0);
+}
