@@ -14,7 +14,7 @@ HEAPPROF = str(harness.HEAPPROF)
 
 
 class CompletionsAndManual(harness.Case):
-    ACTIONS = {"pause", "resume", "mark", "status"}
+    ACTIONS = {"pause", "resume", "mark", "snapshot", "status"}
     RECORDINGS = ["some.heapprof", "some.hprof"]  # the second is from an older version
 
     def pages(self):

@@ -68,11 +68,11 @@ PageScan::Result PageScan::scan_with_ioctl(std::uint64_t begin, std::uint64_t en
   const long found = sys::retry_call(SYS_ioctl, pagemap_, static_cast<long>(kPagemapScan), sys::word(&arguments));
   if (sys::failed(found)) return {begin, 0, static_cast<int>(found)};
   const auto count = static_cast<std::size_t>(found);
-  std::uint64_t pages = 0;
-  for (std::size_t i = 0; i < count; ++i) pages += (work.regions[i].end - work.regions[i].begin) / page_bytes_;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += work.regions[i].end - work.regions[i].begin;
   // Page tables without pages take little time, so long ranges without pages are scanned in few calls.
   step_bytes_ = count != 0 ? kFirstStepBytes : smaller(step_bytes_ * 2, kMaxStepBytes);
-  const bool all = count < kMaxPages && pages < kMaxPages;
+  const bool all = count < kMaxPages && bytes < kMaxPages * page_bytes_;
   return {all ? end : work.regions[count - 1].end, count, 0};
 }
 
