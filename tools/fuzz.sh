@@ -13,6 +13,7 @@ Build the fuzz targets in build-fuzz/ and run all of them, or those named:
   trace_events  random records in an undamaged trace, up to the report
   compacted     random sections in a compacted trace, up to the report
   codec         decoding and encoding of event columns
+  residency     random pieces of snapshots of resident pages in an undamaged trace
   symbols       a random file as a module of the recorded program (ELF, DWARF)
   cfi           the recorder's parser of .eh_frame
   recorder_elf  the recorder's parsers of symbol tables, of ELF headers in memory, and of code to be patched
@@ -34,7 +35,7 @@ runs=1000000
 seconds=600
 install_option=()
 names=()
-all=(trace_file trace_events compacted codec symbols cfi recorder_elf texts settings side_files)
+all=(trace_file trace_events compacted codec residency symbols cfi recorder_elf texts settings side_files)
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=$2; shift ;;
