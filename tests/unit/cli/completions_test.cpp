@@ -24,7 +24,7 @@ TEST_CASE("every shell's script has the commands, options and their values") {
       CHECK(script.out.find((fish ? "-l " : "--") + option) != std::string::npos);
     }
     CHECK(script.out.find("growth bytes blocks age") != std::string::npos);  // values of leaks --sort
-    CHECK(script.out.find("pause resume mark status") != std::string::npos);
+    CHECK(script.out.find("pause resume mark snapshot status") != std::string::npos);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/replay/compact/compactor.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -120,6 +121,44 @@ TEST_CASE("A snapshot has its mappings, and the state of each of their pages") {
   CHECK(pages.at(0x100a000) == PageState{true, false, true, false});
   CHECK(pages.at(0x1200fff) == PageState{true, false, false, true});
   CHECK(pages.at(0x9000000) == PageState{});
+}
+
+TEST_CASE("A compacted trace has the same snapshots") {
+  TraceBuilder trace;
+  trace.header.start_monotonic_ns = kStart;
+  auto& stream = trace.stream();
+  stream.thread(1, "one");
+  stream.alloc(10, 0x1000, 1);
+  stream.text(TextKind::kResidency, 1, 0, first_piece().text());
+  stream.text(TextKind::kResidency, 1, 1, last_piece().text());
+  stream.alloc(20, 0x2000, 1);
+  const TemporaryFile original, compacted;
+  TraceBuilder::write_bytes(original.path(), trace.bytes());
+  for (const bool exact : {false, true}) {
+    replay::CompactOptions options;
+    options.exact = exact;
+    replay::compact(original.path(), compacted.path(), options);
+    std::vector<ResidencySnapshot> both[2];
+    for (const int which : {0, 1})
+      for_each_snapshot(TraceFile((which == 0 ? original : compacted).path()),
+                        [&](ResidencySnapshot&& snapshot) { both[which].push_back(std::move(snapshot)); });
+    REQUIRE(both[0].size() == 1);
+    REQUIRE(both[1].size() == 1);
+    const ResidencySnapshot& before = both[0][0];
+    const ResidencySnapshot& after = both[1][0];
+    CHECK(after.complete);
+    CHECK(after.begin_ns == before.begin_ns);
+    CHECK(after.end_ns == before.end_ns);
+    CHECK(after.recorder_ranges == before.recorder_ranges);
+    REQUIRE(after.mappings.size() == before.mappings.size());
+    for (std::size_t i = 0; i < after.mappings.size(); ++i) {
+      const ResidentMapping& mapping = after.mappings[i];
+      CHECK(mapping.begin == before.mappings[i].begin);
+      CHECK(mapping.name == before.mappings[i].name);
+      for (std::uint64_t page = mapping.begin; page < mapping.end; page += 4096)
+        REQUIRE(after.pages.at(page) == before.pages.at(page));
+    }
+  }
 }
 
 TEST_CASE("A snapshot without its end, or with a missing or malformed piece, is incomplete") {
