@@ -48,11 +48,16 @@ emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 tools/aarch64-setup.sh "${install_option[@]}" "$build"
 build=$(realpath "$build")
 
+libraries=$(realpath "$build/deps")
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $(basename "$build")/"
-  quietly "$build/setup.log" meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$build/deps" \
+  quietly "$build/setup.log" meson setup "$build" --cross-file "$build/cross.ini" -Ddeps="$libraries" \
     -Danalyzer=false -Doptimization=2 -Ddebug=true -Db_ndebug=true "-Dcpp_args=-isystem$build/root/usr/include"
+elif [ "$(cat "$build/configured-libraries" 2>/dev/null)" != "$libraries" ]; then
+  # tools/deps.sh has changed since.
+  quietly "$build/setup.log" meson configure "$build" -Ddeps="$libraries"
 fi
+echo "$libraries" >"$build/configured-libraries"
 echo "==> compiling"
 quietly "$build/compile.log" ninja -C "$build"
 

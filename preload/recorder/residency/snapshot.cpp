@@ -63,12 +63,13 @@ bool Snapshot::begin(Stream& stream, SnapshotReason reason, const Source& source
              (reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1)) + page_bytes_, true, work_->scan);
   piece_.begin({reason, scan_.method(), sys::clock_ns(CLOCK_MONOTONIC), source.memory.resident_bytes,
                 source.memory.shared_bytes, page_bytes_});
-  __atomic_store_n(&stage_, Stage::kPages, __ATOMIC_RELAXED);
+  stage_ = Stage::kPages;
+  __atomic_store_n(&active_, true, __ATOMIC_RELAXED);
   return true;
 }
 
 Snapshot::Progress Snapshot::run(Stream& stream, Ticks until) noexcept {
-  if (stage_ == Stage::kIdle) return Progress::kIdle;
+  if (!active_) return Progress::kIdle;
   const std::uint64_t begin_ns = sys::clock_ns(CLOCK_THREAD_CPUTIME_ID);
   bool more = true;
   do more = step(stream);
@@ -103,8 +104,9 @@ bool Snapshot::step(Stream& stream) noexcept {
       return true;
     case Stage::kRecorder: return write_recorder(stream);
     case Stage::kStacks: return write_stacks(stream);
-    default: return true;
+    case Stage::kEnd: break;
   }
+  return true;
 }
 
 /// Writes the next mapping, and adds it to the range to be scanned, or makes it the next one.

@@ -46,10 +46,10 @@ class Snapshot {
   }
 
   /// Forgets the snapshot without writing anything.
-  void drop() noexcept { __atomic_store_n(&stage_, Stage::kIdle, __ATOMIC_RELAXED); }
+  void drop() noexcept { __atomic_store_n(&active_, false, __ATOMIC_RELAXED); }
 
   /// May be called by any thread.
-  bool unfinished() const noexcept { return __atomic_load_n(&stage_, __ATOMIC_RELAXED) != Stage::kIdle; }
+  bool unfinished() const noexcept { return __atomic_load_n(&active_, __ATOMIC_RELAXED); }
   /// Why the snapshot failed: a negated errno.
   int error() const noexcept { return error_; }
   /// Of the latest snapshot.
@@ -63,7 +63,7 @@ class Snapshot {
   }
 
  private:
-  enum class Stage { kIdle, kPages, kRecorder, kStacks, kEnd };
+  enum class Stage { kPages, kRecorder, kStacks, kEnd };
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -92,7 +92,8 @@ class Snapshot {
   }
 
   Work* work_ = nullptr;
-  Stage stage_ = Stage::kIdle;
+  bool active_ = false;  ///< a snapshot is unfinished; read by all threads
+  Stage stage_ = Stage::kPages;
   std::uint64_t number_ = 0;  ///< of the snapshot in the trace, from 1
   std::uint64_t pieces_ = 0;
   ResidencyEncoder piece_{nullptr};
