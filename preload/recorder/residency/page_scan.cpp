@@ -46,7 +46,8 @@ bool append(PageRegion* regions, std::size_t& count, std::uint64_t begin, std::u
 PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool anonymous, Work& work) noexcept {
   if (method_ == SnapshotMethod::kPagemapScan) {
     const Result result = scan_with_ioctl(begin, end, work);
-    if (result.error != -ENOTTY && result.error != -EINVAL) return result;
+    // Before Linux 6.7; emulators and sandboxes answer ENOSYS.
+    if (result.error != -ENOTTY && result.error != -EINVAL && result.error != -ENOSYS) return result;
     method_ = SnapshotMethod::kMincore;
   }
   return anonymous ? scan_with_mincore(begin, end, work) : scan_with_pagemap(begin, end, work);

@@ -112,8 +112,8 @@ struct Pages {
 
 TEST_CASE("A snapshot has the resident pages of the process, and the recorder's memory") {
   StreamFixture recording;
-  const Files files;
   const Pages pages;
+  const Files files;  // after the pages: qemu-user writes /proc/self/maps when it is opened
   void* const own = sys::map_private(8192);
   Snapshot snapshot;
   REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kRequest, files.source()));
@@ -132,8 +132,8 @@ TEST_CASE("A snapshot has the resident pages of the process, and the recorder's 
 
 TEST_CASE("A snapshot in parts is the same as in one go") {
   StreamFixture recording;
-  const Files files;
   const Pages pages;
+  const Files files;  // after the pages: qemu-user writes /proc/self/maps when it is opened
   Snapshot snapshot;
   REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source()));
   unsigned parts = 1;
@@ -179,8 +179,8 @@ TEST_CASE("A snapshot that another one replaces, or that was dropped, is incompl
 
 TEST_CASE("Where the ioctl is missing, the pages are the same") {
   StreamFixture recording;
-  const Files files;
   const Pages pages;
+  const Files files;  // after the pages: qemu-user writes /proc/self/maps when it is opened
   Snapshot snapshot;
   Snapshot::Progress progress{};
   const bool replaced = with_replaced_calls(
