@@ -19,11 +19,11 @@ std::uint64_t Jemalloc::slab_bytes(std::uint64_t class_bytes) noexcept {
 }
 
 std::uint64_t Jemalloc::usable_bytes(std::uint64_t /*address*/, std::uint64_t requested_bytes) const noexcept {
-  return quarter_step_class(requested_bytes);
+  return quarter_step_class(requested_bytes, quantum_);
 }
 
 AddressRange Jemalloc::kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept {
-  const std::uint64_t block_bytes = quarter_step_class(requested_bytes);
+  const std::uint64_t block_bytes = quarter_step_class(requested_bytes, quantum_);
   if (block_bytes > kMaxSmall) {
     // The block begins at a random cache line of the first page (cache_oblivious).
     const std::uint64_t begin = round_down(address, kPageBytes);

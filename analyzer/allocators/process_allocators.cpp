@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analyzer/allocators/jemalloc.h"
 #include "analyzer/base/base_name.h"
 
 namespace heapprof::allocators {
@@ -79,6 +80,13 @@ ProcessAllocators::ProcessAllocators(const model::Profile& profile) {
   else if (several)
     note_ =
         "the process has several allocators; all blocks outside the brk heap are taken to be those of " + found->name;
+}
+
+void ProcessAllocators::finish_blocks() {
+  // A few may be those of a custom pool within a block.
+  constexpr std::uint64_t kMinPart = 100;
+  if (main() == Allocator::kJemalloc && odd_blocks_ != 0 && odd_blocks_ >= blocks_ / kMinPart)
+    main_ = std::make_unique<Jemalloc>(8);
 }
 
 }  // namespace heapprof::allocators

@@ -15,6 +15,16 @@ class ProcessAllocators {
  public:
   explicit ProcessAllocators(const model::Profile& profile);
 
+  /// Adapts the model to how the allocator was configured, as far as the addresses of blocks show it; for all blocks
+  /// that are live at a moment, then finish_blocks(). jemalloc gives blocks of more than 8 bytes addresses that are
+  /// multiples of 16, or of 8 if its quantum is 8.
+  void see_block(std::uint64_t address, std::uint64_t requested_bytes) noexcept {
+    if (requested_bytes <= 8 || in_brk_heap(address)) return;
+    ++blocks_;
+    odd_blocks_ += address % 16 == 8;
+  }
+  void finish_blocks();
+
   /// The allocator of the process: that of libc unless another one was found.
   Allocator main() const noexcept { return main_->allocator(); }
   /// The model of the allocator that a block at `address` is of. jemalloc and mimalloc take no memory from brk, so
@@ -32,6 +42,8 @@ class ProcessAllocators {
  private:
   std::unique_ptr<const AllocatorModel> main_;
   std::unique_ptr<const AllocatorModel> libc_;  // null: all blocks are main_'s
+  std::uint64_t blocks_ = 0;                    ///< seen, of more than 8 bytes
+  std::uint64_t odd_blocks_ = 0;                ///< of these: at addresses that are no multiples of 16
   std::uint64_t brk_begin_ = 0;
   std::uint64_t brk_bytes_ = 0;
   std::string note_;

@@ -89,7 +89,9 @@ std::uint64_t returnable(const ProcessAllocators& allocators, const PageRanges& 
 
 PinnedMemory find_pinned_memory(const replay::Analysis& analysis, std::vector<PinningBlock> live,
                                 const replay::Progress& progress) {
-  const ProcessAllocators allocators(analysis.profile());
+  ProcessAllocators allocators(analysis.profile());
+  for (const PinningBlock& block : live) allocators.see_block(block.address, block.size);
+  allocators.finish_blocks();
   History history(allocators);
   analysis.for_each_record(
       [&](std::span<const trace::MergedEvent> events) {

@@ -69,3 +69,17 @@ TEST_CASE("what is unknown is noted") {
             .note()
             .starts_with("the process has several allocators"));
 }
+
+TEST_CASE("jemalloc's quantum is 8 if blocks have addresses that are no multiples of 16") {
+  const auto usable_with = [](std::uint64_t odd, std::uint64_t size) {
+    ProcessAllocators process(profile_of({module_at("/usr/lib/libjemalloc.so.2")}));
+    for (std::uint64_t i = 0; i < 1000; ++i) process.see_block(0x7f0000000000 + i * 64 + (i < odd ? 8 : 0), size);
+    process.finish_blocks();
+    return process.of(0x7f0000000000).usable_bytes(0x7f0000000000, 33);
+  };
+  CHECK(usable_with(0, 40) == 48);
+  CHECK(usable_with(500, 40) == 40);
+  // Those of a pool within larger blocks, and the smallest class of any jemalloc.
+  CHECK(usable_with(9, 40) == 48);
+  CHECK(usable_with(500, 8) == 48);
+}
