@@ -1,4 +1,4 @@
-// The allocators of a recorded process, as far as the trace tells: libraries by their file names, embedded allocators
+// The allocators of a recorded process, as far as the trace shows: libraries by their file names, embedded allocators
 // by the recorder's notes.
 #pragma once
 

@@ -14,7 +14,7 @@ namespace {
 using allocators::AllocatorModel;
 using allocators::ProcessAllocators;
 
-/// What allocations and frees up to the moment tell: which granules once held a block, and how much glibc keeps at
+/// What allocations and frees up to the moment show: which granules once held a block, and how much glibc keeps at
 /// the free end of a heap. That is twice the size of the largest mapping that was freed, since large blocks of a
 /// program that frees such blocks come from the heap from then on.
 class History {

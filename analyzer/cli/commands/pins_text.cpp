@@ -16,7 +16,7 @@ using allocators::Allocator;
 using render::exact_number;
 using render::human_bytes;
 
-/// How a program tells the allocator to return free memory.
+/// The call with which a program returns free memory to the system.
 const char* trim_call(Allocator allocator) {
   switch (allocator) {
     case Allocator::kGlibc: return "malloc_trim(0)";

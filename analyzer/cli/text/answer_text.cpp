@@ -406,7 +406,7 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
     options.push_back("more stacks: --stacks " + std::to_string(std::max<std::size_t>(10, stacks * 4)));
   if (!ranking.rows.empty() && ranking.rows.front().site->frame.exists()) {
     const Frame frame = answers_.frame(ranking.rows.front().site->frame);
-    // The option takes a regular expression: "[tail of f]" would be a set of letters.
+    // The option takes a regular expression: "[tail of f]" would match any of these letters.
     std::string name = searched_name(frame.function);
     if (name.starts_with('[')) name.insert(0, 1, '\\');
     const std::string option = "only the first: --function " + shell_quoted(name);
