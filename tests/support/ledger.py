@@ -8,6 +8,7 @@ A block is identified by the identity in Entry.block, or, in programs whose thre
 address in the order of the thread's entries.
 """
 
+import functools
 import mmap
 import struct
 from collections import defaultdict
@@ -91,7 +92,10 @@ def calls_made(path):
 
 
 class Ledger:
+    """Reads the entries when they are first used, because some ledgers have millions."""
+
     def __init__(self, path):
+        self.path = path
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:8] != b"LEDGER01":
                 raise ValueError(f"{path}: not a ledger")
@@ -101,8 +105,12 @@ class Ledger:
             self.phase = PHASES[phase]
             self.error_text = _text(data[52:252])
             self.sites = [_text(data[4096 + 64 * i:4096 + 64 * (i + 1)]) for i in range(site_count)]
-            self.threads = [self._thread(data, header_bytes + i * slot_bytes)
-                            for i in range(min(slots_used, max_slots))]
+            self.slots = [header_bytes + i * slot_bytes for i in range(min(slots_used, max_slots))]
+
+    @functools.cached_property
+    def threads(self):
+        with open(self.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return [self._thread(data, slot) for slot in self.slots]
 
     def _thread(self, data, offset):
         tid, index = struct.unpack_from("<II", data, offset)

@@ -106,6 +106,7 @@ Counts compare(const std::string& path, std::uint64_t base) {
       first += address + what + "\n";
     }
   };
+  const Module* module = nullptr;  // Without _dl_find_object, finding it takes a read of /proc/self/maps.
   for (const Entry& entry : read_with_readelf(path)) {
     for (std::size_t i = 0; i < entry.rows.size(); ++i) {
       const Row& expected = entry.rows[i];
@@ -114,7 +115,7 @@ Counts compare(const std::string& path, std::uint64_t base) {
       ++counts.rows;
       for (const std::uint64_t pc : {expected.location, end - 1}) {
         ++counts.addresses;
-        const Module* module = find_module(base + pc, generation());
+        if (module == nullptr || !module->map.contains(base + pc)) module = find_module(base + pc, generation());
         CfiRow row;
         const FrameAddress address{ProgramCounter{base + pc}, true};
         const RowKind found = module == nullptr ? RowKind::kNone : find_row(module, address, row);
