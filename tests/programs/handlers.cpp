@@ -89,12 +89,29 @@ std::size_t next_size() {
   return 16 + ++count % 4'000;
 }
 
-/// One call, `depth` frames deeper. Each depth and call site has its own stack.
+volatile sig_atomic_t stepping = 0;
+volatile bool trap_next_call = false;
+
+/// Execution traps after each instruction from here on: raise(SIGTRAP) with a handler that sets the trap flag does
+/// the same, but steps through its own return first. A step takes some microseconds.
+void set_trap_flag() {
+#ifdef __x86_64__
+  asm volatile("lea -128(%%rsp), %%rsp\n pushfq\n orq $0x100, (%%rsp)\n popfq\n lea 128(%%rsp), %%rsp" ::: "memory");
+#endif
+}
+
+/// One call, `depth` frames deeper. Each depth and call site has its own stack. With trap_next_call, only the call
+/// itself is stepped through.
 [[gnu::noinline]] void step(ledger::Random& random, void*& block, unsigned depth) {
   if (depth != 0) {
     step(random, block, depth - 1);
     asm volatile("" ::: "memory");
     return;
+  }
+  if (trap_next_call) {
+    trap_next_call = false;
+    stepping = 1;
+    set_trap_flag();
   }
   if (block == nullptr) block = random.below(2) == 0 ? site_malloc(next_size()) : site_calloc(1, next_size());
   else if (random.below(2) == 0) block = site_realloc(block, next_size());
@@ -103,6 +120,7 @@ std::size_t next_size() {
     block = nullptr;
     site_free(old);
   }
+  stepping = 0;
 }
 
 void jump_out(int, siginfo_t*, void* context) {
@@ -192,8 +210,7 @@ int fork_in_handler(std::uint64_t wanted) {
 
 #ifdef __x86_64__
 volatile long steps_left = 0;  // instructions in the recorder until the handler acts
-volatile sig_atomic_t stepping = 0;
-int parent_is_ahead[2];  // a pipe: the children return when the parent closes it
+int parent_is_ahead[2];        // a pipe: the children return when the parent closes it
 
 void fork_at_step(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;
@@ -304,11 +321,8 @@ int jump_at_each_step(std::uint64_t rounds) {
       const auto depth = static_cast<unsigned>(random.below(30));
       if (sigsetjmp(before_call, 1) == 0) {
         steps_left = at;
-        stepping = 1;
-        raise(SIGTRAP);
+        trap_next_call = true;
         step(random, blocks[which], depth);
-        stepping = 0;
-        raise(SIGTRAP);
       } else {
         blocks[which] = nullptr;
       }
