@@ -1,6 +1,7 @@
 // A library to preload: compares the results of real/next_symbol.h with dlsym's: for the names of the hooks, for
 // functions with several versions or with resolvers (IFUNC), and for functions that do not exist.
 #include <dlfcn.h>
+#include <sys/auxv.h>
 
 #include <cstdio>
 
@@ -8,6 +9,22 @@
 #include "preload/real/next_symbol.h"
 
 namespace {
+
+/// Where the program is loaded.
+void* program_base() {
+  Dl_info program;
+  return dladdr(reinterpret_cast<void*>(getauxval(AT_ENTRY)), &program) == 0 ? nullptr : program.dli_fbase;
+}
+
+/// dlsym's result. In a program that is linked to a fixed address (Debian's python3), the address of a function is an
+/// entry of the program's PLT, and dlsym finds that instead of the definition to which it leads.
+void* find_with_dlsym(bool next, const char* name) {
+  if (next) return dlsym(RTLD_NEXT, name);
+  void* const found = dlsym(RTLD_DEFAULT, name);
+  Dl_info at;
+  if (found == nullptr || dladdr(found, &at) == 0 || at.dli_fbase != program_base()) return found;
+  return heapprof::real::program_defines(name) ? found : dlsym(RTLD_NEXT, name);
+}
 
 [[gnu::constructor]] void compare() {
   int found = 0;
@@ -21,7 +38,7 @@ namespace {
            "__libc_memalign", "_dl_find_object", "__tls_get_addr", "heapprof_no_such_function", "", "a"}) {
     for (const bool next : {true, false}) {
       void* ours = next ? heapprof::real::next_symbol(name) : heapprof::real::first_symbol(name);
-      void* theirs = dlsym(next ? RTLD_NEXT : RTLD_DEFAULT, name);
+      void* theirs = find_with_dlsym(next, name);
       found += ours != nullptr;
       if (ours == theirs) continue;
       ++differ;
