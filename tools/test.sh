@@ -73,6 +73,8 @@ rm -f "$build/meson-logs/testlog.json"
 # The list of tests shows which of them have no result.
 expected=$build/meson-logs/expected-tests.txt
 meson test -C "$build" --no-rebuild --list "${tests[@]}" >"$expected"
+# One test more than processors: most tests wait at times, for a program, a timer or a disk.
+parallel=$(($(nproc) + 1))
 # meson prints the progress. Its exit status is not needed: test_result.py reads the log.
-meson test -C "$build" --no-rebuild --print-errorlogs "${tests[@]}" || true
+meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "$parallel" "${tests[@]}" || true
 python3 tools/test_result.py "$build/meson-logs/testlog.json" --expected "$expected" "${result_options[@]}"
