@@ -6,33 +6,67 @@ namespace heapprof::sys {
 
 namespace {
 
+struct Slot {
+  /// 0: the slot is free, or is being filled. Stored last when a range is added, and first when it is removed.
+  std::uint64_t begin;
+  std::uint64_t bytes;
+  std::uint64_t next_free;  ///< of a free slot: the next one, plus 1; 0: none
+};
+
 constexpr std::size_t kChunkSlots = 4096;
 constexpr std::size_t kMaxChunks = 512;
+constexpr std::size_t kMaxSlots = kChunkSlots * kMaxChunks;
 
-constinit OwnMapping* g_chunks[kMaxChunks] = {};
+constinit Slot* g_chunks[kMaxChunks] = {};
 constinit std::size_t g_slots = 0;
+/// The stack of free slots. Low half: the uppermost one, plus 1; 0: none. High half: a count of its changes, so that
+/// a thread that takes a slot notices if others have taken and returned it meanwhile.
+constinit std::uint64_t g_free = 0;
 
-/// Returns null for a slot without memory.
-OwnMapping* slot_at(std::size_t slot) noexcept {
-  OwnMapping* const chunk = __atomic_load_n(&g_chunks[slot / kChunkSlots], __ATOMIC_ACQUIRE);
-  return chunk == nullptr ? nullptr : chunk + slot % kChunkSlots;
+constexpr std::uint64_t changed(std::uint64_t free, std::uint64_t uppermost) noexcept {
+  return ((free >> 32) + 1) << 32 | uppermost;
 }
 
-OwnMapping* slot_with_memory(std::size_t slot) noexcept {
-  if (OwnMapping* const found = slot_at(slot)) return found;
-  constexpr std::size_t kBytes = kChunkSlots * sizeof(OwnMapping);
+/// Precondition: slot < g_slots at some time.
+Slot& slot_at(std::size_t slot) noexcept {
+  return __atomic_load_n(&g_chunks[slot / kChunkSlots], __ATOMIC_ACQUIRE)[slot % kChunkSlots];
+}
+
+/// Makes sure that the chunk of `slot` has memory.
+bool provide_chunk(std::size_t slot) noexcept {
+  Slot** const chunk = &g_chunks[slot / kChunkSlots];
+  if (__atomic_load_n(chunk, __ATOMIC_ACQUIRE) != nullptr) return true;
+  constexpr std::size_t kBytes = kChunkSlots * sizeof(Slot);
   void* const memory =
       map(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (failed(memory)) return nullptr;
-  OwnMapping* known = nullptr;
-  auto* const fresh = static_cast<OwnMapping*>(memory);
-  if (__atomic_compare_exchange_n(&g_chunks[slot / kChunkSlots], &known, fresh, false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE)) {
-    add_own_mapping(fresh, kBytes);  // in the chunk itself
-  } else {
-    unmap(memory, kBytes);
+  if (failed(memory)) return false;
+  Slot* known = nullptr;
+  if (__atomic_compare_exchange_n(chunk, &known, static_cast<Slot*>(memory), false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE))
+    add_own_mapping(memory, kBytes);  // in the chunk itself
+  else unmap(memory, kBytes);
+  return true;
+}
+
+/// Takes a free slot, or null.
+Slot* take_free_slot() noexcept {
+  std::uint64_t free = __atomic_load_n(&g_free, __ATOMIC_ACQUIRE);
+  while (static_cast<std::uint32_t>(free) != 0) {
+    Slot& slot = slot_at(static_cast<std::uint32_t>(free) - 1);
+    const std::uint64_t next = __atomic_load_n(&slot.next_free, __ATOMIC_RELAXED);
+    if (__atomic_compare_exchange_n(&g_free, &free, changed(free, next), false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+      return &slot;
   }
-  return slot_at(slot);
+  return nullptr;
+}
+
+/// A slot that was never used, or null.
+Slot* take_new_slot() noexcept {
+  std::size_t slot = __atomic_load_n(&g_slots, __ATOMIC_RELAXED);
+  while (slot != kMaxSlots && provide_chunk(slot))
+    if (__atomic_compare_exchange_n(&g_slots, &slot, slot + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+      return &slot_at(slot);
+  return nullptr;
 }
 
 }  // namespace
@@ -51,39 +85,39 @@ void unmap_private(void* memory, std::size_t bytes) noexcept {
 }
 
 void add_own_mapping(const void* memory, std::size_t bytes) noexcept {
-  const std::size_t slot = __atomic_fetch_add(&g_slots, 1, __ATOMIC_RELAXED);
-  if (slot >= kMaxChunks * kChunkSlots) return;
-  OwnMapping* const entry = slot_with_memory(slot);
-  if (entry == nullptr) return;
-  __atomic_store_n(&entry->bytes, bytes, __ATOMIC_RELAXED);
-  __atomic_store_n(&entry->begin, reinterpret_cast<std::uint64_t>(memory), __ATOMIC_RELEASE);
+  Slot* slot = take_free_slot();
+  if (slot == nullptr) slot = take_new_slot();
+  if (slot == nullptr) return;
+  // A reader that has read the address of the slot's last range and now reads this size finds another address when it
+  // reads that again.
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_store_n(&slot->bytes, bytes, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->begin, reinterpret_cast<std::uint64_t>(memory), __ATOMIC_RELEASE);
 }
 
 /// Searches from the end: memory that is unmapped is usually memory that was mapped last.
 void remove_own_mapping(const void* memory) noexcept {
-  for (std::size_t slot = own_mapping_slots(); slot-- != 0;) {
-    OwnMapping* const entry = slot_at(slot);
-    if (entry == nullptr ||
-        __atomic_load_n(&entry->begin, __ATOMIC_RELAXED) != reinterpret_cast<std::uint64_t>(memory))
-      continue;
-    __atomic_store_n(&entry->begin, 0, __ATOMIC_RELEASE);
-    // The last slot is used again, if no other thread has added one meanwhile.
-    std::size_t slots = slot + 1;
-    __atomic_compare_exchange_n(&g_slots, &slots, slot, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  for (std::size_t number = own_mapping_slots(); number-- != 0;) {
+    Slot& slot = slot_at(number);
+    if (__atomic_load_n(&slot.begin, __ATOMIC_RELAXED) != reinterpret_cast<std::uint64_t>(memory)) continue;
+    __atomic_store_n(&slot.begin, 0, __ATOMIC_RELAXED);
+    std::uint64_t free = __atomic_load_n(&g_free, __ATOMIC_RELAXED);
+    do __atomic_store_n(&slot.next_free, static_cast<std::uint32_t>(free), __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&g_free, &free, changed(free, number + 1), false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
     return;
   }
 }
 
-std::size_t own_mapping_slots() noexcept {
-  const std::size_t slots = __atomic_load_n(&g_slots, __ATOMIC_RELAXED);
-  return slots < kMaxChunks * kChunkSlots ? slots : kMaxChunks * kChunkSlots;
-}
+std::size_t own_mapping_slots() noexcept { return __atomic_load_n(&g_slots, __ATOMIC_ACQUIRE); }
 
-OwnMapping own_mapping(std::size_t slot) noexcept {
-  const OwnMapping* const entry = slot_at(slot);
-  if (entry == nullptr) return {};
-  const std::uint64_t begin = __atomic_load_n(&entry->begin, __ATOMIC_ACQUIRE);
-  return {begin, __atomic_load_n(&entry->bytes, __ATOMIC_RELAXED)};
+OwnMapping own_mapping(std::size_t number) noexcept {
+  const Slot& slot = slot_at(number);
+  const std::uint64_t begin = __atomic_load_n(&slot.begin, __ATOMIC_ACQUIRE);
+  const std::uint64_t bytes = __atomic_load_n(&slot.bytes, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&slot.begin, __ATOMIC_RELAXED) != begin) return {};
+  return {begin, bytes};
 }
 
 }  // namespace heapprof::sys
