@@ -14,10 +14,11 @@ void MapsReader::close() noexcept {
 /// Returns the next byte, or -1 at the end.
 int MapsReader::next_byte() noexcept {
   if (at_ == length_) {
-    length_ = failed(fd_) ? 0 : read(fd_, buffer_, bytes_);
+    length_ = failed(fd_) ? 0 : pread(fd_, buffer_, bytes_, position_);
     at_ = 0;
     if (failed(fd_) || length_ < 0) read_failed_ = true;
     if (length_ <= 0) return length_ = 0, -1;
+    position_ += static_cast<std::uint64_t>(length_);
   }
   return static_cast<unsigned char>(buffer_[at_++]);
 }

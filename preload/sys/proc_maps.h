@@ -19,13 +19,15 @@ struct Mapping {
   bool path_truncated = false;  ///< the path did not fit the caller's buffer
 };
 
-/// Iterates over the lines of /proc/self/maps. Call close() after the last line: it is not a destructor because a
+/// Iterates over the lines of /proc/self/maps. The position of the descriptor is neither used nor changed, because a
+/// forked child shares it with its parent, and because the host may have put another file at the descriptor's number.
+/// Call close() after the last line: it is not a destructor because a
 /// longjmp would skip that.
 class MapsReader {
  public:
   /// `buffer` receives pieces of the file of at most `bytes` bytes; each piece is one system call.
   MapsReader(char* buffer, std::size_t bytes) noexcept;
-  /// Reads from a descriptor of /proc/self/maps at its current position, which the caller closes.
+  /// Reads from a descriptor of /proc/self/maps, which the caller closes.
   constexpr MapsReader(char* buffer, std::size_t bytes, int descriptor) noexcept
       : buffer_(buffer), bytes_(bytes), fd_(descriptor) {}
 
@@ -43,6 +45,7 @@ class MapsReader {
   char* buffer_;
   std::size_t bytes_;
   int fd_;
+  std::uint64_t position_ = 0;  ///< of what is read next
   long at_ = 0;
   long length_ = 0;
   bool read_failed_ = false;

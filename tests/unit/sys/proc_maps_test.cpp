@@ -1,12 +1,14 @@
 // The reader of /proc/self/maps.
 #include "preload/sys/proc_maps.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 using namespace heapprof;
 
@@ -83,4 +85,27 @@ TEST_CASE("a mapping is found by the name that the kernel gives it") {
   const auto address = reinterpret_cast<std::uint64_t>(&local);
   CHECK((address >= mapping.begin && address < mapping.end));
   CHECK(mapping.inode == 0);
+}
+
+TEST_CASE("readers of one descriptor do not disturb each other, as a forked child and its parent") {
+  const int descriptor = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  REQUIRE(descriptor >= 0);
+  const auto begins = [](sys::MapsReader& reader, std::size_t lines) {
+    std::vector<std::uint64_t> result;
+    char path[256];
+    for (sys::Mapping mapping; result.size() < lines && reader.next(mapping, path, sizeof path);)
+      result.push_back(mapping.begin);
+    return result;
+  };
+  char buffer[512], other_buffer[512];
+  sys::MapsReader alone(buffer, sizeof buffer, descriptor);
+  const std::vector<std::uint64_t> all = begins(alone, 1000);
+  sys::MapsReader reader(buffer, sizeof buffer, descriptor);
+  std::vector<std::uint64_t> read = begins(reader, all.size() / 2);
+  sys::MapsReader other(other_buffer, sizeof other_buffer, descriptor);
+  CHECK(begins(other, 3) == std::vector<std::uint64_t>{all[0], all[1], all[2]});
+  const std::vector<std::uint64_t> rest = begins(reader, 1000);
+  read.insert(read.end(), rest.begin(), rest.end());
+  CHECK(read == all);
+  close(descriptor);
 }
