@@ -3,6 +3,9 @@
 //
 // The descriptor has a high number, which programs rarely use, and is closed on exec. The host may close it and reuse
 // the number, so its file is identified before each use.
+//
+// One thread at a time opens or closes the file. Other threads may read the descriptor meanwhile: it is that of the
+// file, or -1.
 #pragma once
 
 #include "preload/sys/kernel.h"

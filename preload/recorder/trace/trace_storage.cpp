@@ -15,6 +15,7 @@
 #include "common/trace_header.h"
 #include "preload/base/text.h"
 #include "preload/recorder/process/fork_watch.h"
+#include "preload/sys/high_descriptor.h"
 #include "preload/sys/own_mappings.h"
 
 namespace heapprof::recorder {
@@ -192,15 +193,8 @@ Failure TraceStorage::create(const char* pattern, const char* program, std::uint
                                               : "cannot create the trace";
     }
   }
-  // Programs rarely use descriptors from 1000 on. If the limit on descriptors is lower, numbers from 100 on are
-  // tried.
-  const int high = sys::duplicate_high(fd, 1000);
-  const int higher = sys::failed(high) ? sys::duplicate_high(fd, 100) : high;
-  if (!sys::failed(higher)) {
-    sys::close(fd);
-    fd = higher;
-  }
-  fd_ = fd;
+  const int high = sys::move_high(fd);
+  fd_ = high < 0 ? fd : high;
   sys::identify(fd_, identity_);
   const Failure failure = prepare(start_realtime_ns);
   if (failure != nullptr) remove();
@@ -259,15 +253,12 @@ bool TraceStorage::reopen_descriptor() noexcept {
   const int fd = sys::open(path_, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (sys::failed(fd)) return false;
   sys::FileIdentity now;
-  const bool ours = sys::identify(fd, now) && now == identity_;
-  const int high = ours ? sys::duplicate_high(fd, 1000) : -1;
-  if (ours && sys::failed(high)) {
-    fd_ = fd;
-    return true;
+  if (!sys::identify(fd, now) || !(now == identity_)) {
+    sys::close(fd);
+    return false;
   }
-  sys::close(fd);
-  if (!ours) return false;
-  fd_ = high;
+  const int high = sys::move_high(fd);
+  fd_ = high < 0 ? fd : high;
   return true;
 }
 
