@@ -37,7 +37,7 @@ enum class ResidencyTag : std::uint8_t {
 enum class SnapshotReason : std::uint32_t {
   kMark = 1,       ///< the program or the user set a mark
   kRequest = 2,    ///< `heapprof control snapshot`
-  kExit = 3,       ///< the program ended
+  kExit = 3,       ///< the program ended, or was about to execute another one
   kResidency = 4,  ///< resident memory was 10 % above or below that of the last snapshot
 };
 

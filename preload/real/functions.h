@@ -39,7 +39,15 @@ namespace heapprof::real {
   X(std::ptrdiff_t, __readlinkat_chk, (int, const char*, char*, std::size_t, std::size_t)) \
   X(char*, realpath, (const char*, char*))                                                 \
   X(char*, __realpath_chk, (const char*, char*, std::size_t))                              \
-  X(char*, canonicalize_file_name, (const char*))
+  X(char*, canonicalize_file_name, (const char*))                                          \
+  X(void, _exit, (int))                                                                    \
+  X(void, _Exit, (int))                                                                    \
+  X(void, quick_exit, (int))                                                               \
+  X(int, execve, (const char*, char* const*, char* const*))                                \
+  X(int, execv, (const char*, char* const*))                                               \
+  X(int, execvp, (const char*, char* const*))                                              \
+  X(int, execvpe, (const char*, char* const*, char* const*))                               \
+  X(int, fexecve, (int, char* const*, char* const*))
 
 /// The same for functions that some libcs or processes lack. They are null there.
 #define HEAPPROF_OPTIONAL_REAL_FUNCTIONS(X)                        \

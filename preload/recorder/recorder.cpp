@@ -44,6 +44,17 @@ void exit_reached() noexcept {
   leave(*thread);
 }
 
+bool has_own_trace() noexcept { return state() == State::kOn && !in_forked_child() && !shares_memory_with_parent(); }
+
+void about_to_end() noexcept {
+  if (!has_own_trace()) return;
+  ThreadState* thread = enter();
+  if (thread == nullptr) return;
+  take_sample(*thread);
+  take_snapshot_within_budget(*thread, SnapshotReason::kExit);
+  leave(*thread);
+}
+
 void pause() noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;

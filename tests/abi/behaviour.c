@@ -322,6 +322,16 @@ static void kernel_calls(void) {
   NUMBER(prctl(123456, 1, 2, 3, 4));
   NUMBER(prctl(PR_SET_SECCOMP, 2, NULL));
 
+  char* command[] = {"true", NULL};
+  NUMBER(execve("/nonexistent/true", command, environ));
+  NUMBER(execve(NULL, command, environ));
+  NUMBER(execv("/", command));
+  NUMBER(execvp("nonexistent-true", command));
+  NUMBER(execvp("/nonexistent/true", command));
+  NUMBER(execvp("", command));
+  NUMBER(execvpe("/", command, environ));
+  NUMBER(fexecve(-1, command, environ));
+
   int status = 0;
   long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
   if (child == 0) {
@@ -334,6 +344,18 @@ static void kernel_calls(void) {
   if (child == 0) _exit(malloc(10) != NULL ? 5 : 6);
   waitpid((pid_t)child, &status, 0);
   print("vfork: %d\n", WEXITSTATUS(status));
+  child = vfork();
+  if (child == 0) {
+    execv("/nonexistent/true", command);
+    execvp("true", command);
+    _Exit(7);
+  }
+  waitpid((pid_t)child, &status, 0);
+  print("vfork and execute: %d\n", WEXITSTATUS(status));
+  child = fork();
+  if (child == 0) quick_exit(8);
+  waitpid((pid_t)child, &status, 0);
+  print("quick_exit: %d\n", WEXITSTATUS(status));
 }
 
 /* ---- threads, loading ---- */

@@ -4,7 +4,7 @@
 //   loaded   allocated SIZE   failed SIZE   freed   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
 //   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered   frame-deregistered   paused
-//   resumed   mark TEXT   exit
+//   resumed   mark TEXT   exit   about-to-end
 //
 // A line ends with " from-program" when the entry's return address is in the program itself.
 #include <link.h>
@@ -136,6 +136,8 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
 void restrict_system_calls(bool no_cycle_clock) noexcept { report("restricted", no_cycle_clock); }
 void restriction_refused(bool no_cycle_clock) noexcept { report("refused", no_cycle_clock); }
 void exit_reached() noexcept { report("exit"); }
+bool has_own_trace() noexcept { return true; }
+void about_to_end() noexcept { report("about-to-end"); }
 void pause() noexcept { report("paused"); }
 void resume() noexcept { report("resumed"); }
 void mark(const char* text) noexcept {

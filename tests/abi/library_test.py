@@ -19,6 +19,7 @@ MAPPINGS = "mmap mmap64 munmap mremap brk sbrk".split()
 KERNEL = "prctl syscall".split()
 EXECUTABLE_PATH = """readlink __readlink_chk readlinkat __readlinkat_chk realpath __realpath_chk
               canonicalize_file_name""".split()
+ENDINGS = "_exit _Exit quick_exit execve execv execvp execvpe fexecve".split()
 FRAMES = """__register_frame __register_frame_info __register_frame_info_bases __register_frame_table
             __register_frame_info_table __register_frame_info_table_bases
             __deregister_frame __deregister_frame_info __deregister_frame_info_bases""".split()
@@ -26,7 +27,7 @@ HOST_CALLS = ["heapprof_recorder_" + name
               for name in "pause resume mark is_recording report_alloc report_free".split()]
 # What runs for a call of a patched function, and when objects are loaded.
 PATCHED = {"heapprof_intercept_entry", "_ZN8heapprof9intercept12_GLOBAL__N_112loader_eventEv"}
-HOOKS = set(HEAP + MAPPINGS + KERNEL + EXECUTABLE_PATH + FRAMES + HOST_CALLS)
+HOOKS = set(HEAP + MAPPINGS + KERNEL + EXECUTABLE_PATH + ENDINGS + FRAMES + HOST_CALLS)
 
 # The functions that the recorder may use of libc. None allocates, locks, sets errno or is a cancellation point.
 FROM_LIBC = set("environ clock_gettime getauxval __stack_chk_fail".split())

@@ -41,10 +41,10 @@ static void use_header(void* block) {
 }
 
 int main(int count, char** arguments) {
-  (void)arguments;
+  const char* const how = count > 1 ? arguments[1] : "";
   g_reports = atoi(getenv("HEAPPROF_REPORTS"));
   void* block;
-  if (count > 1) { /* also runs without the recorder */
+  if (strcmp(how, "header only") == 0) { /* also runs without the recorder */
     use_header(&block);
     return 0;
   }
@@ -155,6 +155,23 @@ int main(int count, char** arguments) {
   ((void (*)(void*))find("__register_frame_table"))(table);
 
   use_header(&block);
+  char* command[] = {"true", NULL};
+  about_to("executions that fail");
+  execve("/nonexistent/true", command, environ);
+  execv("/nonexistent/true", command);
+  execvp("/nonexistent/true", command);
+  execvpe("/nonexistent/true", command, environ);
+  about_to("executions of something that can be searched, but not executed");
+  execve("/", command, environ);
+  execv("/", command);
+  execvp("/", command);
+  execvpe("/", command, environ);
+  execvp("nonexistent-true", command);
+  execvpe("nonexistent-true", command, environ);
+  fexecve(-1, command, environ);
   about_to("end");
+  if (strcmp(how, "_exit") == 0) _exit(0);
+  if (strcmp(how, "_Exit") == 0) _Exit(0);
+  if (strcmp(how, "quick_exit") == 0) quick_exit(0);
   return 0;
 }

@@ -63,6 +63,8 @@ EXPECTED = {
     "heapprof.h": ["paused*", "resumed*", "mark halfway*", "allocated 24", "freed"],
     "is recording": [],
     "yes": [],
+    "executions that fail": [],
+    "executions of something that can be searched, but not executed": ["about-to-end*"] * 7,
     "end": ["exit*"],
 }
 
@@ -103,6 +105,12 @@ class Reports(unittest.TestCase):
         self.assertEqual(done.status, 0)
         self.assertEqual(done.reports[0], "loaded")
         self.assertEqual(sections(done.reports), {name: expected_lines(lines) for name, lines in EXPECTED.items()})
+
+    def test_ends_without_exit_handlers(self):
+        for how in ("_exit", "_Exit", "quick_exit"):
+            done = run([PROGRAM, how], [COUNTING])
+            self.assertEqual(done.status, 0)
+            self.assertEqual(sections(done.reports)["end"], ["about-to-end"], how)
 
     def test_calls_between_hooks_count_once(self):
         done = run([PROGRAM], [COUNTING, SECOND])

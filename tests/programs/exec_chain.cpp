@@ -2,12 +2,11 @@
 //
 // usage: exec_chain MODE PROGRAM ARGUMENT...
 //
-//   exec   allocates, then executes PROGRAM
-//   fork   allocates, forks; the child allocates and executes PROGRAM; the parent waits and exits with its status
-//   vfork  the same with vfork
-//   child  forks a child that allocates 1000 blocks of 77 bytes and exits; PROGRAM is not used
-//   _exit  allocates and calls _exit
-//   abort  allocates and aborts
+//   exec        allocates, then executes PROGRAM
+//   fork        allocates, forks; the child allocates and executes PROGRAM; the parent waits and exits with its
+//   status vfork       the same with vfork child       forks a child that allocates 1000 blocks of 77 bytes and
+//   exits; PROGRAM is not used child_exit  the same, but the child calls _exit _exit       allocates and calls _exit
+//   abort       allocates and aborts
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -34,10 +33,11 @@ int main(int argc, char** argv) {
   allocate_before_exec();
   if (strcmp(how, "_exit") == 0) _exit(7);
   if (strcmp(how, "abort") == 0) abort();
-  if (strcmp(how, "child") == 0) {
+  if (strcmp(how, "child") == 0 || strcmp(how, "child_exit") == 0) {
     const pid_t child = fork();
     if (child == 0) {
       allocate_in_child();
+      if (strcmp(how, "child_exit") == 0) _exit(5);
       exit(5);
     }
     return wait_for(child);

@@ -49,7 +49,7 @@ void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexc
   // The runs of this thread and of the lease's holder end here: events after the mark have a later time.
   const Ticks now = now_revoking_lease(thread);
   thread.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
-  take_snapshot(thread, SnapshotReason::kMark);
+  take_snapshot_within_budget(thread, SnapshotReason::kMark);
   thread.stream.end_run();
 }
 

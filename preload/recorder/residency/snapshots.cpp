@@ -79,13 +79,14 @@ int open_again(ThreadState& thread, sys::ProcFile& file, const char* path) noexc
   return file.descriptor();
 }
 
+bool files_are_open() noexcept { return g_maps.descriptor() >= 0 && g_pagemap.descriptor() >= 0; }
+
 /// Begins a snapshot, unless `reason` is null, and continues it for at most `slice_ns`. Precondition: the thread is
 /// the owner.
 void run(ThreadState& thread, const SnapshotReason* reason, std::uint64_t slice_ns) noexcept {
   if (g_refused) return;
-  const bool intact = g_maps.descriptor() >= 0 && g_pagemap.descriptor() >= 0;
   // The host has closed the files in the middle of a snapshot, which continues at a position in one of them.
-  if (reason == nullptr && !intact) return g_snapshot.drop();
+  if (reason == nullptr && !files_are_open()) return g_snapshot.drop();
   const std::uint64_t begin_ns = sys::clock_ns(CLOCK_THREAD_CPUTIME_ID);
   const Ticks until = g_clock.now() + g_clock.ticks_in(slice_ns);
   if (reason != nullptr) {
@@ -100,6 +101,8 @@ void run(ThreadState& thread, const SnapshotReason* reason, std::uint64_t slice_
   switch (g_snapshot.run(thread.stream, until)) {
     case Snapshot::Progress::kFinished: g_budget.finished(g_snapshot.resident_bytes(), g_snapshot.spent_ns()); break;
     case Snapshot::Progress::kFailed:
+      // Not if the host has closed the files meanwhile: the next snapshot opens them again.
+      if (!files_are_open()) break;
       refuse(thread, g_snapshot.error() == -EIO ? kMapsPath : kPagemapPath, " could not be read (",
              g_snapshot.error());
       break;
@@ -109,14 +112,24 @@ void run(ThreadState& thread, const SnapshotReason* reason, std::uint64_t slice_
   if (end_ns > begin_ns) g_budget.spend(end_ns - begin_ns);
 }
 
+/// Not in a child that shares our memory: its descriptors are others under the same numbers.
 bool may_take(const ThreadState& thread) noexcept {
-  return g_settings.snapshots && thread.depth == 0 && !sys::forbidden() && !in_forked_child();
+  return g_settings.snapshots && thread.depth == 0 && !sys::forbidden() && !in_forked_child() &&
+         !shares_memory_with_parent();
 }
 
 /// How long a snapshot of a process with this many resident bytes may take now, in ns; 0: none may be taken.
 std::uint64_t slice_in_budget(std::uint64_t resident_bytes) noexcept {
   const std::uint64_t elapsed_ns = g_clock.monotonic_ns_at(g_clock.now()) - g_clock.origin_monotonic_ns();
   return g_budget.slice_ns(elapsed_ns, resident_bytes);
+}
+
+/// Takes a snapshot in at most `slice_ns`; 0: takes none. One at the end of the program is not continued.
+void take(ThreadState& thread, SnapshotReason reason, std::uint64_t slice_ns) noexcept {
+  if (slice_ns == 0 || !acquire(thread)) return;
+  run(thread, &reason, slice_ns);
+  if (reason == SnapshotReason::kExit) g_snapshot.end_incomplete(thread.stream);
+  release();
 }
 
 /// Whether `now` is 10 % above or below `before`.
@@ -155,13 +168,11 @@ void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept
 }
 
 void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept {
-  if (!may_take(thread)) return;
-  std::uint64_t slice_ns = SnapshotBudget::kMaxSliceNs;
-  if (reason == SnapshotReason::kMark) slice_ns = slice_in_budget(resident_memory().resident_bytes);
-  if (slice_ns == 0 || !acquire(thread)) return;
-  run(thread, &reason, slice_ns);
-  if (reason == SnapshotReason::kExit) g_snapshot.end_incomplete(thread.stream);
-  release();
+  if (may_take(thread)) take(thread, reason, SnapshotBudget::kMaxSliceNs);
+}
+
+void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept {
+  if (may_take(thread)) take(thread, reason, slice_in_budget(resident_memory().resident_bytes));
 }
 
 void recover_abandoned_snapshot(const ThreadState& thread) noexcept {

@@ -1,7 +1,8 @@
 // When snapshots of the resident pages are taken (HEAPPROF_SNAPSHOTS): at marks, on request, at the end of the
-// program, and with a sample whose resident memory is 10 % above or below that of the last snapshot. Snapshots at
-// marks and by samples stay within a budget (snapshot_budget.h). One that is not finished in its time, at most 50 ms,
-// is continued with a later sample; at the end of the program it stays incomplete.
+// program, before it executes another one, and with a sample whose resident memory is 10 % above or below that of the
+// last snapshot. All but those on request and at exit() stay within a budget (snapshot_budget.h). One that is not
+// finished in its time, at most 50 ms, is continued with a later sample; at the end of the program it stays
+// incomplete.
 //
 // One thread at a time takes a snapshot; another one that would take one meanwhile does not. If the thread dies or
 // leaves by longjmp, the snapshot stays incomplete, and the next one begins anew. No function waits, allocates from
@@ -26,6 +27,8 @@ void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept
 
 /// Takes a snapshot for another reason. If it takes longer than 50 ms, the rest is read with later samples.
 void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept;
+/// The same if the budget permits it; the rest is read later if it takes longer than what is left of the budget.
+void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept;
 
 /// Call this when a longjmp has abandoned an event of the thread, which may have been taking a snapshot.
 void recover_abandoned_snapshot(const ThreadState& thread) noexcept;

@@ -183,6 +183,11 @@ ThreadState* attach_thread() noexcept {
   return state;
 }
 
+bool shares_memory_with_parent() noexcept {
+  const int process = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
+  return process != 0 && sys::process_id() != process;
+}
+
 const ThreadState* first_thread_state() noexcept { return __atomic_load_n(&g_states, __ATOMIC_ACQUIRE); }
 
 void announce_if_abandoned(ThreadState& state) noexcept {

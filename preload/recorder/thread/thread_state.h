@@ -72,6 +72,10 @@ void set_multi_threaded() noexcept;
 /// space, which stops the recording.
 ThreadState* attach_thread() noexcept;
 
+/// Whether the caller is a child that shares its parent's memory (vfork, clone with CLONE_VM), or system calls are
+/// forbidden, so that this is unknown.
+bool shares_memory_with_parent() noexcept;
+
 /// The first element of the list of all states.
 const ThreadState* first_thread_state() noexcept;
 
