@@ -2,6 +2,7 @@
 dumpable, seccomp, a killed process."""
 
 import os
+import resource
 import signal
 import subprocess
 import unittest
@@ -59,6 +60,53 @@ class Residency(harness.Case):
                 self.assertEqual(present, list(range(0, int(pages), step_there)), (path, snapshot.reason))
             self.assertTrue(any(one.reason == "exit" for one in trace.snapshots))
 
+    def test_the_program_closes_all_descriptors(self):
+        """The recorder opens its files again: samples still have resident memory, so its growth causes a snapshot."""
+        trace = self.recorded("closes").read()
+        self.assertEqual(trace.notes, [])
+        snapshots = trace.snapshots[next(i for i, one in enumerate(trace.snapshots) if one.reason == "mark"):]
+        self.assertGreater(max((one.resident for one in snapshots if one.reason == "residency"), default=0), 64 << 20)
+        self.assertGreater(snapshots[-1].resident, 64 << 20)
+
+    def test_vfork_children_that_close_all_descriptors(self):
+        """The descriptors of the child are not those of the parent, although both have one memory."""
+        run = self.recorded("vfork_closes")
+        _, before, after = run.stdout.split()
+        self.assertEqual(before, after)
+        trace = run.read()
+        self.assertEqual(trace.notes, [])
+        self.assertTrue(trace.snapshots[-1].complete)
+
+    def recorded_with_files(self, limit):
+        """A recording of a process that may have `limit` files open, and the numbers of its descriptors."""
+        trace = self.dir / f"limit{limit}.heapprof"
+        process = self.popen([harness.program("residency"), "waits", "1"], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace),
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        numbers = {int(number) for number in os.listdir(f"/proc/{process.pid}/fd")}
+        self.assertEqual(process.communicate("", timeout=60), ("", ""))
+        return trace_reader.Trace(trace), numbers
+
+    def test_few_files_may_be_open(self):
+        for limit in (64, 100, 102):
+            with self.subTest(limit=limit):
+                trace, numbers = self.recorded_with_files(limit)
+                self.assertEqual(trace.notes, [])
+                self.assertEqual((trace.snapshots[-1].reason, trace.snapshots[-1].complete), ("exit", True))
+                self.assertGreater(trace.snapshots[-1].resident, 1 << 20)
+                # The trace, statm, maps and pagemap leave the lower numbers to the program.
+                self.assertEqual({number for number in numbers if number < limit - limit // 4}, {0, 1, 2})
+
+    def test_very_few_files_may_be_open(self):
+        """The program may need all of them: there is no snapshot, and a note."""
+        trace, numbers = self.recorded_with_files(20)
+        self.assertEqual(trace.notes, [(1, "resident pages are not recorded: /proc/self/maps could not be opened "
+                                           "(Too many open files)")])
+        self.assertEqual(trace.snapshots, [])
+        self.assertEqual(len(numbers), 4)
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_not_dumpable(self):
         """The files were opened before the process became another user; a child cannot open its own, and says so."""
@@ -88,6 +136,33 @@ class Residency(harness.Case):
             self.skipTest("not permitted here: seccomp")
         self.assertEqual((run.status, run.stderr), (0, ""))
         self.assertNotIn("exit", [one.reason for one in run.read().snapshots])
+
+    def test_ends_without_exit_handlers(self):
+        """The last snapshot is taken there, too, before the program executes another one."""
+        for how in ("_exit", "_Exit", "quick_exit", "execve", "execv", "execvp", "execvpe", "fexecve"):
+            with self.subTest(how=how):
+                run = self.recorded("ends", how)
+                _, address, pages, step, _ = run.stdout.split()
+                last = run.read().snapshots[-1]
+                self.assertEqual((last.reason, last.complete), ("exit", True))
+                present = [page for page in range(int(pages))
+                           if "present" in last.state(int(address, 16) + page * 4096)]
+                self.assertEqual(present, list(range(0, int(pages), int(step))))
+
+    def test_ends_of_others(self):
+        """A file that cannot be executed, and children without a trace of their own, cost no snapshot."""
+        for how in ("failed_exec", "children"):
+            with self.subTest(how=how):
+                run = self.record(harness.program("residency"), "ends", how, status=-signal.SIGKILL)
+                self.assertNotIn("exit", [one.reason for one in run.read().snapshots])
+
+    def test_children_that_record(self):
+        """They take a last snapshot when they call _exit; a child without events has no trace."""
+        self.record(harness.program("residency"), "ends", "children", CHILDREN=1, status=-signal.SIGKILL)
+        self.assertEqual(len(list(self.dir.glob("1.heapprof*"))), 3)  # the program, and /bin/true twice
+        run = self.record(harness.program("exec_chain"), "child_exit", CHILDREN=1, status=5)
+        (path,) = set(self.dir.glob("2.heapprof*")) - {run.trace}
+        self.assertEqual(trace_reader.Trace(path).snapshots[-1].reason, "exit")
 
     def test_killed_at_any_time(self):
         for delay in range(12):

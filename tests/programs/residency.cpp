@@ -10,11 +10,18 @@
 //   forks       a child with other pages sets a mark and ends; then the parent sets one
 //   other_user  becomes user 65534, which makes the process not dumpable; sets a mark; a child sets one, too
 //   refuses     a seccomp filter, which the recorder does not see, refuses ioctl; then a mark
+//   ends HOW    touches pages, and ends or executes /bin/true by the function HOW, without exit handlers, or
+//               failed_exec: is killed after it could not execute a file
+//               children: is killed after children have ended, or executed /bin/true, after fork and vfork
+//   closes      closes all descriptors, and then touches 64 MiB
+//   vfork_closes  the same in vfork children, which set marks; prints "descriptors BEFORE AFTER", the numbers of the
+//               parent's descriptors
 //   waits N     touches N MiB, prints "ready", and allocates until its standard input ends
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -134,6 +141,88 @@ void in_child(Body&& body) {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(1);
 }
 
+char program[] = "/bin/true";
+char* program_arguments[] = {program, nullptr};
+
+/// Ends a child that has no trace of its own, or shares this process's memory.
+void end_child(bool shares_memory, bool executes) {
+  const pid_t child = shares_memory ? vfork() : fork();
+  if (child == 0) {
+    if (executes) execve(program, program_arguments, environ);
+    _exit(0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) abort();
+}
+
+[[noreturn]] void end(const char* how) {
+  const auto is = [how](const char* name) { return strcmp(how, name) == 0; };
+  char* const at = map(64, MAP_PRIVATE | MAP_ANONYMOUS);
+  print("last", at, 64, 3, "present");
+  fflush(stdout);
+  kept = malloc(1);
+  write_every(at, 64, 3);
+  if (is("_exit")) _exit(0);
+  if (is("_Exit")) _Exit(0);
+  if (is("quick_exit")) quick_exit(0);
+  if (is("execve")) execve(program, program_arguments, environ);
+  if (is("execv")) execv(program, program_arguments);
+  if (is("execvp")) execvp("true", program_arguments);
+  if (is("execvpe")) execvpe(program, program_arguments, environ);
+  if (is("fexecve")) fexecve(open(program, O_RDONLY | O_CLOEXEC), program_arguments, environ);
+  if (is("failed_exec")) execv("/nonexistent/true", program_arguments);
+  if (is("children")) {
+    end_child(false, false);
+    end_child(false, true);
+    end_child(true, false);
+    end_child(true, true);
+  }
+  raise(SIGKILL);
+  abort();
+}
+
+void close_descriptors() {
+  for (int i = 3; i < 4096; ++i) close(i);
+}
+
+/// As programs do that become daemons.
+void grow_after_close() {
+  close_descriptors();
+  heapprof_mark("closed");
+  const size_t pages = (size_t{64} << 20) / kPage;
+  write_every(map(pages, MAP_PRIVATE | MAP_ANONYMOUS), pages, 1);
+  for (int i = 0; i < 100; ++i) {
+    for (int j = 0; j < 1000; ++j) free(malloc(100));
+    usleep(1000);
+  }
+}
+
+int count_descriptors() {
+  int count = 0;
+  for (int i = 0; i < 4096; ++i) count += fcntl(i, F_GETFD) >= 0;
+  return count;
+}
+
+/// As programs do that start others.
+void close_in_child() {
+  if (vfork() == 0) {
+    close_descriptors();
+    heapprof_mark("child");
+    _exit(0);
+  }
+}
+
+void close_in_children() {
+  heapprof_mark("before");
+  const int before = count_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    close_in_child();
+    usleep(20'000);  // for the budget of snapshots
+    heapprof_mark("parent");
+  }
+  printf("descriptors %d %d\n", before, count_descriptors());
+}
+
 /// Allocates, so that the recorder takes samples, until standard input ends.
 void wait_for_end_of_input() {
   puts("ready");
@@ -150,7 +239,10 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "pages") == 0) touch_all_kinds();
   else if (strcmp(mode, "many") == 0) map_many(number);
   else if (strcmp(mode, "refuses") == 0) refuse_ioctl();
+  else if (strcmp(mode, "ends") == 0 && argc > 2) end(argv[2]);
   else if (strcmp(mode, "other_user") == 0 && setuid(65534) != 0) return kRefused;
+  else if (strcmp(mode, "closes") == 0) grow_after_close();
+  else if (strcmp(mode, "vfork_closes") == 0) close_in_children();
   if (strcmp(mode, "forks") == 0 || strcmp(mode, "other_user") == 0) {
     char* const at = map(64, MAP_PRIVATE | MAP_ANONYMOUS);
     write_every(at, 64, 2);

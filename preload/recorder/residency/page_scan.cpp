@@ -43,13 +43,16 @@ bool append(PageRegion* regions, std::size_t& count, std::uint64_t begin, std::u
 
 }  // namespace
 
-PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool anonymous, Work& work) noexcept {
-  if (method_ == SnapshotMethod::kPagemapScan) {
-    const Result result = scan_with_ioctl(begin, end, work);
-    // Before Linux 6.7; emulators and sandboxes answer ENOSYS.
-    if (result.error != -ENOTTY && result.error != -EINVAL && result.error != -ENOSYS) return result;
+void PageScan::choose_method(std::uint64_t page, Work& work) noexcept {
+  if (method_ != SnapshotMethod::kPagemapScan) return;
+  const int error = scan_with_ioctl(page, page + page_bytes_, work).error;
+  // Before Linux 6.7; emulators and sandboxes answer ENOSYS, as sys::call() does while system calls are forbidden.
+  if ((error == -ENOTTY || error == -EINVAL || error == -ENOSYS) && !sys::forbidden())
     method_ = SnapshotMethod::kMincore;
-  }
+}
+
+PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool anonymous, Work& work) noexcept {
+  if (method_ == SnapshotMethod::kPagemapScan) return scan_with_ioctl(begin, end, work);
   return anonymous ? scan_with_mincore(begin, end, work) : scan_with_pagemap(begin, end, work);
 }
 

@@ -45,12 +45,14 @@ class PageScan {
   constexpr PageScan(int pagemap, SnapshotMethod method, std::uint64_t page_bytes) noexcept
       : pagemap_(pagemap), method_(method), page_bytes_(page_bytes) {}
 
+  /// Reads one page, to find out whether the kernel has PAGEMAP_SCAN. Call this before the first scan().
+  void choose_method(std::uint64_t page, Work& work) noexcept;
+
   /// Scans a part of [begin, end), at page boundaries: from `begin` to the result's `next`. The first `regions`
   /// elements of work.regions are the pages that are resident or swapped. `anonymous`: the range is private anonymous
   /// memory.
   Result scan(std::uint64_t begin, std::uint64_t end, bool anonymous, Work& work) noexcept;
 
-  /// kPagemapScan until the kernel has refused it.
   SnapshotMethod method() const noexcept { return method_; }
 
  private:

@@ -40,8 +40,6 @@ bool Snapshot::begin(Stream& stream, SnapshotReason reason, const Source& source
   end_incomplete(stream);
   if (work_ == nullptr) work_ = static_cast<Work*>(sys::map_private(sizeof(Work)));
   if (work_ == nullptr) return fail(-ENOMEM);
-  const long position = sys::call(SYS_lseek, source.maps, 0, SEEK_SET);
-  if (sys::failed(position)) return fail(static_cast<int>(position));
   page_bytes_ = getauxval(AT_PAGESZ);
   ++number_;
   pieces_ = 0;
@@ -58,9 +56,7 @@ bool Snapshot::begin(Stream& stream, SnapshotReason reason, const Source& source
   group_used_ = false;
   own_slot_ = 0;
   thread_ = first_thread_state();
-  // The method of a scan is known after its first call.
-  scan_.scan(reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1),
-             (reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1)) + page_bytes_, true, work_->scan);
+  scan_.choose_method(reinterpret_cast<std::uint64_t>(work_) & ~(page_bytes_ - 1), work_->scan);
   piece_.begin({reason, scan_.method(), sys::clock_ns(CLOCK_MONOTONIC), source.memory.resident_bytes,
                 source.memory.shared_bytes, page_bytes_});
   stage_ = Stage::kPages;

@@ -3,7 +3,7 @@
 //
 // A snapshot may be taken in several parts, by different threads, one at a time: each part continues where the last
 // one ended, and what it has read is committed when it ends. /proc/self/maps stays open in between; the kernel
-// continues there at the address that follows.
+// continues there at the address that follows, as long as each read begins where the last one has ended.
 #pragma once
 
 #include <cstddef>

@@ -5,15 +5,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <string>
 
 #include "preload/recorder/residency/snapshot_budget.h"
+#include "preload/recorder/residency/snapshots.h"
 #include "preload/sys/own_mappings.h"
 #include "preload/sys/proc_file.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/stream_fixture.h"
+#include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
@@ -75,11 +78,11 @@ struct Files {
   sys::ProcFile maps, pagemap;
 };
 
-/// The snapshots of the trace, by number.
-std::map<std::uint64_t, Taken> taken_in(const StreamFixture& recording) {
+/// The snapshots in the first stream of a trace, by number.
+std::map<std::uint64_t, Taken> taken_in(const std::string& path) {
   std::map<std::uint64_t, Taken> result;
   std::map<std::uint64_t, std::uint64_t> pieces;
-  for (const Text& text : read_stream(recording.folder / "t", StreamId{1}).texts) {
+  for (const Text& text : read_stream(path, StreamId{1}).texts) {
     if (text.record.node != static_cast<std::uint32_t>(TextKind::kResidency)) continue;
     REQUIRE(text.record.address == pieces[text.record.size()]++);
     Decoder decoder{result[text.record.size()]};
@@ -87,6 +90,8 @@ std::map<std::uint64_t, Taken> taken_in(const StreamFixture& recording) {
   }
   return result;
 }
+
+std::map<std::uint64_t, Taken> taken_in(const StreamFixture& recording) { return taken_in(recording.folder / "t"); }
 
 /// 1,200 pages of which every third was written.
 struct Pages {
@@ -194,6 +199,157 @@ TEST_CASE("Where the ioctl is missing, the pages are the same") {
   const auto all = taken_in(recording);
   CHECK(all.at(1).method == SnapshotMethod::kMincore);
   pages.check(all.at(1));
+}
+
+namespace {
+
+/// struct pm_scan_arg of linux/fs.h.
+struct ScanArguments {
+  std::uint64_t size, flags, start, end, walk_end, regions, max_regions, max_pages, inverted, all_of, any_of,
+      returned;
+};
+
+/// Answers PAGEMAP_SCAN as the kernel does if the memory at `at` has these regions, in page numbers.
+long scan_result(const SystemCall& call, const char* at, std::initializer_list<PageRegion> known) {
+  const auto& arguments = *reinterpret_cast<const ScanArguments*>(call.arguments[2]);
+  auto* const out = reinterpret_cast<PageRegion*>(arguments.regions);
+  long count = 0;
+  for (const PageRegion& pages : known) {
+    const std::uint64_t begin = std::max(reinterpret_cast<std::uint64_t>(at) + pages.begin * 4096, arguments.start);
+    const std::uint64_t end = std::min(reinterpret_cast<std::uint64_t>(at) + pages.end * 4096, arguments.end);
+    if (begin < end && (pages.categories & arguments.any_of) != 0)
+      out[count++] = {begin, end, pages.categories & arguments.returned};
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("Swapped, zero and huge pages that the kernel returns are in the snapshot") {
+  StreamFixture recording;
+  const Pages pages;
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl},
+      [&](SystemCall& call) -> long {
+        return scan_result(call, pages.at,
+                           {{0, 3, kCategorySwapped},
+                            {3, 4, kCategoryPresent},
+                            {4, 600, kCategorySwapped},
+                            {600, 601, kCategoryPresent | kCategoryZero},
+                            {601, 1113, kCategoryPresent | kCategoryHuge}});
+      },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  REQUIRE(progress == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  const Taken& taken = all.at(1);
+  CHECK(taken.method == SnapshotMethod::kPagemapScan);
+  for (std::size_t page = 0; page < Pages::kCount; ++page) {
+    CAPTURE(page);
+    const char* const at = pages.at + page * 4096;
+    CHECK(taken.has(kSwapped, at) == (page < 600 && page != 3));
+    CHECK(taken.has(kPresent, at) == (page == 3 || (page >= 600 && page < 1113)));
+    CHECK(taken.has(kZero, at) == (page == 600));
+    CHECK(taken.has(kHuge, at) == (page > 600 && page < 1113));
+  }
+}
+
+TEST_CASE("Without the ioctl, swapped pages of shared memory are read from pagemap") {
+  constexpr std::size_t kPages = 1500;
+  // Documentation/admin-guide/mm/pagemap.rst
+  constexpr std::uint64_t kEntries[] = {std::uint64_t{1} << 63 /* present */, std::uint64_t{1} << 62 /* swapped */,
+                                        0};
+  StreamFixture recording;
+  auto* const shared =
+      static_cast<char*>(mmap(nullptr, kPages * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(shared != MAP_FAILED);
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl, SYS_pread64},
+      [&, pagemap = files.pagemap.descriptor()](SystemCall& call) -> long {
+        if (call.number == SYS_ioctl) return -ENOTTY;
+        if (call.arguments[0] != pagemap) return call.make();
+        auto* const out = reinterpret_cast<std::uint64_t*>(call.arguments[1]);
+        const auto bytes = static_cast<std::uint64_t>(call.arguments[2]);
+        const std::uint64_t first = static_cast<std::uint64_t>(call.arguments[3]) / sizeof *out;
+        for (std::uint64_t i = 0; i < bytes / sizeof *out; ++i) {
+          const std::uint64_t page = first + i - reinterpret_cast<std::uint64_t>(shared) / 4096;
+          out[i] = page < kPages ? kEntries[page % 3] : 0;
+        }
+        return call.arguments[2];
+      },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (replaced) {
+    REQUIRE(progress == Snapshot::Progress::kFinished);
+    const auto all = taken_in(recording);
+    CHECK(all.at(1).method == SnapshotMethod::kMincore);
+    for (std::size_t page = 0; page < kPages; ++page) {
+      CAPTURE(page);
+      CHECK(all.at(1).has(kPresent, shared + page * 4096) == (page % 3 == 0));
+      CHECK(all.at(1).has(kSwapped, shared + page * 4096) == (page % 3 == 1));
+    }
+  }
+  munmap(shared, kPages * 4096);
+}
+
+TEST_CASE("A snapshot has one method: a call that fails for a while makes it incomplete") {
+  StreamFixture recording;
+  const Pages pages;
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress first{}, second{};
+  int calls = 0;
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl}, [&](SystemCall& call) -> long { return ++calls == 3 ? -ENOSYS : call.make(); },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        first = snapshot.run(recording.state->stream, kLate);
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        second = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  CHECK(first == Snapshot::Progress::kFailed);
+  CHECK(second == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  CHECK_FALSE(all.at(1).complete);
+  CHECK(all.at(2).complete);
+  CHECK(all.at(2).method == SnapshotMethod::kPagemapScan);
+  pages.check(all.at(2));
+}
+
+TEST_CASE("The host may close the files in the middle of a snapshot; the next one opens them again") {
+  const ThreadFixture recording(65536);
+  start_snapshots();
+  int calls = 0;
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl},
+      [&](SystemCall& call) -> long {
+        if (++calls == 3) close(static_cast<int>(call.arguments[0]));
+        return call.make();
+      },
+      [&] {
+        ThreadState* const thread = attach_thread();
+        take_snapshot(*thread, SnapshotReason::kRequest);
+        take_snapshot(*thread, SnapshotReason::kRequest);
+      });
+  if (replaced) {
+    const auto all = taken_in(recording.folder / "t");
+    REQUIRE(all.size() == 2);
+    CHECK_FALSE(all.at(1).complete);
+    CHECK(all.at(2).complete);
+  }
+  close_snapshots();
 }
 
 TEST_CASE("A refused call ends the snapshot as incomplete, with the reason") {
