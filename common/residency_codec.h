@@ -43,7 +43,8 @@ enum class SnapshotReason : std::uint32_t {
 
 /// How pages were read.
 enum class SnapshotMethod : std::uint32_t {
-  kPagemapScan = 1,  ///< ioctl PAGEMAP_SCAN (Linux 6.7)
+  /// The ioctl PAGEMAP_SCAN (Linux 6.7); in private anonymous memory mincore may have said which pages are present.
+  kPagemapScan = 1,
   /// mincore for private anonymous memory, /proc/self/pagemap for the rest: swapped pages of the former, zero pages
   /// and huge pages are not known.
   kMincore = 2,
@@ -68,6 +69,12 @@ struct PageGroup {
   std::uint64_t number = 0;  ///< address of its first page / (512 pages)
   std::uint64_t planes[kResidencyPlanes][kGroupPages / 64] = {};
 
+  bool is_empty() const noexcept {
+    std::uint64_t bits = 0;
+    for (const auto& plane : planes)
+      for (const std::uint64_t word : plane) bits |= word;
+    return bits == 0;
+  }
   PlaneLayout layout(unsigned plane) const noexcept {
     bool empty = true, full = true;
     for (const std::uint64_t word : planes[plane]) {
@@ -78,12 +85,24 @@ struct PageGroup {
   }
   /// Sets the bits [first, last) of a plane. Precondition: first < last <= kGroupPages.
   void set(unsigned plane, std::uint32_t first, std::uint32_t last) noexcept {
-    for (std::uint32_t word = first / 64; word <= (last - 1) / 64; ++word) {
-      std::uint64_t bits = ~std::uint64_t{0};
-      if (word == first / 64) bits &= ~std::uint64_t{0} << first % 64;
-      if (word == (last - 1) / 64) bits &= ~std::uint64_t{0} >> (63 - (last - 1) % 64);
-      planes[plane][word] |= bits;
-    }
+    for_words(first, last, [&](std::uint32_t word, std::uint64_t bits) { planes[plane][word] |= bits; });
+  }
+  /// Clears them.
+  void clear(unsigned plane, std::uint32_t first, std::uint32_t last) noexcept {
+    for_words(first, last, [&](std::uint32_t word, std::uint64_t bits) { planes[plane][word] &= ~bits; });
+  }
+
+ private:
+  /// Calls change(word, bits) for the words that have bits of [first, last).
+  template <typename Change>
+  static void for_words(std::uint32_t first, std::uint32_t last, Change&& change) noexcept {
+    const std::uint32_t first_word = first / 64, last_word = (last - 1) / 64;
+    const std::uint64_t from_first = ~std::uint64_t{0} << first % 64;
+    const std::uint64_t until_last = ~std::uint64_t{0} >> (63 - (last - 1) % 64);
+    if (first_word == last_word) return change(first_word, from_first & until_last);
+    change(first_word, from_first);
+    for (std::uint32_t word = first_word + 1; word < last_word; ++word) change(word, ~std::uint64_t{0});
+    change(last_word, until_last);
   }
 };
 

@@ -16,8 +16,8 @@ namespace heapprof::hooks {
 
 namespace {
 
-/// A program may try many paths, as a shell does in all directories of PATH, so nothing is done for a file that cannot
-/// be executed.
+/// A program may try many paths, as a shell does in all directories of PATH, so nothing is done for a file that
+/// cannot be executed.
 void before_exec(const char* path) noexcept {
   if (recorder::has_own_trace() && !sys::failed(sys::call(SYS_faccessat, AT_FDCWD, sys::word(path), X_OK)))
     recorder::about_to_end();

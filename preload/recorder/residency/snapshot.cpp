@@ -105,6 +105,13 @@ bool Snapshot::step(Stream& stream) noexcept {
   return true;
 }
 
+/// Whether two ranges are scanned as one.
+bool Snapshot::can_join(const Range& range, const Range& next) const noexcept {
+  return scan_.method() == SnapshotMethod::kPagemapScan && range.begin < range.end &&
+         next.begin - range.end <= kMaxGapBytes && next.end - range.begin <= kMaxJoinedBytes &&
+         !range.is_large_and_anonymous() && !next.is_large_and_anonymous();
+}
+
 /// Writes the next mapping, and adds it to the range to be scanned, or makes it the next one.
 bool Snapshot::read_mapping(Stream& stream) noexcept {
   sys::Mapping mapping;
@@ -126,12 +133,13 @@ bool Snapshot::read_mapping(Stream& stream) noexcept {
                               (mapping.path_truncated ? kMappingNameTruncated : 0);
   piece_.mapping({mapping.begin / page_bytes_, (mapping.end - mapping.begin) / page_bytes_, flags, mapping.device,
                   mapping.inode, mapping.file_offset / page_bytes_, work_->name, text_length(work_->name)});
-  if (scan_.method() == SnapshotMethod::kPagemapScan && scanned_.begin < scanned_.end &&
-      mapping.begin - scanned_.end <= kMaxGapBytes && mapping.end - scanned_.begin <= kMaxJoinedBytes) {
-    scanned_.end = mapping.end;
+  const Range range{mapping.begin, mapping.end, mapping.inode == 0 && !mapping.shared};
+  if (can_join(scanned_, range)) {
+    scanned_.end = range.end;
+    scanned_.anonymous = false;
     return true;
   }
-  next_ = {mapping.begin, mapping.end, mapping.inode == 0 && !mapping.shared};
+  next_ = range;
   gathered_ = true;
   return true;
 }
@@ -139,39 +147,94 @@ bool Snapshot::read_mapping(Stream& stream) noexcept {
 bool Snapshot::scan_pages(Stream& stream) noexcept {
   const PageScan::Result result = scan_.scan(scanned_.begin, scanned_.end, scanned_.anonymous, work_->scan);
   if (result.error != 0) return fail(result.error);
-  for (std::size_t i = 0; i < result.regions; ++i)
-    if (!add_pages(stream, work_->scan.regions[i])) return false;
+  const PageRegion* region = work_->scan.regions;
+  const PageRegion* const end = region + result.regions;
+  if (result.has_resident) {
+    if (!add_resident(stream, scanned_.begin, result.next, region, end)) return false;
+  } else {
+    for (; region != end; ++region)
+      if (!add_region(stream, *region)) return false;
+  }
   scanned_.begin = result.next;
   return true;
 }
 
-bool Snapshot::add_pages(Stream& stream, const PageRegion& region) noexcept {
+bool Snapshot::add_region(Stream& stream, const PageRegion& region) noexcept {
   // With every second page resident, divisions instead of shifts would take 6 % of the time.
   const int shift = std::countr_zero(page_bytes_);
   const std::uint64_t end = region.end >> shift;
   for (std::uint64_t page = region.begin >> shift; page < end;) {
-    const std::uint64_t number = page / kGroupPages;
-    if (group_used_ && group_.number != number && !end_group(stream)) return false;
-    if (!group_used_) {
-      group_ = {};
-      group_.number = number;
-      group_used_ = true;
-    }
-    const auto first = static_cast<std::uint32_t>(page % kGroupPages);
-    const std::uint64_t left = end - page;
-    const auto count = left < kGroupPages - first ? static_cast<std::uint32_t>(left) : kGroupPages - first;
-    for (const auto& [category, plane] : kPlanes)
-      if ((region.categories & category) != 0) group_.set(plane, first, first + count);
-    page += count;
+    if (!begin_group(stream, page / kGroupPages)) return false;
+    const std::uint64_t group_end = (group_.number + 1) * kGroupPages;
+    const std::uint64_t last = end < group_end ? end : group_end;
+    set_categories(page, last, region.categories);
+    page = last;
   }
+  return true;
+}
+
+/// The bytes are read as eight at a time, from which a multiplication collects the lowest bits: that of byte i moves
+/// to bit 56 + i.
+bool Snapshot::add_resident(Stream& stream, std::uint64_t begin, std::uint64_t end, const PageRegion* region,
+                            const PageRegion* regions_end) noexcept {
+  const int shift = std::countr_zero(page_bytes_);
+  const unsigned char* resident = work_->scan.resident;
+  const std::uint64_t pages_end = end >> shift;
+  for (std::uint64_t page = begin >> shift; page < pages_end;) {
+    if (!begin_group(stream, page / kGroupPages)) return false;
+    const std::uint64_t group_end = (group_.number + 1) * kGroupPages;
+    const std::uint64_t last = pages_end < group_end ? pages_end : group_end;
+    for (std::uint64_t at = page; at < last;) {
+      std::uint64_t& word = group_.planes[kPresent][at % kGroupPages / 64];
+      if (at % 8 == 0 && last - at >= 8) {
+        std::uint64_t bytes;
+        __builtin_memcpy(&bytes, resident, sizeof bytes);
+        word |= ((bytes & 0x0101010101010101) * 0x0102040810204080) >> 56 << at % 64;
+        at += 8;
+        resident += 8;
+      } else {
+        word |= std::uint64_t{*resident++ & 1U} << at % 64;
+        ++at;
+      }
+    }
+    // A region may continue in the next group.
+    for (; region != regions_end && region->begin >> shift < last; ++region) {
+      const std::uint64_t first = region->begin >> shift, region_end = region->end >> shift;
+      set_categories(first < page ? page : first, region_end < last ? region_end : last, region->categories);
+      if (region_end > last) break;
+    }
+    page = last;
+  }
+  return true;
+}
+
+/// Precondition: the pages [first, last) are in the group.
+void Snapshot::set_categories(std::uint64_t first, std::uint64_t last, std::uint64_t categories) noexcept {
+  const auto begin = static_cast<std::uint32_t>(first % kGroupPages);
+  const auto end = begin + static_cast<std::uint32_t>(last - first);
+  if (categories == kCategoryPresent) return group_.set(kPresent, begin, end);
+  // mincore takes a swapped page for present if it is still in memory.
+  group_.clear(kPresent, begin, end);
+  for (const auto& [category, plane] : kPlanes)
+    if ((categories & category) != 0) group_.set(plane, begin, end);
+}
+
+/// Makes `number` the current group, and writes the one before.
+bool Snapshot::begin_group(Stream& stream, std::uint64_t number) noexcept {
+  if (group_used_ && group_.number == number) return true;
+  if (!end_group(stream)) return false;
+  group_ = {};
+  group_.number = number;
+  group_used_ = true;
   return true;
 }
 
 bool Snapshot::end_group(Stream& stream) noexcept {
   if (!group_used_) return true;
+  group_used_ = false;
+  if (group_.is_empty()) return true;
   if (!make_room(stream)) return false;
   piece_.group(group_);
-  group_used_ = false;
   return true;
 }
 

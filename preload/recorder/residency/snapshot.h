@@ -67,7 +67,8 @@ class Snapshot {
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    bool anonymous = false;
+    bool anonymous = false;  ///< one mapping of private anonymous memory
+    bool is_large_and_anonymous() const noexcept { return anonymous && end - begin >= PageScan::kMinAnonymousBytes; }
   };
   struct Work {
     PageScan::Work scan;
@@ -79,7 +80,12 @@ class Snapshot {
   bool step(Stream& stream) noexcept;
   bool read_mapping(Stream& stream) noexcept;
   bool scan_pages(Stream& stream) noexcept;
-  bool add_pages(Stream& stream, const PageRegion& region) noexcept;
+  bool can_join(const Range& range, const Range& next) const noexcept;
+  bool add_region(Stream& stream, const PageRegion& region) noexcept;
+  bool add_resident(Stream& stream, std::uint64_t begin, std::uint64_t end, const PageRegion* region,
+                    const PageRegion* regions_end) noexcept;
+  void set_categories(std::uint64_t first, std::uint64_t last, std::uint64_t categories) noexcept;
+  bool begin_group(Stream& stream, std::uint64_t number) noexcept;
   bool end_group(Stream& stream) noexcept;
   bool write_recorder(Stream& stream) noexcept;
   bool write_stacks(Stream& stream) noexcept;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -301,6 +302,118 @@ TEST_CASE("Without the ioctl, swapped pages of shared memory are read from pagem
     }
   }
   munmap(shared, kPages * 4096);
+}
+
+namespace {
+
+/// 30,000 pages, from a page whose number is not a multiple of 8: some written, some only read, some untouched; parts
+/// with many and with few of them.
+struct ManyPages {
+  static constexpr std::size_t kCount = 30'000;
+  enum class Kind { kUntouched, kWritten, kRead };
+  ManyPages()
+      : memory(static_cast<char*>(
+            mmap(nullptr, (kCount + 1024) * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    REQUIRE(memory != MAP_FAILED);
+    at =
+        reinterpret_cast<char*>(((reinterpret_cast<std::uintptr_t>(memory) + (2 << 20) - 1) & -(2 << 20)) + 3 * 4096);
+    REQUIRE(mprotect(at, kCount * 4096, PROT_READ | PROT_WRITE) == 0);
+    madvise(at, kCount * 4096, MADV_NOHUGEPAGE);
+    for (std::size_t page = 0; page < kCount; ++page) {
+      if (kind(page) == Kind::kWritten) at[page * 4096] = 1;
+      else if (kind(page) == Kind::kRead) static_cast<void>(static_cast<volatile char*>(at)[page * 4096]);
+    }
+  }
+  ~ManyPages() { munmap(memory, (kCount + 1024) * 4096); }
+
+  static Kind kind(std::size_t page) {
+    const std::size_t part = page / 5000, hash = page * 2654435761 >> 7;
+    switch (part) {
+      case 0: return Kind::kWritten;
+      case 1: return hash % 10 == 0 ? Kind::kRead : hash % 3 != 0 ? Kind::kWritten : Kind::kUntouched;
+      case 2: return Kind::kUntouched;
+      case 3: return hash % 100 == 0 ? Kind::kWritten : Kind::kUntouched;
+      case 4: return page % 2 == 0 ? Kind::kWritten : Kind::kRead;
+      default: return page % 2 == 0 ? Kind::kWritten : Kind::kUntouched;
+    }
+  }
+  void check(const Taken& taken) const {
+    for (std::size_t page = 0; page < kCount; ++page) {
+      const bool present = taken.has(kPresent, at + page * 4096), zero = taken.has(kZero, at + page * 4096);
+      if (present != (kind(page) != Kind::kUntouched) || zero != (kind(page) == Kind::kRead))
+        FAIL("page " << page << (present ? " is present" : " is not present") << (zero ? ", zero" : ""));
+    }
+  }
+  char* memory;
+  char* at;
+};
+
+}  // namespace
+
+TEST_CASE("Large anonymous memory is read by mincore and by the ioctl, with the same result as by the ioctl alone") {
+  const ManyPages pages;
+  // Without mincore, as if a part of the memory was unmapped meanwhile.
+  for (const bool unmapped : {false, true}) {
+    StreamFixture recording;
+    const Files files;
+    Snapshot snapshot;
+    Snapshot::Progress progress{};
+    unsigned calls = 0;
+    const bool replaced = with_replaced_calls(
+        {SYS_mincore},
+        [&](SystemCall& call) -> long {
+          ++calls;
+          return unmapped ? -ENOMEM : call.make();
+        },
+        [&] {
+          snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+          progress = snapshot.run(recording.state->stream, kLate);
+        });
+    if (!replaced) return;
+    CHECK(calls > 0);
+    REQUIRE(progress == Snapshot::Progress::kFinished);
+    const auto all = taken_in(recording);
+    if (all.at(1).method == SnapshotMethod::kPagemapScan) pages.check(all.at(1));
+  }
+}
+
+TEST_CASE("A page that is swapped for the ioctl and present for mincore is swapped") {
+  StreamFixture recording;
+  const ManyPages pages;
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl, SYS_mincore},
+      [&](SystemCall& call) -> long {
+        if (call.number == SYS_ioctl)
+          return scan_result(call, pages.at,
+                             {{0, 4000, kCategoryPresent},
+                              {4000, 4001, kCategorySwapped},
+                              {4001, 4700, kCategoryPresent},
+                              {4700, 4701, kCategoryPresent | kCategoryZero},
+                              {4701, 6000, kCategorySwapped},
+                              {6000, 7024, kCategoryPresent | kCategoryHuge}});
+        std::memset(reinterpret_cast<void*>(call.arguments[2]), 0xff,
+                    static_cast<std::size_t>(call.arguments[1]) / 4096);
+        return 0;
+      },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  REQUIRE(progress == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  const Taken& taken = all.at(1);
+  for (std::size_t page = 2048; page < 7024; ++page) {
+    CAPTURE(page);
+    const bool swapped = page == 4000 || (page > 4700 && page < 6000);
+    const char* const at = pages.at + page * 4096;
+    if (taken.has(kSwapped, at) != swapped || taken.has(kPresent, at) == swapped ||
+        taken.has(kZero, at) != (page == 4700) || taken.has(kHuge, at) != (page >= 6000))
+      FAIL();
+  }
 }
 
 TEST_CASE("A snapshot has one method: a call that fails for a while makes it incomplete") {
