@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "analyzer/findings/tree_walk.h"
+#include "analyzer/findings/sum_below.h"
 #include "analyzer/render/short_names.h"
 
 namespace heapprof::findings {
@@ -40,49 +40,31 @@ struct Sums {
 
 /// Sums by family. `weight_of(node)` is what a stack weighs.
 template <typename Weight>
-std::vector<Sums> sum_below(const CodeFrames& frames, const std::vector<std::uint32_t>& families,
-                            Weight&& weight_of) {
-  struct Open {
-    double weight_before = 0;
-    double allocated_before = 0;
-    std::uint32_t depth = 0;
-    std::uint32_t count = 0;
-  };
-  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  std::vector<Open> open(families.size());
-  std::vector<Sums> sums(families.size());
-  double weight = 0;
-  double allocated = 0;
-  std::uint32_t depth = 0;
-  const auto for_frames = [&](std::uint32_t node, auto&& visit) {
-    if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex) {
-      const std::span<const std::uint32_t> functions = frames.functions_at(address);
-      for (std::size_t i = functions.size(); i-- > 0;) visit(families[functions[i]]);
+std::vector<Sums> sum_families(const CodeFrames& frames, const std::vector<std::uint32_t>& families,
+                               Weight&& weight_of) {
+  struct Weighed {
+    double weight = 0;
+    double allocated_bytes = 0;
+    Weighed& operator+=(const Weighed& other) {
+      weight += other.weight;
+      allocated_bytes += other.allocated_bytes;
+      return *this;
+    }
+    Weighed operator-(const Weighed& other) const {
+      return {weight - other.weight, allocated_bytes - other.allocated_bytes};
     }
   };
-  walk_tree(
-      nodes,
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  std::vector<Sums> sums(families.size());
+  sum_below(
+      frames, families.size(), [&](std::uint32_t function) { return families[function]; },
       [&](std::uint32_t node) {
-        for_frames(node, [&](std::uint32_t family) {
-          ++depth;
-          if (family != model::kNoIndex && open[family].count++ == 0) {
-            open[family].weight_before = weight;
-            open[family].allocated_before = allocated;
-            open[family].depth = depth;
-          }
-        });
-        weight += weight_of(node);
-        allocated += static_cast<double>(nodes[node].costs.allocated_bytes);
+        return Weighed{weight_of(node), static_cast<double>(nodes[node].costs.allocated_bytes)};
       },
-      [&](std::uint32_t node) {
-        for_frames(node, [&](std::uint32_t family) {
-          --depth;
-          if (family == model::kNoIndex || --open[family].count != 0) return;
-          const double below = weight - open[family].weight_before;
-          sums[family].weight += below;
-          sums[family].depth += below * open[family].depth;
-          sums[family].allocated_bytes += allocated - open[family].allocated_before;
-        });
+      [&](std::uint32_t family, const Weighed& below, std::uint32_t depth) {
+        sums[family].weight += below.weight;
+        sums[family].depth += below.weight * depth;
+        sums[family].allocated_bytes += below.allocated_bytes;
       });
   return sums;
 }
@@ -121,7 +103,7 @@ std::optional<CommonPath> find_common_path(const CodeFrames& frames, const Helpe
   double total = 0;
   for (const double one : weight) total += one;
   if (total <= 0) return std::nullopt;
-  const std::vector<Sums> all = sum_below(frames, families, [&](std::uint32_t node) { return weight[node]; });
+  const std::vector<Sums> all = sum_families(frames, families, [&](std::uint32_t node) { return weight[node]; });
   double allocated = 0;
   for (const model::CallNode& node : frames.profile().nodes)
     allocated += static_cast<double>(node.costs.allocated_bytes);
@@ -131,7 +113,7 @@ std::optional<CommonPath> find_common_path(const CodeFrames& frames, const Helpe
 
   const std::vector<std::uint8_t> below = find_below(frames, families, last);
   const std::vector<Sums> common =
-      sum_below(frames, families, [&](std::uint32_t node) { return below[node] != 0 ? weight[node] : 0; });
+      sum_families(frames, families, [&](std::uint32_t node) { return below[node] != 0 ? weight[node] : 0; });
   std::vector<std::uint32_t> path;
   for (std::uint32_t family = 0; family < common.size(); ++family)
     if (family == last || (common[family].weight >= kSameMemory * common[last].weight && common[family].weight > 0 &&

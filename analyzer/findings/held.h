@@ -14,6 +14,8 @@ struct Held {
     blocks += other.blocks;
     return *this;
   }
+  /// Precondition: `other` is a part of this.
+  Held operator-(const Held& other) const noexcept { return {bytes - other.bytes, blocks - other.blocks}; }
   friend bool operator==(const Held&, const Held&) = default;
 };
 

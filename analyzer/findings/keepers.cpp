@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/findings/sum_below.h"
 #include "analyzer/findings/tree_walk.h"
 
 namespace heapprof::findings {
@@ -33,36 +34,26 @@ bool can_keep(const Function& function) {
 }
 
 std::vector<Keeper> weigh_functions(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held) {
-  struct Open {
-    Held held_before;
-    Held allocated_before;
-    std::uint32_t depth = 0;
+  struct Sums {
+    Held held;
+    Held allocated;
+    Sums& operator+=(const Sums& other) {
+      held += other.held;
+      allocated += other.allocated;
+      return *this;
+    }
+    Sums operator-(const Sums& other) const { return {held - other.held, allocated - other.allocated}; }
   };
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
   std::vector<Keeper> keepers(frames.functions().size());
-  std::vector<Open> open(keepers.size());
-  Held held_sum;
-  Held allocated_sum;
-  const auto difference = [](const Held& a, const Held& b) { return Held{a.bytes - b.bytes, a.blocks - b.blocks}; };
-  walk_tree(
-      nodes,
+  sum_below(
+      frames, keepers.size(), [](std::uint32_t function) { return function; },
       [&](std::uint32_t node) {
-        if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex)
-          for (const std::uint32_t function : frames.functions_at(address))
-            if (Open& one = open[function]; one.depth++ == 0) {
-              one.held_before = held_sum;
-              one.allocated_before = allocated_sum;
-            }
-        held_sum += held[node];
-        allocated_sum += allocated_by(nodes[node].costs, held[node]);
+        return Sums{held[node], allocated_by(nodes[node].costs, held[node])};
       },
-      [&](std::uint32_t node) {
-        if (const std::uint32_t address = nodes[node].address; address != model::kNoIndex)
-          for (const std::uint32_t function : frames.functions_at(address))
-            if (Open& one = open[function]; --one.depth == 0) {
-              keepers[function].held += difference(held_sum, one.held_before);
-              keepers[function].allocated += difference(allocated_sum, one.allocated_before);
-            }
+      [&](std::uint32_t function, const Sums& below, std::uint32_t) {
+        keepers[function].held += below.held;
+        keepers[function].allocated += below.allocated;
       });
   for (std::uint32_t function = 0; function < keepers.size(); ++function) {
     Keeper& keeper = keepers[function];

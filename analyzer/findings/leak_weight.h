@@ -36,7 +36,7 @@ constexpr double survival(const model::Costs& costs) noexcept {
 constexpr double leak_weight(std::uint64_t left_bytes, double survival, const model::LeakTrend* trend) noexcept {
   const auto bytes = static_cast<double>(left_bytes);
   if (trend != nullptr && (trend->growth == model::Growth::kGrowing ||
-                           (trend->grew_with_load && trend->rises >= model::LeakTrend::kMinRises)))
+                           (trend->grew_with_load && trend->rises >= model::Rises::kMinCount)))
     return bytes * std::max(survival, kMinGrowingSurvivalFactor) * kGrowthFactor;
   const double weight = bytes * std::max(survival * survival, kMinSurvivalFactor);
   return trend != nullptr && trend->grew_with_load ? weight * kLoadGrowthFactor : weight;

@@ -1,10 +1,8 @@
 // The trend of each stack that leaks, or of each call site: whether its live bytes are growing, stable or in use.
 //
-// Time is divided into kParts equal parts. For each part only the lowest live sum counts: memory that comes and goes
-// does not raise it, a leak raises it part by part.
+// Time is divided into kParts equal parts (rises.h).
 //
-//   growing   the lowest sum rose in at least kMinRises parts, the last time in the last quarter; there are at least
-//             kMinBlocks blocks, and most of the sum is still live at the end
+//   growing   the lowest sums of the parts rise until the end; there are at least kMinBlocks blocks
 //   in use    not growing; more blocks were freed than are left, and none left is older than the longest lifetime
 //   stable    everything else: singletons, tables, caches that filled
 //
@@ -21,15 +19,15 @@
 #include <vector>
 
 #include "analyzer/model/profile.h"
+#include "analyzer/model/rises.h"
 
 namespace heapprof::model {
 
 enum class Growth { kGrowing, kStable, kInUse };
 
 struct LeakTrend {
-  static constexpr unsigned kParts = 16;
-  static constexpr unsigned kMinRises = 4;            ///< of growing memory
-  std::array<std::uint64_t, kParts + 1> low_bytes{};  ///< lowest live sum of each part; last: at the end
+  static constexpr unsigned kParts = Rises::kParts;
+  Rises::Lows low_bytes{};  ///< lowest live sum of each part; last: at the end
   std::uint64_t first_ns = std::numeric_limits<std::uint64_t>::max();  ///< allocation time of the oldest block left
   std::uint64_t last_ns = 0;                                           ///< allocation time of the newest
   std::uint64_t smallest = std::numeric_limits<std::uint64_t>::max();  ///< sizes of the blocks left
@@ -136,13 +134,11 @@ class LeakHistory {
 
  private:
   static constexpr std::uint64_t kMinBlocks = 8;
-  static constexpr std::uint64_t kMinShare = 64;  // a rise is at least this part of what is live at the end
-
-  using Lows = std::array<std::uint64_t, LeakTrend::kParts + 1>;
+  static constexpr std::uint64_t kMinShare = 64;  // of LeakTrend::grew_until_ns
 
   struct Followed {
     LeakTrend trend;
-    Lows low_by_load{};  // as LeakTrend::low_bytes
+    Rises::Lows low_by_load{};  // as LeakTrend::low_bytes
     std::uint64_t live = 0;
     std::uint64_t high = 0;
     unsigned part = 0;
@@ -180,39 +176,20 @@ class LeakHistory {
       stack.low_by_load[++stack.load_part] = stack.live;
   }
 
-  struct Rises {
-    unsigned count = 0;
-    unsigned latest = 0;  // the part of the last one
-    std::uint64_t high = 0;
-  };
-  static Rises rises_of(const Lows& low) noexcept {
-    const std::uint64_t min_rise = std::max<std::uint64_t>(low.back() / kMinShare, 1);
-    Rises rises;
-    rises.high = low[0];
-    for (unsigned part = 1; part <= LeakTrend::kParts; ++part) {
-      if (low[part] < rises.high + min_rise) continue;
-      rises.high = low[part];
-      ++rises.count;
-      rises.latest = part;
-    }
-    return rises;
-  }
   static bool is_growing(const Rises& rises, const LeakTrend& trend) noexcept {
-    return rises.count >= LeakTrend::kMinRises && rises.latest > LeakTrend::kParts * 3 / 4 &&
-           trend.left_blocks + trend.freed_blocks >= kMinBlocks &&
-           trend.low_bytes.back() >= rises.high - rises.high / 4;
+    return rises.until_end() && trend.left_blocks + trend.freed_blocks >= kMinBlocks;
   }
 
   void classify(Followed& stack) const noexcept {
     LeakTrend& trend = stack.trend;
-    const Rises rises = rises_of(trend.low_bytes);
+    const Rises rises = Rises::of(trend.low_bytes);
     trend.rises = rises.count;
     if (is_growing(rises, trend)) {
       trend.growth = Growth::kGrowing;
       return;
     }
     stack.low_by_load.back() = stack.live;
-    trend.grew_with_load = is_growing(rises_of(stack.low_by_load), trend);
+    trend.grew_with_load = is_growing(Rises::of(stack.low_by_load), trend);
     const std::uint64_t oldest = to_ns_ - std::min(trend.first_ns, to_ns_);
     if (trend.freed_blocks > trend.left_blocks && oldest <= trend.longest_life_ns) trend.growth = Growth::kInUse;
   }
