@@ -3,9 +3,11 @@ dumpable, seccomp, a killed process."""
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 import harness
 import trace_reader
@@ -59,6 +61,35 @@ class Residency(harness.Case):
                            if "present" in snapshot.state(int(address, 16) + page * 4096)]
                 self.assertEqual(present, list(range(0, int(pages), step_there)), (path, snapshot.reason))
             self.assertTrue(any(one.reason == "exit" for one in trace.snapshots))
+
+    def have_swap_space(self):
+        """Adds 32 MiB until the end of the test if the machine has none."""
+        if len(Path("/proc/swaps").read_text(encoding="ascii").splitlines()) > 1:
+            return
+        if os.geteuid() != 0 or not shutil.which("mkswap", path="/sbin:/usr/sbin"):
+            self.skipTest("no swap space, and no permission to add some")
+        file = self.dir / "swap"
+        file.touch(0o600)
+        file.write_bytes(bytes(32 << 20))
+        for command in ("mkswap", "swapon"):
+            done = subprocess.run([f"/sbin/{command}", file], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                self.skipTest(f"no swap space: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["/sbin/swapoff", file], check=True)
+
+    def test_swapped_pages(self):
+        self.have_swap_space()
+        run = self.recorded("swapped")
+        # The kernel may swap more pages out before the mark; it reads none again that nobody uses.
+        (snapshot,) = (one for one in run.read().snapshots if one.reason == "mark")
+        swapped = 0
+        for line in run.stdout.splitlines():
+            _, address, pages, _, state = line.split()
+            for page in range(int(pages)):
+                found = snapshot.state(int(address, 16) + page * 4096)
+                self.assertIn(found, [{"swapped"}] if state == "swapped" else [{"present"}, {"swapped"}], line)
+                swapped += found == {"swapped"}
+        self.assertGreater(swapped, 100)
 
     def test_the_program_closes_all_descriptors(self):
         """The recorder opens its files again: samples still have resident memory, so its growth causes a snapshot."""

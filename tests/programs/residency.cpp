@@ -10,6 +10,8 @@
 //   forks       a child with other pages sets a mark and ends; then the parent sets one
 //   other_user  becomes user 65534, which makes the process not dumpable; sets a mark; a child sets one, too
 //   refuses     a seccomp filter, which the recorder does not see, refuses ioctl; then a mark
+//   swapped     asks the kernel to swap pages out; STATE is then "present", or "swapped" for the others, as
+//               /proc/self/pagemap has it, and STEP is 1
 //   ends HOW    touches pages, and ends or executes /bin/true by the function HOW, without exit handlers, or
 //               failed_exec: is killed after it could not execute a file
 //               children: is killed after children have ended, or executed /bin/true, after fork and vfork
@@ -141,6 +143,34 @@ void in_child(Body&& body) {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(1);
 }
 
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21  // Linux 5.4
+#endif
+
+/// Prints a line for each range of pages in one state. The pages differ, so that they cannot be one page of zeros.
+void swap_pages_out() {
+  constexpr size_t kPages = 6000;
+  char* const at = map(kPages, MAP_PRIVATE | MAP_ANONYMOUS);
+  for (size_t page = 0; page < kPages; ++page) memcpy(at + page * kPage, &page, sizeof page);
+  for (size_t page = 0; page < kPages; ++page)
+    if (page < 500 || page % 7 == 0) madvise(at + page * kPage, kPage, MADV_PAGEOUT);
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  static uint64_t entries[kPages];
+  if (pread(pagemap, entries, sizeof entries, static_cast<off_t>(reinterpret_cast<uintptr_t>(at) / kPage * 8)) !=
+      static_cast<ssize_t>(sizeof entries))
+    exit(kRefused);
+  close(pagemap);
+  bool any = false;
+  for (size_t page = 0, first = 0; page < kPages; ++page) {
+    const bool swapped = (entries[page] >> 62 & 1) != 0;
+    any |= swapped;
+    if (page + 1 < kPages && (entries[page + 1] >> 62 & 1) == swapped) continue;
+    print("range", at + first * kPage, page + 1 - first, 1, swapped ? "swapped" : "present");
+    first = page + 1;
+  }
+  if (!any) exit(kRefused);
+}
+
 char program[] = "/bin/true";
 char* program_arguments[] = {program, nullptr};
 
@@ -241,6 +271,7 @@ int main(int argc, char** argv) {
   else if (strcmp(mode, "refuses") == 0) refuse_ioctl();
   else if (strcmp(mode, "ends") == 0 && argc > 2) end(argv[2]);
   else if (strcmp(mode, "other_user") == 0 && setuid(65534) != 0) return kRefused;
+  else if (strcmp(mode, "swapped") == 0) swap_pages_out();
   else if (strcmp(mode, "closes") == 0) grow_after_close();
   else if (strcmp(mode, "vfork_closes") == 0) close_in_children();
   if (strcmp(mode, "forks") == 0 || strcmp(mode, "other_user") == 0) {
