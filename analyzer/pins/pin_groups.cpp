@@ -41,25 +41,27 @@ struct Gain {
   }
 };
 
-std::vector<std::uint32_t> companions_of(const HolderSets& sets, std::span<const std::size_t> own_sets,
-                                         std::uint32_t group, std::size_t max) {
-  std::vector<std::uint32_t> chosen;
+std::vector<Companion> companions_of(const HolderSets& sets, std::span<const std::size_t> own_sets,
+                                     std::uint32_t group, std::size_t max) {
+  std::vector<Companion> chosen;
+  const auto is_chosen = [&](std::uint32_t other) {
+    return std::ranges::any_of(chosen, [other](const Companion& one) { return one.group == other; });
+  };
   std::vector<std::uint32_t> missing;
   while (chosen.size() < max) {
     std::map<std::uint32_t, Gain> gains;  // ordered: equal gains are resolved by the number of the group
     for (const std::size_t set : own_sets) {
       missing.clear();
       for (const std::uint32_t other : sets.holders(set))
-        if (other != group && std::find(chosen.begin(), chosen.end(), other) == chosen.end())
-          missing.push_back(other);
+        if (other != group && !is_chosen(other)) missing.push_back(other);
       if (missing.size() == 1) gains[missing.front()].completed += sets.bytes(set);
       for (const std::uint32_t other : missing)
         gains[other].part += static_cast<double>(sets.bytes(set)) / static_cast<double>(missing.size());
     }
     if (gains.empty()) break;
-    chosen.push_back(std::max_element(gains.begin(), gains.end(), [](const auto& a, const auto& b) {
-                       return a.second < b.second;
-                     })->first);
+    const auto best = std::max_element(gains.begin(), gains.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    chosen.push_back({best->first, best->second.completed});
   }
   return chosen;
 }

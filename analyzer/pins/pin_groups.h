@@ -20,13 +20,22 @@
 
 namespace heapprof::pins {
 
+/// A group whose blocks would have to go, too.
+struct Companion {
+  std::uint32_t group = 0;
+  /// What could be returned in addition if its blocks did not exist, either: granules of the group that then have no
+  /// block. 0: it only takes part in them.
+  std::uint64_t completed_bytes = 0;
+  friend bool operator==(const Companion&, const Companion&) = default;
+};
+
 struct PinGroup {
   std::uint32_t group = 0;  ///< its number
   LiveSum live;
   std::uint64_t alone_bytes = 0;
-  std::uint64_t shared_bytes = 0;     ///< rounded
-  std::int64_t overhead_bytes = 0;    ///< negative: the others have most of the free memory in its granules
-  std::vector<std::uint32_t> with{};  ///< see add_companions(); empty until then
+  std::uint64_t shared_bytes = 0;   ///< rounded
+  std::int64_t overhead_bytes = 0;  ///< negative: the others have most of the free memory in its granules
+  std::vector<Companion> with{};    ///< see add_companions(); empty until then
 };
 
 /// The groups that have live blocks, highest overhead first. `group_of_node`: for each node of the profile the number

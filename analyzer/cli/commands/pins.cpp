@@ -82,8 +82,14 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
                   {"live_bytes", group.live.requested_bytes},
                   {"usable_bytes", group.live.usable_bytes},
                   {"blocks", group.live.blocks}};
-    Json& with = entry["with"] = Json::array();
-    for (const std::uint32_t other : group.with) with.push_back(answer.group_names[other].name);
+    Json with = Json::array();
+    Json with_bytes = Json::array();
+    for (const pins::Companion& other : group.with) {
+      with.push_back(answer.group_names[other.group].name);
+      with_bytes.push_back(other.completed_bytes);
+    }
+    entry["with"] = std::move(with);
+    entry["with_bytes"] = std::move(with_bytes);
     if (options.by == By::kStack) entry["stack"] = stack_json(answer.names, name.node);
     list.push_back(std::move(entry));
   }
@@ -102,7 +108,9 @@ void print_pins(const PinsOptions& options, const replay::Analysis& analysis, st
   const pins::HolderSets sets = memory.kept.sets.grouped(grouping.group_of_node);
   PinsAnswer answer{profile, names, findings, memory, std::move(grouping.names), {}, 0};
   answer.groups = pins::rank_groups(sets, memory.kept.by_node, grouping.group_of_node, answer.group_names.size());
-  answer.shown = options.top == 0 ? answer.groups.size() : std::min(options.top, answer.groups.size());
+  answer.shown = options.top == 0     ? answer.groups.size()
+                 : options.trace.json ? std::min(options.top, answer.groups.size())
+                                      : groups_worth_showing(answer, options.top);
   pins::add_companions(sets, answer.groups, answer.shown, kMaxCompanions);
   write_output(options.trace.output,
                options.trace.json ? dump(pins_json(options, answer)) : pins_text(options, answer));

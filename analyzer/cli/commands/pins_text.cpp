@@ -67,19 +67,20 @@ const char* words_for(PinsOptions::By by) {
   return "call site";
 }
 
-/// The overhead of the first `count` groups, negative ones as 0.
-std::uint64_t overhead_of(const PinsAnswer& answer, std::size_t count) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(answer.groups[i].overhead_bytes, 0));
-  return sum;
+/// What the table leaves out.
+void append_rest(ReportText& text, const PinsAnswer& answer) {
+  const std::size_t left_out = answer.groups.size() - answer.shown;
+  if (left_out == 0) return;
+  const std::uint64_t bytes = answer.overhead_of(answer.groups.size()) - answer.overhead_of(answer.shown);
+  text.line("  +" + exact_number(left_out) + " more, with " + human_bytes(bytes) +
+            (left_out == 1 ? " of overhead" : " of overhead together") + "; --top 0 prints all");
 }
 
 void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswer& answer) {
   std::string heading = std::string("Who pins it, by ") + words_for(options.by);
   if (answer.shown < answer.groups.size())
     heading += " (" + exact_number(answer.shown) + " of " + exact_number(answer.groups.size()) + "; " +
-               render::percent(overhead_of(answer, answer.shown), overhead_of(answer, answer.groups.size())) +
+               render::percent(answer.overhead_of(answer.shown), answer.overhead_of(answer.groups.size())) +
                " of the overhead)";
   text.heading(heading);
   if (answer.shown == 0) {
@@ -122,22 +123,33 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
                     {location, TextColour::kDim}});
   }
   write_columns(text, columns, rows);
+  append_rest(text, answer);
 }
 
-/// The groups with which each group shares its granules: numbers of rows, and names of what is not in the table.
+/// For each row the groups with which it keeps granules: numbers of rows, and names of what is not in the table. Only
+/// as far as their granules add at least kMinShare of the overhead.
 void append_companions(ReportText& text, const PinsAnswer& answer) {
   std::vector<std::size_t> row_of_group(answer.group_names.size(), 0);  // from 1; 0: not in the table
   for (std::size_t i = 0; i < answer.shown; ++i) row_of_group[answer.groups[i].group] = i + 1;
+  const double least = kMinShare * static_cast<double>(answer.overhead_of(answer.groups.size()));
   bool any = false;
   for (std::size_t i = 0; i < answer.shown; ++i) {
+    const std::vector<pins::Companion>& with = answer.groups[i].with;
+    const auto last = std::find_if(with.rbegin(), with.rend(), [least](const pins::Companion& one) {
+      return one.completed_bytes != 0 && static_cast<double>(one.completed_bytes) >= least;
+    });
+    if (last == with.rend()) continue;
     std::string others;
-    for (const std::uint32_t other : answer.groups[i].with)
-      others += (others.empty() ? "" : ", ") + (row_of_group[other] != 0 ? "#" + std::to_string(row_of_group[other])
-                                                                         : answer.group_names[other].name);
-    if (others.empty()) continue;
-    if (!any) text.heading("Shared with (whose blocks would have to go, too; those that matter most first)");
+    std::uint64_t bytes = 0;
+    for (auto one = with.begin(); one != last.base(); ++one) {
+      others += (others.empty() ? "" : ", ") + (row_of_group[one->group] != 0
+                                                    ? "#" + std::to_string(row_of_group[one->group])
+                                                    : answer.group_names[one->group].name);
+      bytes += one->completed_bytes;
+    }
+    if (!any) text.heading("Kept together (what could be returned beyond alone, without the blocks of all of them)");
     any = true;
-    text.list_item("#" + std::to_string(i + 1) + ": " + others);
+    text.list_item("#" + std::to_string(i + 1) + " with " + others + ": " + human_bytes(bytes));
   }
 }
 
@@ -174,6 +186,22 @@ void append_advice(ReportText& text, const PinsAnswer& answer) {
 }
 
 }  // namespace
+
+std::uint64_t PinsAnswer::overhead_of(std::size_t count) const noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    sum += static_cast<std::uint64_t>(std::max<std::int64_t>(groups[i].overhead_bytes, 0));
+  return sum;
+}
+
+std::size_t groups_worth_showing(const PinsAnswer& answer, std::size_t max) {
+  const double least = kMinShare * static_cast<double>(answer.overhead_of(answer.groups.size()));
+  std::size_t count = 0;
+  while (count < std::min(max, answer.groups.size()) && answer.groups[count].overhead_bytes > 0 &&
+         static_cast<double>(answer.groups[count].overhead_bytes) >= least)
+    ++count;
+  return std::max(count, std::min<std::size_t>(1, answer.groups.size()));
+}
 
 std::string pins_text(const PinsOptions& options, const PinsAnswer& answer) {
   ReportText text(answer.profile, answer_style(options.trace.output, options.frames), &answer.findings);

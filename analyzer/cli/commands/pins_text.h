@@ -23,6 +23,9 @@ struct PinGroupName {
   std::string name;          ///< unique only among functions and call sites
 };
 
+/// Groups with less than this share of the overhead are counted in one line.
+inline constexpr double kMinShare = 0.005;
+
 struct PinsAnswer {
   const model::Profile& profile;
   const StackNames& names;
@@ -31,7 +34,14 @@ struct PinsAnswer {
   std::vector<PinGroupName> group_names;  ///< by number of the group
   std::vector<pins::PinGroup> groups;     ///< all, in the order of their rank
   std::size_t shown = 0;                  ///< of `groups`
+
+  /// The overhead of the first `count` groups; negative ones count as 0.
+  std::uint64_t overhead_of(std::size_t count) const noexcept;
 };
+
+/// How many groups, of the first `max`, explain something: each has at least kMinShare of the overhead of all. At
+/// least one, if there is one.
+std::size_t groups_worth_showing(const PinsAnswer& answer, std::size_t max);
 
 std::string pins_text(const PinsOptions& options, const PinsAnswer& answer);
 

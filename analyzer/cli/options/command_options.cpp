@@ -205,7 +205,7 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
   command.footer(
       "Allocators return memory in pages, slabs or spans, and one live block keeps all of its own. A group is ranked "
       "by its overhead: what it keeps alone, and its part of what it keeps together with others, less the bytes of "
-      "its live blocks.");
+      "its live blocks. The table ends where a group has less than 0.5 % of the overhead, unless N is 0.");
   choose(command, chosen, options);
 }
 

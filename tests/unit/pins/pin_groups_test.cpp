@@ -8,6 +8,7 @@ using namespace heapprof::pins;
 namespace {
 
 using Holders = std::vector<std::uint32_t>;
+using Companions = std::vector<Companion>;
 
 /// Three granules: one of group 0 alone, one of 0 and 1, one of all three.
 HolderSets three_groups() {
@@ -63,12 +64,12 @@ TEST_CASE("groups without live blocks are left out") {
 TEST_CASE("companions are chosen by what is completed, then by their part") {
   std::vector<PinGroup> groups = rank_groups(three_groups(), live_of_three(), kSame, 3);
   add_companions(three_groups(), groups, 3, 2);
-  CHECK(groups[0].with == Holders{1, 2});
-  CHECK(groups[1].with == Holders{0, 2});
+  CHECK(groups[0].with == Companions{{1, 8192}, {2, 12288}});
+  CHECK(groups[1].with == Companions{{0, 8192}, {2, 12288}});
   // No single group completes the granule of group 2; 0 and 1 have equal parts.
-  CHECK(groups[2].with == Holders{0, 1});
+  CHECK(groups[2].with == Companions{{0, 0}, {1, 12288}});
   add_companions(three_groups(), groups, 1, 1);
-  CHECK(groups[0].with == Holders{1});
+  CHECK(groups[0].with == Companions{{1, 8192}});
 }
 
 TEST_CASE("bytes at the lowest common caller sum up for every subtree") {

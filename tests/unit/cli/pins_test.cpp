@@ -1,0 +1,75 @@
+// heapprof pins: who keeps memory that could be returned.
+#include <catch2/catch.hpp>
+
+#include "tests/support/trace_builder.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096, kHeap = 0x10000000;
+
+/// Blocks of 24 bytes in pages of glibc's heap: demo+0x100 has one in each of 300 pages, demo+0x200 and demo+0x300
+/// share 50 further pages, demo+0x400 has one page and part of one of demo+0x100.
+void write_shared_pages(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 4; ++node) main.node(node, 0, 2, 0x100 * node);
+  std::uint64_t time = 0;
+  const auto allocate = [&](std::uint64_t page, std::uint64_t offset, std::uint32_t node) {
+    main.alloc(time += kMs, kHeap + page * kPage + offset, 24, node);
+  };
+  for (std::uint64_t page = 0; page < 300; ++page) allocate(page, 0x10, 1);
+  for (std::uint64_t page = 300; page < 350; ++page) {
+    allocate(page, 0x10, 2);
+    allocate(page, 0x110, 3);
+  }
+  allocate(0, 0x110, 4);
+  allocate(350, 0x10, 4);
+  trace.write(path);
+}
+
+}  // namespace
+
+TEST_CASE("pins ends its table where groups explain nothing, and counts the rest") {
+  const TemporaryFile trace;
+  write_shared_pages(trace.path());
+  const Outcome pins = run({"pins", trace.path()});
+  CHECK(pins.status == 0);
+  CHECK(pins.has_line({"1", "demo+0x100"}));
+  CHECK(pins.has_line({"3", "demo+0x"}));
+  CHECK(pins.has_line({"+1 more, with 5.95 KiB of overhead; --top 0 prints all"}));
+  CHECK_FALSE(pins.has_line({"4", "demo+0x400"}));
+  const Outcome all = run({"pins", trace.path(), "--top", "0"});
+  CHECK(all.has_line({"4", "demo+0x400"}));
+  CHECK(all.out.find("--top 0 prints all") == std::string::npos);
+}
+
+TEST_CASE("pins names companions only where much could be returned without their blocks") {
+  const TemporaryFile trace;
+  write_shared_pages(trace.path());
+  const Outcome pins = run({"pins", trace.path(), "--top", "0"});
+  CHECK(pins.has_line({"#2 with #3: 200 KiB"}));
+  CHECK(pins.has_line({"#3 with #2: 200 KiB"}));
+  // One page, which the block of demo+0x400 keeps, too.
+  CHECK_FALSE(pins.has_line({"#1 with"}));
+}
+
+TEST_CASE("pins --json has companions with what they complete") {
+  const TemporaryFile trace;
+  write_shared_pages(trace.path());
+  const Outcome pins = run({"pins", trace.path(), "--json"});
+  CHECK(pins.count("/groups") == 4);
+  CHECK(pins.number("/pinned_bytes") == 351 * kPage);
+  CHECK(pins.at("/groups/0/name") == "demo+0x100");
+  CHECK(pins.number("/groups/0/alone_bytes") == 299 * kPage);
+  CHECK(pins.number("/groups/0/with_bytes/0") == kPage);
+  CHECK(pins.number("/groups/1/alone_bytes") == 0);
+  CHECK(pins.number("/groups/1/shared_bytes") == 25 * kPage);
+  CHECK(pins.count("/groups/1/with") == 1);
+  CHECK(pins.number("/groups/1/with_bytes/0") == 50 * kPage);
+}
