@@ -1,9 +1,11 @@
-// A fragmented heap: fragmentation BLOCKS.
+// A fragmented heap: fragmentation BLOCKS [THREADS].
 //
 // Allocates BLOCKS blocks of 64 stacks of four functions, in random order, and frees all but every 16th of session(),
 // every 64th of cache(), every 16th of log_line() and every 8th of index_entry(). Then it trims, and frees the
 // functions' blocks one after the other, with a trim after each. Before each step it adds a mark to the recording,
 // and prints the mark and its private resident bytes (RssAnon), which a trim reduces.
+//
+// With THREADS above 1, so many threads allocate at once, and free what they have allocated; the main thread trims.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <utility>
 
@@ -22,12 +25,18 @@ namespace {
 constexpr std::size_t kMaxBlocks = 1 << 20;
 constexpr std::size_t kFunctions = 4;
 constexpr std::size_t kStacks = 16;  // of each function
+constexpr std::size_t kMaxThreads = 64;
 
 struct Block {
   void* memory;
-  unsigned function;
+  std::uint16_t size;
+  std::uint8_t function;
+  std::uint8_t depth;
+  bool survives;
 };
 std::array<Block, kMaxBlocks> blocks;  // not allocated: it would be one more block
+std::size_t block_count = 100'000;
+std::size_t thread_count = 1;
 
 void* filled(void* memory, std::size_t size) { return std::memset(memory, 1, size); }
 
@@ -77,17 +86,77 @@ Function* find(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
 }
 
+void plan_blocks() {
+  std::size_t numbers[kFunctions] = {};
+  for (std::size_t i = 0; i < block_count; ++i) {
+    const auto function = static_cast<std::uint8_t>(random_number() % kFunctions);
+    const auto size = static_cast<std::uint16_t>(16 + random_number() % 256);
+    const auto depth = static_cast<std::uint8_t>(random_number() % kStacks);
+    blocks[i] = {nullptr, size, function, depth, numbers[function]++ % kSurvivors[function] == 0};
+  }
+}
+
+/// Every thread has the blocks whose numbers have the same rest.
+template <typename Visit>
+void for_each_block(std::size_t thread, Visit visit) {
+  for (std::size_t i = thread; i < block_count; i += thread_count) visit(blocks[i]);
+}
+
+void allocate_all(std::size_t thread, unsigned) {
+  for_each_block(thread, [](Block& block) { block.memory = kAllocate[block.function](block.size, block.depth); });
+}
+
+void free_most(std::size_t thread, unsigned) {
+  for_each_block(thread, [](Block& block) {
+    if (!block.survives) std::free(std::exchange(block.memory, nullptr));
+  });
+}
+
+void free_function(std::size_t thread, unsigned function) {
+  for_each_block(thread, [function](Block& block) {
+    if (block.function == function) std::free(std::exchange(block.memory, nullptr));
+  });
+}
+
+/// Empties the caches of the calling thread.
+void flush_caches(std::size_t, unsigned) {
+  if (auto* mallctl = find<int(const char*, void*, std::size_t*, void*, std::size_t)>("mallctl"))
+    mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
+  if (auto* collect = find<void(bool)>("mi_collect")) collect(true);
+  if (auto* idle = find<void()>("MallocExtension_MarkThreadIdle")) idle();
+}
+
+using Task = void(std::size_t thread, unsigned function);
+pthread_barrier_t barrier;
+Task* task = nullptr;  // null: the threads end
+unsigned task_function = 0;
+
+void* run_tasks(void* number) {
+  for (;;) {
+    ::pthread_barrier_wait(&barrier);
+    if (task == nullptr) return nullptr;
+    task(reinterpret_cast<std::size_t>(number), task_function);
+    ::pthread_barrier_wait(&barrier);
+  }
+}
+
+/// Runs the task in all threads, and waits for them.
+void run(Task* next, unsigned function = 0) {
+  if (thread_count == 1) return next(0, function);
+  task = next;
+  task_function = function;
+  ::pthread_barrier_wait(&barrier);
+  ::pthread_barrier_wait(&barrier);
+}
+
 /// Makes the allocator return what it can.
 void trim() {
+  run(flush_caches);
   if (auto* mallctl = find<int(const char*, void*, std::size_t*, void*, std::size_t)>("mallctl")) {
-    mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
     mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0);
-  } else if (auto* collect = find<void(bool)>("mi_collect")) {
-    collect(true);
   } else if (auto* release = find<void()>("MallocExtension_ReleaseFreeMemory")) {
-    find<void()>("MallocExtension_MarkThreadIdle")();
     release();
-  } else {
+  } else if (find<void(bool)>("mi_collect") == nullptr) {
     ::malloc_trim(0);
   }
 }
@@ -104,28 +173,32 @@ void begin_step(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::size_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 100'000;
-  if (count > kMaxBlocks) return 2;
+  if (argc > 1) block_count = std::strtoull(argv[1], nullptr, 10);
+  if (argc > 2) thread_count = std::strtoull(argv[2], nullptr, 10);
+  if (block_count > kMaxBlocks || thread_count == 0 || thread_count > kMaxThreads) return 2;
   char output[4096];
   std::setvbuf(stdout, output, _IOFBF, sizeof output);  // not allocated
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto function = static_cast<unsigned>(random_number() % kFunctions);
-    const std::size_t size = 16 + random_number() % 256;
-    blocks[i] = {kAllocate[function](size, random_number() % kStacks), function};
+  plan_blocks();
+  pthread_t threads[kMaxThreads];
+  if (thread_count > 1) {
+    ::pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(thread_count + 1));
+    for (std::size_t i = 0; i < thread_count; ++i)
+      if (::pthread_create(&threads[i], nullptr, run_tasks, reinterpret_cast<void*>(i)) != 0) return 2;
   }
-  std::size_t numbers[kFunctions] = {};
-  for (std::size_t i = 0; i < count; ++i) {
-    if (numbers[blocks[i].function]++ % kSurvivors[blocks[i].function] == 0) continue;
-    std::free(std::exchange(blocks[i].memory, nullptr));
-  }
+  run(allocate_all);
+  run(free_most);
   begin_step("trim");
   trim();
   for (unsigned function = 0; function < kFunctions; ++function) {
     begin_step(kNames[function]);
-    for (std::size_t i = 0; i < count; ++i)
-      if (blocks[i].function == function) std::free(std::exchange(blocks[i].memory, nullptr));
+    run(free_function, function);
     trim();
   }
   begin_step("end");
+  if (thread_count > 1) {
+    task = nullptr;
+    ::pthread_barrier_wait(&barrier);
+    for (std::size_t i = 0; i < thread_count; ++i) ::pthread_join(threads[i], nullptr);
+  }
   return 0;
 }
