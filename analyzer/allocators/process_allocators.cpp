@@ -85,8 +85,13 @@ ProcessAllocators::ProcessAllocators(const model::Profile& profile) {
 void ProcessAllocators::finish_blocks() {
   // A few may be those of a custom pool within a block.
   constexpr std::uint64_t kMinPart = 100;
-  if (main() == Allocator::kJemalloc && odd_blocks_ != 0 && odd_blocks_ >= blocks_ / kMinPart)
-    main_ = std::make_unique<Jemalloc>(8);
+  if (odd_blocks_ != 0 && odd_blocks_ >= blocks_ / kMinPart) set_small_quantum();
+}
+
+void ProcessAllocators::set_small_quantum() {
+  if (main() != Allocator::kJemalloc) return;
+  main_ = std::make_unique<Jemalloc>(8);
+  small_quantum_ = true;
 }
 
 }  // namespace heapprof::allocators

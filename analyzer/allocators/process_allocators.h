@@ -24,6 +24,10 @@ class ProcessAllocators {
     odd_blocks_ += address % 16 == 8;
   }
   void finish_blocks();
+  /// Whether the allocator is a jemalloc with a quantum of 8.
+  bool has_small_quantum() const noexcept { return small_quantum_; }
+  /// What finish_blocks() does when blocks show such a quantum. Of other allocators without effect.
+  void set_small_quantum();
 
   /// The allocator of the process: that of libc unless another one was found.
   Allocator main() const noexcept { return main_->allocator(); }
@@ -44,6 +48,7 @@ class ProcessAllocators {
   std::unique_ptr<const AllocatorModel> libc_;  // null: all blocks are main_'s
   std::uint64_t blocks_ = 0;                    ///< seen, of more than 8 bytes
   std::uint64_t odd_blocks_ = 0;                ///< of these: at addresses that are no multiples of 16
+  bool small_quantum_ = false;
   std::uint64_t brk_begin_ = 0;
   std::uint64_t brk_bytes_ = 0;
   std::string note_;

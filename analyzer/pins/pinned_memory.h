@@ -7,6 +7,7 @@
 
 #include "analyzer/allocators/process_allocators.h"
 #include "analyzer/pins/holder_sets.h"
+#include "analyzer/pins/page_history.h"
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/progress.h"
 
@@ -25,7 +26,16 @@ struct PinnedMemory {
   std::uint64_t overhead_bytes() const noexcept {
     return pinned_bytes - (usable_bytes < pinned_bytes ? usable_bytes : pinned_bytes);
   }
+  /// Sets pinned_bytes and usable_bytes from `kept`.
+  void add_up() noexcept;
 };
+
+/// Adapts `allocators` to the blocks that are live at a moment.
+void see_blocks(allocators::ProcessAllocators& allocators, const std::vector<PinningBlock>& live);
+
+/// What `live` pins. `allocators` was adapted to these blocks; `history` has the records up to the moment.
+PinnedMemory pinned_memory_of(std::vector<PinningBlock> live, const allocators::ProcessAllocators& allocators,
+                              const PageHistory& history, std::size_t node_count);
 
 /// Reads the trace again, to the end of the analysis's slice. `live` are the blocks that are live there. Every
 /// granule with a live block counts as resident. Precondition: has_addresses(analysis.profile()), and no block is
@@ -33,7 +43,8 @@ struct PinnedMemory {
 PinnedMemory find_pinned_memory(const replay::Analysis& analysis, std::vector<PinningBlock> live,
                                 const replay::Progress& progress = {});
 
-/// False: the trace was compacted, and its blocks have numbers instead of addresses.
+/// False: the trace was compacted, and its blocks have numbers instead of addresses. Then pinned_tables.h has what is
+/// known.
 inline bool has_addresses(const model::Profile& profile) noexcept { return !profile.recording.rounded; }
 
 }  // namespace heapprof::pins

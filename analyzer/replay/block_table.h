@@ -68,18 +68,8 @@ class BlockTable {
 
   /// The block at `address`, or null. The pointer is valid until the next insert() or erase().
   Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
-  Block* find(std::uint64_t address, std::uint64_t hash) noexcept {
-    for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
-      const std::uint64_t control = control_[group];
-      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
-        Block& block = entries_[entry_of(group, found)];
-        if (block.address == address) [[likely]]
-          return &block;
-      }
-      if (never_used(control) != 0) [[likely]]
-        return nullptr;
-    }
-  }
+  Block* find(std::uint64_t address, std::uint64_t hash) noexcept { return lookup(address, hash); }
+  bool contains(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)) != nullptr; }
 
   /// Returns the block at `address`, and adds it if there is none (`fresh`); then only its address is set.
   Block& insert(std::uint64_t address, bool& fresh) { return insert(address, hash_of(address), fresh); }
@@ -194,6 +184,19 @@ class BlockTable {
       insert(old_entries[entry].address, fresh) = old_entries[entry];
     }
     unmap(old_memory, bytes_of(old_groups));
+  }
+
+  Block* lookup(std::uint64_t address, std::uint64_t hash) const noexcept {
+    for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
+      const std::uint64_t control = control_[group];
+      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+        Block& block = entries_[entry_of(group, found)];
+        if (block.address == address) [[likely]]
+          return &block;
+      }
+      if (never_used(control) != 0) [[likely]]
+        return nullptr;
+    }
   }
 
   void* memory_ = nullptr;

@@ -381,6 +381,20 @@ void Replay::add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std
   if (marks_.size() < kMaxMarks) marks_.push_back({ticks, kind, std::move(text)});
 }
 
+/// In the order in which finish() makes them live again.
+std::vector<Block> Replay::blocks_in_realloc() const {
+  std::vector<Block> blocks;
+  const auto add = [&](const PendingRealloc& pending) {
+    const std::uint64_t address = pending.block.address;
+    const bool reused = address == 0 || blocks_.contains(address) ||
+                        std::ranges::any_of(blocks, [=](const Block& one) { return one.address == address; });
+    if (!reused) blocks.push_back(pending.block);
+  };
+  std::ranges::for_each(abandoned_reallocs_, add);
+  for (const StreamState& stream : streams_) std::ranges::for_each(stream.reallocs, add);
+  return blocks;
+}
+
 void Replay::finish(std::uint64_t end_time) {
   // A replay that continued from a snapshot may have had no event.
   if (timeline_.must_move(0)) timeline_.begin(state());

@@ -133,6 +133,13 @@ class Replay {
       if ((block.thread & kNotSelected) == 0 && block.time >= filter_.from_ticks) visit(block);
     });
   }
+  /// Calls visit(block) for each block that is live now, in no order, whatever is selected: those that finish() would
+  /// leave if the recording ended here. A block whose realloc has not returned is live unless its address was reused.
+  template <typename Visit>
+  void for_each_live(Visit&& visit) const {
+    blocks_.for_each(visit);
+    for (const Block& block : blocks_in_realloc()) visit(block);
+  }
   std::uint64_t samples() const noexcept { return samples_; }
   /// Snapshots of resident pages (trace/residency.h), unfinished ones included.
   std::uint64_t snapshots() const noexcept { return snapshots_; }
@@ -197,6 +204,7 @@ class Replay {
   void take_text(const trace::MergedEvent& event);
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   void abandon_calls(StreamState& stream);
+  std::vector<Block> blocks_in_realloc() const;
   Thread& thread_of(std::uint32_t stream);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   model::LiveTimeline::State state() const noexcept;

@@ -201,6 +201,25 @@ std::optional<ResidencySnapshot> ResidencyReader::add(const EventText& text) {
 
 std::optional<ResidencySnapshot> ResidencyReader::finish() { return take(); }
 
+std::optional<std::uint64_t> snapshot_begin_ns(const TraceFile& file, const EventText& text) {
+  if (text.kind != TextKind::kResidency || text.address != 0) return std::nullopt;
+  struct BeginVisitor {
+    std::optional<std::uint64_t> monotonic_ns;
+    bool begin(const ResidencyBegin& item) {
+      monotonic_ns = item.monotonic_ns;
+      return false;  // nothing else is needed
+    }
+    bool mapping(const ResidencyMapping&) { return false; }
+    bool group(const PageGroup&) { return false; }
+    bool recorder(std::uint64_t, std::uint64_t) { return false; }
+    bool stack(const ResidencyStack&) { return false; }
+    bool end(const ResidencyEnd&) { return false; }
+  } visitor;
+  decode_residency(reinterpret_cast<const std::uint8_t*>(text.text.data()), text.text.size(), visitor);
+  if (!visitor.monotonic_ns) return std::nullopt;
+  return difference(*visitor.monotonic_ns, file.header().start_monotonic_ns);
+}
+
 void for_each_snapshot(const TraceFile& file, const std::function<void(ResidencySnapshot&&)>& visit) {
   MergedReader reader(file);
   ResidencyReader snapshots(file);

@@ -133,6 +133,9 @@ class ResidencyReader {
   std::uint64_t bytes_ = 0;  ///< memory of current_
 };
 
+/// When a snapshot began, in nanoseconds since the start of the recording, if `text` is its first piece.
+std::optional<std::uint64_t> snapshot_begin_ns(const TraceFile& file, const EventText& text);
+
 /// Reads the whole trace and calls visit() for each snapshot, in order. Throws TraceError.
 void for_each_snapshot(const TraceFile& file, const std::function<void(ResidencySnapshot&&)>& visit);
 

@@ -141,7 +141,7 @@ std::string module_text() {
 
 /// Adds a section of `bytes` bytes: `contents`, then zeros.
 void add_section(std::vector<std::uint8_t>& file, trace::SectionKind kind, std::vector<std::uint8_t> contents,
-                 std::size_t bytes) {
+                 std::size_t bytes, std::uint64_t events = kValidAllocations) {
   contents.resize(bytes, 0);
   std::vector<std::uint8_t> payload(ZSTD_compressBound(bytes));
   payload.resize(ZSTD_compress(payload.data(), payload.size(), contents.data(), bytes, 1));
@@ -150,7 +150,7 @@ void add_section(std::vector<std::uint8_t>& file, trace::SectionKind kind, std::
   header.kind = kind;
   header.file_id = TraceBuilder::kFileId;
   header.number = kValidAllocations;
-  header.events = kValidAllocations;
+  header.events = events;
   header.last_time = 1'000'000;
   header.raw_bytes = bytes;
   header.payload_bytes = payload.size();
@@ -161,9 +161,10 @@ void add_section(std::vector<std::uint8_t>& file, trace::SectionKind kind, std::
   file.resize((file.size() + 7) / 8 * 8, 0);
 }
 
-std::vector<std::uint8_t> compacted_header() {
+std::vector<std::uint8_t> compacted_header(std::uint32_t flags = 0) {
   TraceBuilder empty;
   empty.header.version_major = kCompactedVersionMajor;
+  empty.header.flags = flags;
   return empty.bytes();
 }
 
@@ -201,6 +202,21 @@ void write_compacted_streams(const std::string& path) {
   TraceBuilder::write_bytes(path, file);
 }
 
+/// Writes a table of pinned memory with five million sets of one stack, of three bytes each.
+void write_compacted_pinned(const std::string& path) {
+  std::vector<std::uint8_t> file = compacted_header(kHeaderRounded);
+  add_summary(file, 1);
+  add_section(file, trace::SectionKind::kOrigin, {0, 1, 0, 0, 0, 0, 1, 100, 1}, 9);
+  constexpr std::size_t kSets = 5'000'000;
+  std::vector<std::uint8_t> contents{0, 0, 0, 1, 1, 0, 0, 1};  // no texts; one stack with one block
+  std::uint8_t count[kMaxVarintBytes];
+  contents.insert(contents.end(), count, put_varint(count, kSets));
+  for (std::size_t i = 0; i < kSets; ++i) contents.insert(contents.end(), {1, 0, 1});
+  const std::size_t bytes = contents.size();
+  add_section(file, trace::SectionKind::kPinned, std::move(contents), bytes, 0);
+  TraceBuilder::write_bytes(path, file);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -214,6 +230,7 @@ int main(int argc, char** argv) {
   write_texts(folder + "modules.heapprof", TextKind::kModule, module_text());
   write_compacted_nodes(folder + "compacted_nodes.heapprof");
   write_compacted_streams(folder + "compacted_streams.heapprof");
+  write_compacted_pinned(folder + "compacted_pinned.heapprof");
   std::printf("%u\n", kValidAllocations);
   return 0;
 }

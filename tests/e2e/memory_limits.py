@@ -34,11 +34,11 @@ class MemoryLimits(harness.Case):
             process.returncode = os.waitstatus_to_exitcode(status)
         return process.returncode, out.read_text(), err.read_text(), usage.ru_maxrss * 1024
 
-    def check(self, name, keeps_valid_part=True, lines=1):
+    def check(self, name, keeps_valid_part=True, lines=1, command="report"):
         path = self.dir / name
         size = path.stat().st_size
         allowed = BASE_BYTES + BYTES_PER_FILE_BYTE * size
-        status, out, err, resident = self.run_limited("report", path, "--json", limit_bytes=allowed)
+        status, out, err, resident = self.run_limited(command, path, "--json", limit_bytes=allowed)
         print(f"{name}: {size} bytes, {resident >> 20} MB resident, exit status {status}", flush=True)
         self.assertEqual(status, 1, err)
         self.assertEqual(len(err.strip().splitlines()), lines, err)
@@ -74,6 +74,8 @@ class MemoryLimits(harness.Case):
                       self.check("compacted_nodes.heapprof", keeps_valid_part=False))
         # Its only chunk is damaged: a second message says that no event is left.
         self.check("compacted_streams.heapprof", keeps_valid_part=False, lines=2)
+        self.assertIn("more sets of stacks than the limit",
+                      self.check("compacted_pinned.heapprof", keeps_valid_part=False, command="pins"))
 
 
 if __name__ == "__main__":

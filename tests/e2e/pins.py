@@ -10,6 +10,7 @@ import subprocess
 import unittest
 
 import harness
+import trace_reader
 
 BLOCKS = int(os.environ.get("HEAPPROF_TEST_PIN_BLOCKS", "100000"))
 GROUPS = ("session", "cache", "log_line", "index_entry")
@@ -155,19 +156,85 @@ class Figures(harness.Case):
         text = self.recording.run("check", "--max-pinned", "1M", "--function", "session", status=2)
         self.assertIn("--max-pinned is about all blocks together", text)
 
-    def test_compacted(self):
+    def test_exact_compacted(self):
         compacted = self.dir / "compacted.heapprof"
         original = self.recording.run("pins", "--json")
         self.recording.run("compact", "--exact", "-o", str(compacted))
-        trace, self.recording.trace = self.recording.trace, str(compacted)
+        self.recording.trace = str(compacted)
         exact = json.loads(self.recording.run("pins", "--json"))
-        self.recording.trace = trace
         for key in ("pinned_bytes", "returnable_bytes", "overhead_bytes", "groups"):
             self.assertEqual(exact[key], json.loads(original)[key], key)
-        self.recording.run("compact", "-o", str(self.dir / "numbered.heapprof"))
-        self.recording.trace = str(self.dir / "numbered.heapprof")
-        text = self.recording.run("pins", status=1)
-        self.assertIn("use the original recording, or one compacted with --exact", text)
+
+
+class Compacted(harness.Case):
+    """Without addresses, the pinned memory is known at the snapshots of resident pages and at the end."""
+
+    def compare(self, library="", **variables):
+        if library and not preload_is_installed(library):
+            self.skipTest(f"{library} is not installed")
+        original = Fragmentation(self, library, **variables)
+        recorded = trace_reader.Trace(original.trace)
+        moments = [f"{(one.begin_ns - recorded.start_monotonic_ns) / 1e9:.9f}" for one in recorded.snapshots]
+        self.assertGreater(len(moments), 3)
+        compacted = self.dir / "compacted.heapprof"
+        original.run("compact", "-o", str(compacted))
+        trace = original.trace
+        answers = {}
+        for path in (trace, str(compacted)):
+            original.trace = path
+            answers[path] = [
+                original.run(*command)
+                for to in ([], *([f"--to={moment}"] for moment in moments))
+                for at in ([option.replace("--to", "--at") for option in to],)
+                for command in (("pins", "--json", "--top", "0", *at), ("pins", "--json", "--by", "stack", *at),
+                                ("pins", "--json", "--by", "function", *at),
+                                ("flamegraph", "--cost", "pinned", "--format", "folded", *to),
+                                ("check", "--max-pinned", "1G", "--json", *to))]
+        for was, now in zip(answers[trace], answers[str(compacted)]):
+            self.assertEqual(now.replace(str(compacted), trace), was)
+        # At the end, and at the first snapshot, little or nothing is live.
+        self.assertGreater(max(json.loads(text)["pinned_bytes"] for text in answers[trace][5::5]), MIB)
+        original.trace = str(compacted)
+        text = original.run("pins", "--at", "0.000001", status=1)
+        self.assertIn("knows the pinned memory of its end, and of its snapshots at ", text)
+        # A moment from the message is one that can be given.
+        first = text.split("its snapshots at ")[1].split(",")[0].split(" ")[0].rstrip(";")
+        original.run("pins", "--at", first)
+
+    def test_glibc(self):
+        self.compare()
+
+    def test_jemalloc(self):
+        self.compare("libjemalloc.so.2", threads=2)
+
+    def test_tcmalloc(self):
+        self.compare("libtcmalloc_minimal.so.4")
+
+    def test_mimalloc(self):
+        self.compare("libmimalloc.so.2.0")
+
+    def test_without_snapshots_the_end_is_known(self):
+        recording = Fragmentation(self, SNAPSHOTS=0)
+        was = recording.run("pins", "--json")
+        compacted = self.dir / "compacted.heapprof"
+        recording.run("compact", "-o", str(compacted))
+        recording.trace = str(compacted)
+        self.assertEqual(recording.run("pins", "--json"), was)
+        self.assertIn("knows the pinned memory of its end only", recording.run("pins", "--at", "50%", status=1))
+
+    def test_damage_is_reported(self):
+        recording = Fragmentation(self)
+        compacted = self.dir / "compacted.heapprof"
+        recording.run("compact", "-o", str(compacted))
+        data = bytearray(compacted.read_bytes())
+        recording.trace = str(compacted)
+        # The table of the end is the last one; its payload follows a header of 72 bytes.
+        table = data.rindex(b"HSEC\x06\x00\x00\x00")
+        data[table + 72 + 10] ^= 1
+        compacted.write_bytes(data)
+        self.assertIn("wrong checksum", recording.run("pins", status=1))
+        compacted.write_bytes(data[:table])
+        self.assertIn("is damaged or truncated", recording.run("pins", status=1))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "tests/fuzz/whole_report.h"
 
+#include <numeric>
 #include <vector>
 
 #include "analyzer/cli/text/answer_text.h"
@@ -11,6 +12,8 @@
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/keepers.h"
+#include "analyzer/pins/pin_groups.h"
+#include "analyzer/pins/pinned_tables.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::fuzz {
@@ -57,6 +60,26 @@ std::size_t print_all(const model::Profile& profile) {
   return bytes + cli::dump(cli::info_json(profile)).size();
 }
 
+/// The pinned memory that a compacted trace has tables of.
+std::uint64_t read_pinned_tables(const replay::Analysis& analysis) {
+  std::uint64_t bytes = 0;
+  for (const pins::PinnedMoment& moment : pins::pinned_moments(analysis.file())) {
+    try {
+      const pins::PinnedMemory memory = pins::read_pinned_table(analysis, moment);
+      std::vector<std::uint32_t> groups(analysis.profile().nodes.size());
+      std::iota(groups.begin(), groups.end(), 0u);
+      auto ranked = pins::rank_groups(memory.kept.sets, memory.kept.by_node, groups, groups.size());
+      pins::add_companions(memory.kept.sets, ranked, 3, 2);
+      bytes += memory.overhead_bytes() + ranked.size();
+      for (const std::uint64_t one : pins::bytes_at_common_callers(analysis.profile(), memory.kept.sets))
+        bytes += one;
+    } catch (const trace::TraceError&) {
+      // The table is damaged.
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::size_t read_events(const std::string& path) {
@@ -78,6 +101,7 @@ std::size_t whole_report(const std::string& path, const replay::Selection& selec
     const replay::Analysis analysis(path, selection);
     const model::Profile& profile = analysis.profile();
     if (steps.reports) bytes += print_all(profile);
+    bytes += read_pinned_tables(analysis);
     if (!steps.second_pass) return bytes;
     analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) { bytes += events.size(); });
     const std::vector<std::uint32_t> group(profile.nodes.size(), 0);

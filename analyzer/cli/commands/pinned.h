@@ -12,8 +12,9 @@ namespace heapprof::cli {
 /// For run_on_trace(): appends the blocks that were not freed to `blocks`.
 replay::LeakVisitor collect_into(std::vector<pins::PinningBlock>& blocks);
 
-/// Reads the trace again, with a progress line. `live`: the blocks that were not freed. Throws trace::TraceError with
-/// what to do when the trace has no addresses.
+/// Reads the trace again, with a progress line. `live`: the blocks that were not freed. A compacted trace without
+/// addresses is not read again: it has tables for some moments. Throws trace::TraceError, with the moments that it
+/// has, when the end of the slice is none of them.
 pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay::Analysis& analysis,
                                       std::vector<pins::PinningBlock> live);
 

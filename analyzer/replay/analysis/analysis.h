@@ -101,6 +101,11 @@ class Analysis {
   /// Whether the replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
 
+  /// The node of the profile for a dense index of the trace.
+  std::uint32_t node_of(std::uint32_t dense_index) const noexcept {
+    return dense_index < node_of_index_.size() ? node_of_index_[dense_index] : 0;
+  }
+
   /// Calls sink with all selected allocations, frees and samples, in order, a batch at a time. With
   /// `which.with_older` the blocks that are live where the reading begins come first, as allocations. Then calls
   /// `which.visit_leaked`, in no order.
@@ -133,9 +138,6 @@ class Analysis {
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
   void visit_leaks(const Run& run, const LeakVisitor& visit) const;
-  std::uint32_t node_of(std::uint32_t dense_index) const noexcept {
-    return dense_index < node_of_index_.size() ? node_of_index_[dense_index] : 0;
-  }
 
   const Selection selection_;
   const IndexUse index_use_;

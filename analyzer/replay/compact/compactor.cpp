@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/base/atomic_file.h"
+#include "analyzer/pins/pinned_tables.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/compact/block_numbers.h"
 #include "analyzer/replay/index/index.h"
@@ -14,9 +15,11 @@
 #include "analyzer/replay/summarize.h"
 #include "analyzer/trace/compact/chunk_codec.h"
 #include "analyzer/trace/compact/origin.h"
+#include "analyzer/trace/compact/pinned_table.h"
 #include "analyzer/trace/embedded_symbols.h"
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/merged_reader.h"
+#include "analyzer/trace/residency.h"
 #include "common/trace_header.h"
 
 namespace heapprof::replay {
@@ -60,6 +63,8 @@ class Compactor {
     Replay replay(file_, Selection{});
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
       show(0, batch, file_.frame_bytes());
+      for (const EventText& text : batch.texts)
+        if (const auto begin_ns = trace::snapshot_begin_ns(file_, text)) moments_.push_back({*begin_ns, text.number});
       return replay.replay(batch);
     });
     replay.finish(end_ticks(file_, replay.clock()));
@@ -78,7 +83,7 @@ class Compactor {
   void write_header(AtomicFile& out) const {
     FileHeader header = file_.header();
     header.version_major = kCompactedVersionMajor;
-    header.version_minor = 0;
+    header.version_minor = trace::kCompactedVersionMinor;
     header.header_bytes = header.unit_bytes;
     header.file_bytes = 0;
     std::memset(&header.mailbox, 0, sizeof header.mailbox);
@@ -129,9 +134,13 @@ class Compactor {
         return trace::make_section(section, contents, level);
       });
     };
+    // With --exact, addresses are kept, and pinned memory follows from them at every moment.
+    std::optional<pins::PinnedTableMaker> pinned;
+    if (!options_.exact) pinned.emplace(summary_, file_.file_id(), moments_);
     std::vector<ResolvedEvent> unused;
     std::vector<EventText> texts;
-    pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const auto encode = [&](trace::Batch& batch) {
+      if (pinned) pinned->add(batch.events());
       texts = batch.texts;  // the replay moves them out of the batch
       replay.replay(batch, unused);
       unused.clear();
@@ -142,11 +151,40 @@ class Compactor {
         if (encoder.events() == options_.chunk_records) end_chunk();
       }
       ordered.clear();
+    };
+    pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      trace::Batch part;
+      while (pinned && split(batch, pinned->next_ticks(), part)) {
+        encode(part);
+        pinned->make(replay, batch.records - batch.count, out.bytes());
+        batch.texts = std::move(part.texts);
+      }
+      encode(batch);
       show(1, batch, file_.frame_bytes());
       return true;
     });
     end_chunk();
     if (compressing.valid()) out.append(compressing.get());
+    if (!pinned) return;
+    for (const std::vector<std::uint8_t>& section : pinned->finish(replay, summary_.records, out.bytes())) {
+      out.append(section);
+      ++pinned_tables_;
+    }
+  }
+
+  /// If the batch has events of `ticks` or later, moves those before it, and the texts, to `part`. False: it has
+  /// none.
+  static bool split(trace::Batch& batch, std::uint64_t ticks, trace::Batch& part) {
+    const std::span<MergedEvent> events = batch.events();
+    if (events.empty() || events.back().time < ticks) return false;
+    const auto end =
+        std::ranges::partition_point(events, [=](const MergedEvent& event) { return event.time < ticks; });
+    part.storage.assign(events.begin(), end);
+    part.count = part.storage.size();
+    part.texts = std::move(batch.texts);
+    std::copy(end, events.end(), events.begin());
+    batch.count -= part.count;
+    return true;
   }
 
   /// The number of threads that readers accept depends on the file size, which compaction may have made too small.
@@ -180,9 +218,20 @@ class Compactor {
         compacted.temporary_allocations == original.temporary_allocations &&
         compacted.unmatched_frees == original.unmatched_frees && compacted.implied_frees == original.implied_frees &&
         replay.mmap_costs().live_bytes() == live_mapped_ && reader.records() == summary_.records;
-    if (!same)
+    if (!same || readable_pinned_tables(file) != pinned_tables_)
       throw trace::TraceError(to_ + ": the compacted trace has other figures than " + file_.input().path() +
                               "; it was removed; please report this");
+  }
+
+  /// Reads the tables of pinned memory. Throws trace::FormatError when one is malformed.
+  static std::size_t readable_pinned_tables(const trace::TraceFile& file) {
+    const trace::Compacted& compacted = *file.compacted();
+    for (const trace::Section& section : compacted.sections.pinned) {
+      const std::vector<std::uint8_t> contents = trace::read_contents(file.input(), section);
+      trace::ByteReader in(contents);
+      trace::load_pinned_table(in, compacted.summary->definitions.node_count, section.header.payload_bytes);
+    }
+    return compacted.sections.pinned.size();
   }
 
   /// Copies the embedded symbols of the original.
@@ -207,6 +256,8 @@ class Compactor {
   model::HeapTotals totals_;
   std::uint64_t live_mapped_ = 0;
   std::uint64_t threads_ = 0;
+  std::vector<pins::PinnedMoment> moments_;  // of the snapshots of resident pages
+  std::size_t pinned_tables_ = 0;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Rewrites a trace as a compacted trace: what `heapprof compact` does.
 //
 //   1. Replay the trace for its summary, which is written first.
-//   2. Replay it again, which puts events of equal time in order; replace addresses by numbers and write chunks.
+//   2. Replay it again, which puts events of equal time in order; replace addresses by numbers and write chunks, and
+//      tables of the pinned memory, which follows from addresses, at the snapshots of resident pages and the end.
 //   3. Read what was written, compare its figures with those of step 1, and add snapshots.
 //
 // The trace of a program that still runs is compacted up to the moment at which it was opened.

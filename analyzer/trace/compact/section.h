@@ -21,6 +21,7 @@ enum class SectionKind : std::uint32_t {
   kChunk = 3,     ///< chunk_codec.h; only in compacted traces. number: records; events: those with is_event()
   kSnapshot = 4,  ///< state of a replay; number: records before it; last_time: of the last of them
   kPadding = 5,   ///< zeros, never read: they enlarge the file, and with it the limits in limits.h
+  kPinned = 6,    ///< pinned_table.h; number: moment, ns; events: number of the snapshot, 0: the end of the recording
 };
 
 struct SectionHeader {
@@ -37,6 +38,9 @@ struct SectionHeader {
   std::uint64_t header_checksum;  ///< of all bytes before it
 };
 static_assert(sizeof(SectionHeader) == 72);
+
+/// Of compacted traces. 1 added kPinned; sections of an unknown kind are skipped.
+inline constexpr std::uint16_t kCompactedVersionMinor = 1;
 
 inline constexpr std::uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 /// No writer exceeds this, so a damaged length cannot make a reader allocate more.
@@ -68,6 +72,7 @@ struct SectionTable {
   std::vector<Section> origins;
   std::vector<Section> chunks;
   std::vector<Section> snapshots;
+  std::vector<Section> pinned;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.
