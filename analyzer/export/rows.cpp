@@ -26,6 +26,10 @@ class RowWriter {
     next();
     line_ += std::to_string(value);
   }
+  void signed_number(std::int64_t value) {
+    next();
+    line_ += std::to_string(value);
+  }
   void text(std::string_view value) {
     next();
     if (csv_) render::append_csv(line_, value);
@@ -177,11 +181,30 @@ void write_stacks(const StackTable& table, RowFormat format, Sink& output) {
 
 }  // namespace
 
+void write_pinned_rows(const StackTable& table, std::span<const PinnedRow> rows, RowFormat format, Sink& output) {
+  RowWriter row(
+      format,
+      {"stack", "alone_bytes", "shared_bytes", "overhead_bytes", "live_bytes", "usable_bytes", "blocks", "frames"},
+      output);
+  for (const PinnedRow& one : rows) {
+    row.number(one.stack);
+    row.number(one.alone_bytes);
+    row.number(one.shared_bytes);
+    row.signed_number(one.overhead_bytes);
+    row.number(one.live_bytes);
+    row.number(one.usable_bytes);
+    row.number(one.blocks);
+    row.json(frames_json(table, one.stack));
+    row.end_row();
+  }
+}
+
 void write_rows(const StackTable& table, const EventSource& events, Rows rows, RowFormat format, Sink& output) {
   switch (rows) {
     case Rows::kEvents: return write_events(table, events, format, output);
     case Rows::kBlocks: return write_blocks(table, events, format, output);
     case Rows::kStacks: return write_stacks(table, format, output);
+    case Rows::kPinned: return;
   }
 }
 

@@ -4,9 +4,12 @@
 // csv) replay the trace a second time and contain heap blocks only, no mappings.
 #include <functional>
 #include <map>
+#include <numeric>
 #include <unistd.h>
+#include <utility>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -21,6 +24,7 @@
 #include "analyzer/export/sink.h"
 #include "analyzer/export/speedscope.h"
 #include "analyzer/export/stack_table.h"
+#include "analyzer/pins/pin_groups.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
@@ -213,9 +217,33 @@ void export_format(const ExportOptions& options, const replay::Analysis& analysi
     print_message(options.trace.trace + ": the output has no rows: no block was live at the end");
 }
 
+/// Stacks are not grouped: who reads the rows has their frames.
+void export_pinned(const ExportOptions& options, const replay::Analysis& analysis,
+                   std::vector<pins::PinningBlock> live) {
+  const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis, std::move(live));
+  const std::vector<pins::LiveSum>& by_node = memory.kept.by_node;
+  std::vector<std::uint32_t> group_of_node(by_node.size());
+  std::iota(group_of_node.begin(), group_of_node.end(), std::uint32_t{0});
+  std::vector<exporter::PinnedRow> rows;
+  for (const pins::PinGroup& one : pins::rank_groups(memory.kept.sets, by_node, group_of_node, by_node.size()))
+    rows.push_back({one.group, one.alone_bytes, one.shared_bytes, one.overhead_bytes, one.live.requested_bytes,
+                    one.live.usable_bytes, one.live.blocks});
+  const StackTable table = stacks_with_names(analysis.profile(), options.trace.symbols);
+  Sink output(options.trace.output, Sink::Compression::kByName);
+  const bool csv = options.format == ExportOptions::Format::kCsv;
+  exporter::write_pinned_rows(table, rows, csv ? exporter::RowFormat::kCsv : exporter::RowFormat::kNdjson, output);
+  if (!output.close()) throw OutputError(output.error());
+}
+
 }  // namespace
 
 int run_export(const ExportOptions& options) {
+  if (options.rows == exporter::Rows::kPinned) {
+    std::vector<pins::PinningBlock> live;
+    return run_on_trace(
+        options.trace, [&](const replay::Analysis& analysis) { export_pinned(options, analysis, std::move(live)); },
+        collect_into(live));
+  }
   return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     if (options.format == ExportOptions::Format::kHeaptrack) export_heaptrack(options, analysis);
     else export_format(options, analysis);

@@ -430,14 +430,17 @@ void declare_export(CLI::App& app, Chosen& chosen) {
     add_trace_options(command, options->trace, {.json = false, .output_required = true});
     const bool has_rows = target.format == Format::kNdjson || target.format == Format::kCsv;
     if (has_rows)
-      add_word<exporter::Rows>(command, "--rows", options->rows,
-                               {{"events", exporter::Rows::kEvents},
-                                {"blocks", exporter::Rows::kBlocks},
-                                {"stacks", exporter::Rows::kStacks}},
-                               "Write a row for each event, each block live at the end, or each stack with its "
-                               "costs");
+      add_word<exporter::Rows>(
+          command, "--rows", options->rows,
+          {{"events", exporter::Rows::kEvents},
+           {"blocks", exporter::Rows::kBlocks},
+           {"stacks", exporter::Rows::kStacks},
+           {"pinned", exporter::Rows::kPinned}},
+          "Write a row for each event, each block live at the end, each stack with its costs, or "
+          "each stack with what its live blocks keep from being returned");
     choose(command, chosen, options, [target, has_rows](ExportOptions& read) {
       const bool blocks = target.blocks && !(has_rows && read.rows == exporter::Rows::kStacks);
+      if (read.rows == exporter::Rows::kPinned) refuse_selected_blocks(read.trace, "--rows pinned");
       if (blocks) refuse_mappings(read.trace, std::string("export ") + target.name);
       if (read.format == Format::kPprof) refuse_terminal(read.trace.output, "a compressed file", "profile.pb.gz");
     });

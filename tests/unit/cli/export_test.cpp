@@ -64,6 +64,27 @@ TEST_CASE("export csv --rows blocks and stacks has the same leaks") {
   CHECK(exported("csv", trace, {"--rows", "columns"}).status == 2);
 }
 
+TEST_CASE("export --rows pinned has what the live blocks of each stack keep") {
+  const KnownTrace trace;
+  const auto rows = lines_of(exported("ndjson", trace, {"--rows", "pinned"}).out);
+  REQUIRE(rows.size() == 2);
+  std::uint64_t pinned = 0, live = 0, blocks = 0;
+  for (const std::string& row : rows) {
+    const Outcome one{0, row, ""};
+    pinned += one.number("/alone_bytes") + one.number("/shared_bytes");
+    live += one.number("/live_bytes");
+    blocks += one.number("/blocks");
+    CHECK(one.count("/frames") != 0);
+  }
+  CHECK(live == kLeakedBytes);
+  CHECK(blocks == kLeakedBlocks);
+  CHECK(pinned == run({"pins", trace.path(), "--json"}).number("/pinned_bytes"));
+  const auto csv = lines_of(exported("csv", trace, {"--rows", "pinned", "--to", "35ms"}).out);
+  CHECK(csv.size() == 1 + kPeakBlocks);
+  CHECK(csv.front() == "stack,alone_bytes,shared_bytes,overhead_bytes,live_bytes,usable_bytes,blocks,frames");
+  CHECK(exported("csv", trace, {"--rows", "pinned", "--min-size", "10"}).status == 2);
+}
+
 TEST_CASE("the sums of export dhat equal the totals") {
   const KnownTrace trace;
   const Outcome dhat = exported("dhat", trace);
