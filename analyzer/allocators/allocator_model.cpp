@@ -44,4 +44,19 @@ const char* name_of(Allocator allocator) noexcept {
   return "unknown";
 }
 
+const char* trim_call(Allocator allocator) noexcept {
+  switch (allocator) {
+    case Allocator::kGlibc: return "malloc_trim(0)";
+    case Allocator::kJemalloc: return "mallctl(\"arena.4096.purge\", ...)";
+    case Allocator::kTcmalloc: return "MallocExtension::ReleaseFreeMemory()";
+    case Allocator::kMimalloc: return "mi_collect(true)";
+    case Allocator::kUnknown: break;
+  }
+  return "a trim, if the allocator has one,";
+}
+
+bool returns_memory_by_itself(Allocator allocator) noexcept {
+  return allocator == Allocator::kJemalloc || allocator == Allocator::kTcmalloc || allocator == Allocator::kMimalloc;
+}
+
 }  // namespace heapprof::allocators

@@ -42,6 +42,11 @@ class AllocatorModel {
   /// What malloc_usable_size() returns for a block of malloc(requested_bytes).
   virtual std::uint64_t usable_bytes(std::uint64_t address, std::uint64_t requested_bytes) const noexcept = 0;
 
+  /// Bytes before the block that belong to it, for the allocator's use.
+  virtual std::uint64_t header_bytes(std::uint64_t /*address*/, std::uint64_t /*requested_bytes*/) const noexcept {
+    return 0;
+  }
+
   /// The memory that cannot be returned while the block is live: whole pages. Blocks of one slab or span have equal
   /// ranges; where single pages are returned, the ranges of neighbours have pages in common.
   virtual AddressRange kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept = 0;
@@ -60,5 +65,11 @@ std::unique_ptr<const AllocatorModel> make_model(Allocator allocator);
 
 /// "glibc", "jemalloc", ..., "unknown".
 const char* name_of(Allocator allocator) noexcept;
+
+/// The call with which a program makes the allocator return free memory to the system.
+const char* trim_call(Allocator allocator) noexcept;
+
+/// Whether the allocator returns free memory after a while without such a call.
+bool returns_memory_by_itself(Allocator allocator) noexcept;
 
 }  // namespace heapprof::allocators

@@ -37,6 +37,11 @@ std::uint64_t Glibc::usable_bytes(std::uint64_t address, std::uint64_t requested
   return chunk_bytes(requested_bytes) - kOverheadBytes;
 }
 
+/// The size before the block; a mapping of its own begins with 8 unused bytes more.
+std::uint64_t Glibc::header_bytes(std::uint64_t address, std::uint64_t requested_bytes) const noexcept {
+  return is_unmapped_by_free(address, requested_bytes) ? kHeaderBytes : kOverheadBytes;
+}
+
 AddressRange Glibc::kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept {
   const std::uint64_t begin = address - std::min(address, kHeaderBytes);
   if (is_unmapped_by_free(address, requested_bytes)) return {begin, begin + mapped_bytes(requested_bytes)};

@@ -18,6 +18,7 @@ class Glibc final : public AllocatorModel {
  public:
   Allocator allocator() const noexcept override { return Allocator::kGlibc; }
   std::uint64_t usable_bytes(std::uint64_t address, std::uint64_t requested_bytes) const noexcept override;
+  std::uint64_t header_bytes(std::uint64_t address, std::uint64_t requested_bytes) const noexcept override;
   AddressRange kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept override;
   bool is_unmapped_by_free(std::uint64_t address, std::uint64_t requested_bytes) const noexcept override;
   std::uint64_t trimmed_region(std::uint64_t address) const noexcept override;

@@ -66,7 +66,11 @@ ProcessAllocators::ProcessAllocators(const model::Profile& profile) {
     if (!found) found = std::move(one);
   };
   for (const std::string& note : profile.integrity.notes) add(embedded_allocator(note));
-  for (const model::Module& module : profile.modules) add(library_allocator(module.path));
+  for (const model::Module& module : profile.modules) {
+    std::optional<Found> library = library_allocator(module.path);
+    if (library && (!found || (library_.empty() && library->allocator == found->allocator))) library_ = module.path;
+    add(std::move(library));
+  }
   for (const model::Module& module : profile.modules)
     if (module.is_main && brk_bytes_ == 0) {
       brk_begin_ = module.first_address + module.map_bytes;

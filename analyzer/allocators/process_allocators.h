@@ -40,6 +40,9 @@ class ProcessAllocators {
   /// program's module is not in the trace.
   bool in_brk_heap(std::uint64_t address) const noexcept { return address - brk_begin_ < brk_bytes_; }
 
+  /// The file of main(), if it is a library of its own; empty: libc, or an allocator within the program.
+  const std::string& library() const noexcept { return library_; }
+
   /// A sentence for the user; empty: nothing to note.
   const std::string& note() const noexcept { return note_; }
 
@@ -51,6 +54,7 @@ class ProcessAllocators {
   bool small_quantum_ = false;
   std::uint64_t brk_begin_ = 0;
   std::uint64_t brk_bytes_ = 0;
+  std::string library_;
   std::string note_;
 };
 

@@ -44,13 +44,12 @@ std::uint64_t bytes_of(const PageRanges& ranges) noexcept {
 
 void PageCollector::add_pages(const AddressRange& range) {
   for (std::uint64_t page = range.begin / kPageBytes; page < range.end / kPageBytes; ++page) {
-    constexpr std::uint64_t kPagesInChunk = kWords * 64;
-    const std::uint64_t chunk = page / kPagesInChunk;
+    const std::uint64_t chunk = page / kChunkPages;
     if (chunk != last_chunk_) {
       last_chunk_ = chunk;
       last_words_ = &chunks_[chunk];  // references to elements stay valid
     }
-    const std::uint64_t bit = page % kPagesInChunk;
+    const std::uint64_t bit = page % kChunkPages;
     (*last_words_)[bit / 64] |= std::uint64_t{1} << bit % 64;
   }
 }
@@ -60,6 +59,31 @@ void PageCollector::add_long(const AddressRange& range) {
   if (long_.size() < join_at_) return;
   long_ = joined(std::move(long_));
   join_at_ = std::max<std::size_t>(1024, 2 * long_.size());
+}
+
+void PageCollector::remove(const AddressRange& range) {
+  if (range.begin >= range.end) return;
+  last_ = {};
+  const auto is_cut = [&](const AddressRange& one) { return one.begin < range.end && range.begin < one.end; };
+  if (std::ranges::any_of(long_, is_cut)) long_ = difference(joined(std::move(long_)), {range});
+  const auto clear = [&](std::uint64_t chunk, Chunk& words) {
+    const std::uint64_t first = std::max(range.begin / kPageBytes, chunk * kChunkPages);
+    const std::uint64_t end = std::min(range.end / kPageBytes, (chunk + 1) * kChunkPages);
+    for (std::uint64_t page = first; page < end; ++page) {
+      const std::uint64_t bit = page % kChunkPages;
+      words[bit / 64] &= ~(std::uint64_t{1} << bit % 64);
+    }
+  };
+  const std::uint64_t first_chunk = range.begin / kChunkBytes;
+  const std::uint64_t last_chunk = (range.end - 1) / kChunkBytes;
+  // A range of the whole address space has more chunks than there are.
+  if (last_chunk - first_chunk >= chunks_.size()) {
+    for (auto& [chunk, words] : chunks_)
+      if (chunk >= first_chunk && chunk <= last_chunk) clear(chunk, words);
+    return;
+  }
+  for (std::uint64_t chunk = first_chunk; chunk <= last_chunk; ++chunk)
+    if (const auto at = chunks_.find(chunk); at != chunks_.end()) clear(chunk, at->second);
 }
 
 PageRanges PageCollector::ranges() const {

@@ -36,12 +36,17 @@ class PageCollector {
     else add_long(range);
   }
 
+  /// Removes pages, as if they had not been added. `range` consists of whole pages.
+  void remove(const AddressRange& range);
+
   PageRanges ranges() const;
 
  private:
   static constexpr std::uint64_t kChunkBytes = std::uint64_t{2} << 20;
   static constexpr std::size_t kWords = kChunkBytes / allocators::kPageBytes / 64;
   using Chunk = std::array<std::uint64_t, kWords>;
+
+  static constexpr std::uint64_t kChunkPages = kWords * 64;
 
   void add_pages(const AddressRange& range);
   void add_long(const AddressRange& range);

@@ -16,22 +16,6 @@ using allocators::Allocator;
 using render::exact_number;
 using render::human_bytes;
 
-/// The call with which a program returns free memory to the system.
-const char* trim_call(Allocator allocator) {
-  switch (allocator) {
-    case Allocator::kGlibc: return "malloc_trim(0)";
-    case Allocator::kJemalloc: return "mallctl(\"arena.4096.purge\", ...)";
-    case Allocator::kTcmalloc: return "MallocExtension::ReleaseFreeMemory()";
-    case Allocator::kMimalloc: return "mi_collect(true)";
-    case Allocator::kUnknown: break;
-  }
-  return "a trim, if the allocator has one,";
-}
-
-bool returns_memory_by_itself(Allocator allocator) {
-  return allocator == Allocator::kJemalloc || allocator == Allocator::kTcmalloc || allocator == Allocator::kMimalloc;
-}
-
 std::string allocator_words(const PinsAnswer& answer) {
   if (answer.memory.allocator == Allocator::kUnknown) return "the allocator";
   return allocators::name_of(answer.memory.allocator);

@@ -18,6 +18,8 @@ TEST_CASE("glibc: a chunk keeps the pages of its header and of the next free chu
   CHECK(model->kept_range(0x10fd0, 24) == AddressRange{0x10000, 0x12000});
   // The header is on the page before.
   CHECK(model->kept_range(0x11000, 24) == AddressRange{0x10000, 0x12000});
+  CHECK(model->header_bytes(0x11000, 24) == 8);
+  CHECK(model->header_bytes(0x7f0000000010, 200'000) == 16);
 }
 
 TEST_CASE("glibc: a large block at the beginning of a page is a mapping of its own") {

@@ -22,6 +22,33 @@ TEST_CASE("the difference of ranges") {
   CHECK(bytes_of({{0, 10}, {20, 25}}) == 15);
 }
 
+TEST_CASE("a collector forgets pages that are removed, and can get them again") {
+  std::mt19937_64 random(test::given_seed());
+  PageCollector collector;
+  std::set<std::uint64_t> pages;
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t begin = random() % 5000;
+    const std::uint64_t length = random() % 50 == 0 ? 600 + random() % 2000 : 1 + random() % 30;
+    const bool removed = random() % 3 == 0;
+    if (removed) collector.remove({begin * 4096, (begin + length) * 4096});
+    else collector.add({begin * 4096, (begin + length) * 4096});
+    for (std::uint64_t page = begin; page < begin + length; ++page) {
+      if (removed) pages.erase(page);
+      else pages.insert(page);
+    }
+    if (i % 100 != 0) continue;
+    const PageRanges ranges = collector.ranges();
+    REQUIRE(bytes_of(ranges) == pages.size() * 4096);
+    for (const AddressRange& range : ranges)
+      for (std::uint64_t at = range.begin; at < range.end; at += 4096) REQUIRE(pages.contains(at / 4096));
+  }
+  collector.remove({0, allocators::kMaxAddress});
+  CHECK(collector.ranges().empty());
+  collector.add({4096, 8192});
+  collector.remove({4096, 4096});
+  CHECK(collector.ranges() == PageRanges{{4096, 8192}});
+}
+
 TEST_CASE("a collector has every page that was added, once") {
   std::mt19937_64 random(test::given_seed());
   PageCollector collector;
