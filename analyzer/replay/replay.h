@@ -126,6 +126,13 @@ class Replay {
       if ((region.flags & (kNotSelected | kMapReserve)) == 0 && region.identity > first_identity_) visit(region);
     });
   }
+  /// Calls visit(region) for each selected mapping that is live, address space without access included, in order.
+  template <typename Visit>
+  void for_each_mapping(Visit&& visit) const {
+    mapping_table_.for_each([&](const Region& region) {
+      if ((region.flags & kNotSelected) == 0) visit(region);
+    });
+  }
   /// Calls visit(block) for each selected block that was allocated in the slice and is live, in no order.
   template <typename Visit>
   void for_each_leak(Visit&& visit) const {

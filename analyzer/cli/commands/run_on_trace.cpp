@@ -62,7 +62,7 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
 }
 
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
-                 const replay::LeakVisitor& visit_leaked) {
+                 const replay::LeakVisitor& visit_leaked, const replay::MappingVisitor& visit_mapping) {
   return guarded(options.trace, [&] {
     replay::Selection selection = options.selection;
     try {
@@ -76,7 +76,8 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     ProgressLine progress("Reading " + options.trace);
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
-        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, visit_leaked);
+        {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, visit_leaked,
+        visit_mapping);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
     print(analysis);

@@ -16,9 +16,9 @@ namespace heapprof::cli {
 
 /// Opens and replays the trace and calls `print` with it. Prints errors, and what the trace lacks, on standard error.
 /// Returns the exit status (commands.h). `print` may throw trace::TraceError or OutputError. Before that,
-/// `visit_leaked` is called for each block that was not freed.
+/// `visit_leaked` is called for each block that was not freed, and `visit_mapping` for each mapping that is live.
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
-                 const replay::LeakVisitor& visit_leaked = {});
+                 const replay::LeakVisitor& visit_leaked = {}, const replay::MappingVisitor& visit_mapping = {});
 
 /// Calls `work` and returns its exit status. Prints the errors that reading a trace or writing a file throws, and
 /// returns 1 then. `trace` is the file that is named when memory runs out.

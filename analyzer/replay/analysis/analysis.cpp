@@ -17,7 +17,8 @@
 namespace heapprof::replay {
 
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
-                   const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked)
+                   const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
+                   const MappingVisitor& visit_mapping)
     : selection_(selection), index_use_(index_use), file_(path) {
   profile_.selection_text = selection_.description;
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr;
@@ -51,6 +52,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   fill_profile(*run);
   fill_integrity(*run);
   if (visit_leaked) visit_leaks(*run, visit_leaked);
+  if (visit_mapping) visit_mappings(*run, visit_mapping);
 }
 
 void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {

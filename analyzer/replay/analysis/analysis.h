@@ -72,6 +72,16 @@ struct LiveBlock {
 
 using LeakVisitor = std::function<void(const LiveBlock&)>;
 
+/// A mapping that is live at the end, or a piece of one.
+struct LiveMapping {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint32_t node;   ///< index in Profile::nodes
+  std::uint32_t flags;  ///< kMap...
+};
+
+using MappingVisitor = std::function<void(const LiveMapping&)>;
+
 /// Which events for_each_event() visits.
 struct EventFilter {
   bool with_older = false;  ///< also those of blocks that were allocated before the slice
@@ -85,11 +95,12 @@ class Analysis {
  public:
   /// Opens and replays the trace. Without `load_symbols`, embedded symbols are ignored. `visit_leaked` is called, in
   /// no order, for each block that the profile counts as leaked: who needs nothing else reads the trace only once.
+  /// `visit_mapping` is called for each live mapping, address space without access included, in order of address.
   /// Throws trace::TraceError when the trace cannot be read, SelectionError when the selection is not within the
   /// recording.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
            const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
-           const LeakVisitor& visit_leaked = {});
+           const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {});
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -138,6 +149,7 @@ class Analysis {
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
   void visit_leaks(const Run& run, const LeakVisitor& visit) const;
+  void visit_mappings(const Run& run, const MappingVisitor& visit) const;
 
   const Selection selection_;
   const IndexUse index_use_;

@@ -73,6 +73,12 @@ void Analysis::visit_leaks(const Run& run, const LeakVisitor& visit) const {
   });
 }
 
+void Analysis::visit_mappings(const Run& run, const MappingVisitor& visit) const {
+  run.replay.for_each_mapping([&](const Region& region) {
+    visit({region.begin, region.end, node_of(region.node), region.flags});
+  });
+}
+
 void Analysis::for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,
                                const Progress& progress) const {
   const std::unique_ptr<Run> run = start();

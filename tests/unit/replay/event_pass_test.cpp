@@ -65,6 +65,37 @@ TEST_CASE("A resolved free has the freeing thread and stack, and the time of the
   CHECK(bytes == 40 + 60);
 }
 
+TEST_CASE("The mappings that are left at the end, or at the end of a slice, are visited in order of address") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  one.thread(1, "main");
+  one.module(2, "/bin/demo", "\x01\x02", 0x1000, 0);
+  one.node(1, 0, 2, 0x100);
+  one.node(2, 0, 2, 0x200);
+  one.add(Op::kMap, 100, 0x70000, 0x8000, 1, kMapAnonymous);
+  one.add(Op::kMap, 200, 0x40000, 0x4000, 2, kMapAnonymous | kMapReserve);
+  one.add(Op::kUnmapBegin, 300, 0x72000, 0x1000);
+  one.add(Op::kUnmapEnd, 310);
+  one.add(Op::kUnmapBegin, 1'000'000'000, 0x40000, 0x4000);
+  one.add(Op::kUnmapEnd, 1'000'000'010);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const auto mappings_at = [&](const replay::Selection& selection) {
+    std::vector<std::uint64_t> all;
+    const replay::Analysis analysis(path.path(), selection, {}, {}, {}, {}, [&](const replay::LiveMapping& mapping) {
+      all.insert(all.end(), {mapping.begin, mapping.end, mapping.node, mapping.flags});
+    });
+    return all;
+  };
+  const std::vector<std::uint64_t> second = {0x70000, 0x72000, 1, kMapAnonymous, 0x73000, 0x78000, 1, kMapAnonymous};
+  CHECK(mappings_at({}) == second);
+  replay::Selection early;
+  early.to = replay::Moment{0.5, false, "0.5"};
+  std::vector<std::uint64_t> all = {0x40000, 0x44000, 2, kMapAnonymous | kMapReserve};
+  all.insert(all.end(), second.begin(), second.end());
+  CHECK(mappings_at(early) == all);
+}
+
 TEST_CASE("The blocks that are left at the end of a slice, and the records up to there, need no second replay") {
   TraceBuilder trace;
   auto& one = trace.stream();
