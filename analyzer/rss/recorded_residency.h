@@ -1,0 +1,58 @@
+// What a trace has recorded about resident memory: snapshots of the resident pages, and samples of their number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/progress.h"
+#include "analyzer/trace/residency.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::rss {
+
+/// A snapshot without its pages. Times are nanoseconds since the start of the recording.
+struct SnapshotSummary {
+  std::uint64_t number = 0;
+  SnapshotReason reason = SnapshotReason::kMark;
+  SnapshotMethod method = SnapshotMethod::kPagemapScan;
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint64_t statm_bytes = 0;  ///< resident bytes as the kernel counted them at its begin; 0: unknown
+  bool complete = false;
+};
+
+/// "mark", "request", "exit" or "growth or shrinkage".
+const char* name_of(SnapshotReason reason) noexcept;
+
+/// A sample of /proc/self/statm.
+struct ResidentSample {
+  std::uint64_t time_ns = 0;
+  std::uint64_t resident_bytes = 0;
+  std::optional<std::uint64_t> shared_bytes;  ///< pages of files and of shared memory; not in traces of format 1.0
+};
+
+struct RecordedResidency {
+  /// Lists with more snapshots than any recording has are cut.
+  static constexpr std::size_t kMaxSnapshots = 10'000;
+
+  std::vector<SnapshotSummary> snapshots;        ///< in order
+  std::optional<trace::ResidencySnapshot> last;  ///< the last complete one
+  std::optional<ResidentSample> last_sample;
+  std::uint64_t end_ns = 0;  ///< the last known time: of the end, a sample or a snapshot
+};
+
+/// Reads the whole trace, without replaying it. Throws trace::TraceError.
+RecordedResidency read_residency(const trace::TraceFile& file, const replay::Progress& progress = {});
+
+/// Reads the trace up to the snapshot with this number. nullopt: there is none.
+std::optional<trace::ResidencySnapshot> read_snapshot(const trace::TraceFile& file, std::uint64_t number);
+
+/// The last sample at or before `time_ns`; nullopt: there is none.
+std::optional<ResidentSample> read_sample(const trace::TraceFile& file, std::uint64_t time_ns);
+
+/// The complete snapshot that `time_ns` means: the nearest one, if it is not further away than times are rounded
+/// (0.5 %), or than the distance of samples (10 ms). Null: none.
+const SnapshotSummary* snapshot_at(const std::vector<SnapshotSummary>& snapshots, std::uint64_t time_ns) noexcept;
+
+}  // namespace heapprof::rss

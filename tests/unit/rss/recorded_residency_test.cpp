@@ -1,0 +1,111 @@
+// Snapshots and samples of a trace, and which of them a moment means.
+#include "analyzer/rss/recorded_residency.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/snapshot_builder.h"
+
+using namespace heapprof;
+using namespace heapprof::rss;
+using heapprof::test::SnapshotBuilder;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+/// Samples at 10, 20 and 90 ms; snapshots at 15 ms, 50 ms (incomplete) and 80 ms.
+class Recorded {
+ public:
+  Recorded() {
+    TraceBuilder trace;
+    const std::uint64_t start = trace.header.start_monotonic_ns;
+    auto& one = trace.stream();
+    auto& two = trace.stream();
+    one.sample(10 * kMs, start + 10 * kMs, 1000);  // as in format 1.0
+    snapshot(15, 1).add_to(trace, one, 1);
+    two.sample(20 * kMs, start + 20 * kMs, 2000, 500);
+    SnapshotBuilder given_up = snapshot(50, 2);
+    given_up.complete = false;
+    given_up.add_to(trace, two, 2);
+    one.alloc(79 * kMs, 0x1000, 8);  // texts have the time of the event before them
+    snapshot(80, 3).add_to(trace, one, 3);
+    one.sample(90 * kMs, start + 90 * kMs, 3000, 600);
+    TraceBuilder::write_bytes(path_.path(), trace.bytes());
+  }
+  trace::TraceFile file() const { return trace::TraceFile(path_.path()); }
+
+ private:
+  static SnapshotBuilder snapshot(std::uint64_t at_ms, std::uint64_t pages) {
+    SnapshotBuilder result;
+    result.begin_ns = at_ms * kMs;
+    result.end_ns = result.begin_ns + kMs;
+    result.statm_bytes = pages * 4096;
+    result.mapping(0x10000, 0x20000, "rw-p");
+    result.pages(kPresent, 0x10000, 0x10000 + pages * 4096);
+    return result;
+  }
+  TemporaryFile path_;
+};
+
+}  // namespace
+
+TEST_CASE("The last complete snapshot, the last sample and the end are known after one reading") {
+  const RecordedResidency recorded = read_residency(Recorded().file());
+  REQUIRE(recorded.snapshots.size() == 3);
+  CHECK(recorded.snapshots[0].begin_ns == 15 * kMs);
+  CHECK(recorded.snapshots[0].end_ns == 16 * kMs);
+  CHECK(recorded.snapshots[0].statm_bytes == 4096);
+  CHECK(recorded.snapshots[0].complete);
+  CHECK_FALSE(recorded.snapshots[1].complete);
+  REQUIRE(recorded.last);
+  CHECK(recorded.last->number == 3);
+  CHECK(recorded.last->pages.resident_bytes(0, 0x20000) == 3 * 4096);
+  REQUIRE(recorded.last_sample);
+  CHECK(recorded.last_sample->resident_bytes == 3000);
+  CHECK(recorded.end_ns == 90 * kMs);
+}
+
+TEST_CASE("A sample has its shared memory, if its recorder wrote that") {
+  const Recorded recorded;
+  CHECK_FALSE(read_sample(recorded.file(), 5 * kMs));
+  const auto first = read_sample(recorded.file(), 19 * kMs);
+  REQUIRE(first);
+  CHECK(first->time_ns == 10 * kMs);
+  CHECK(first->resident_bytes == 1000);
+  CHECK_FALSE(first->shared_bytes);
+  const auto second = read_sample(recorded.file(), 20 * kMs);
+  REQUIRE(second);
+  CHECK(second->shared_bytes == 500);
+}
+
+TEST_CASE("A snapshot is read by its number, if it is complete") {
+  const Recorded recorded;
+  const auto first = read_snapshot(recorded.file(), 1);
+  REQUIRE(first);
+  CHECK(first->pages.resident_bytes(0, 0x20000) == 4096);
+  CHECK_FALSE(read_snapshot(recorded.file(), 2));
+  CHECK_FALSE(read_snapshot(recorded.file(), 4));
+}
+
+TEST_CASE("A time means the nearest complete snapshot, if that is near") {
+  const std::vector<SnapshotSummary> snapshots = read_residency(Recorded().file()).snapshots;
+  const auto number_at = [&](std::uint64_t ms) {
+    const SnapshotSummary* const found = snapshot_at(snapshots, ms * kMs);
+    return found == nullptr ? 0 : found->number;
+  };
+  CHECK(number_at(4) == 0);
+  CHECK(number_at(5) == 1);
+  CHECK(number_at(15) == 1);
+  CHECK(number_at(26) == 1);
+  CHECK(number_at(27) == 0);
+  CHECK(number_at(50) == 0);  // incomplete
+  CHECK(number_at(85) == 3);
+  CHECK(number_at(92) == 0);
+  // Later, times are printed with fewer digits: 0.5 % of 20 s are 100 ms.
+  const std::vector<SnapshotSummary> late = {
+      {.number = 7, .begin_ns = 20'000 * kMs, .end_ns = 20'001 * kMs, .complete = true}};
+  CHECK(snapshot_at(late, 19'920 * kMs) == &late[0]);
+  CHECK(snapshot_at(late, 19'880 * kMs) == nullptr);
+}
