@@ -23,6 +23,7 @@ struct Run {
   int operator()(const cli::ReportOptions& options) const { return cli::run_report(options); }
   int operator()(const cli::FlamegraphOptions& options) const { return cli::run_flamegraph(options); }
   int operator()(const cli::PinsOptions& options) const { return cli::run_pins(options); }
+  int operator()(const cli::RssOptions& options) const { return cli::run_rss(options); }
   int operator()(const cli::HistogramOptions& options) const { return cli::run_histogram(options); }
   int operator()(const cli::ChurnOptions& options) const { return cli::run_churn(options); }
   int operator()(const cli::ReallocsOptions& options) const { return cli::run_reallocs(options); }

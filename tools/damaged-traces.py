@@ -73,6 +73,8 @@ COMMANDS = (
     (("info", "--json"), "json"),
     (("pins", "--json", "--by", "stack"), "json"),
     (("pins", "--at", "50%"), "text"),
+    (("rss", "--json"), "json"),
+    (("rss", "--at", "50%"), "text"),
     (("flamegraph", "--cost", "pinned", "--format", "folded"), "lines"),
     (("histogram", "--json"), "json"),
     (("churn", "--json"), "json"),
@@ -320,7 +322,8 @@ class Campaign:
         index = None
         command, kind = self.choose_command(rng, number)
         if number % 8 == 5:  # a damaged index of an undamaged trace, or an index of the undamaged trace
-            if command[0] not in ("index", "bundle", "compact", "info", "diff", "pins") and "pinned" not in command:
+            without_slice = ("index", "bundle", "compact", "info", "diff", "pins", "rss")
+            if command[0] not in without_slice and "pinned" not in command:
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
             if rng.randrange(4):

@@ -18,6 +18,7 @@ int run_install_secure(const InstallSecureOptions& options);
 int run_report(const ReportOptions& options);
 int run_flamegraph(const FlamegraphOptions& options);
 int run_pins(const PinsOptions& options);
+int run_rss(const RssOptions& options);
 int run_histogram(const HistogramOptions& options);
 int run_churn(const ChurnOptions& options);
 int run_reallocs(const ReallocsOptions& options);

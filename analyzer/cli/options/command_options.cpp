@@ -209,6 +209,30 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
   choose(command, chosen, options);
 }
 
+void declare_rss(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<RssOptions>();
+  CLI::App& command = add_command(app, kWhere, "rss", "Print what resident memory (RSS) consists of, line by line");
+  add_trace_options(command, options->trace, {.selection = false});
+  add_value(command, "--at,--live-at", "TIME",
+            "Print resident memory at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
+            "recording (40%); a time less than 0.5% or 10 ms away from a snapshot means the snapshot; the default is "
+            "the last snapshot",
+            [options](const std::string& text) {
+              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              options->at = text;
+            });
+  add_call_site_options(command, options->call_sites);
+  add_top(command, options->top, "mappings and files");
+  add_stacks(command, options->stacks);
+  add_frames(command, options->frames);
+  command.footer(
+      "A recording has snapshots of the resident pages: at marks, at the end, when resident memory changes by 10%, "
+      "and "
+      "on request (heapprof control TRACE snapshot). At a snapshot, every resident page is in exactly one line. "
+      "Between snapshots the lines are estimated.");
+  choose(command, chosen, options);
+}
+
 void declare_histogram(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<HistogramOptions>();
   CLI::App& command = add_command(app, kWhere, "histogram", "Print the distribution of block sizes and lifetimes");
@@ -614,6 +638,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_report(app, chosen);
   declare_flamegraph(app, chosen);
   declare_pins(app, chosen);
+  declare_rss(app, chosen);
   declare_histogram(app, chosen);
   declare_churn(app, chosen);
   declare_reallocs(app, chosen);

@@ -97,6 +97,15 @@ struct PinsOptions {
   std::size_t frames = kDefaultFrames;
 };
 
+struct RssOptions {
+  TraceOptions trace;
+  std::string at;  ///< a moment, as given; empty: the last snapshot
+  CallSiteOptions call_sites;
+  std::size_t top = 5;  ///< parts of a line; 0: all
+  std::size_t stacks = kDefaultStacks;
+  std::size_t frames = kDefaultFrames;
+};
+
 struct HistogramOptions {
   TraceOptions trace;
 };
@@ -199,10 +208,10 @@ struct HelpOptions {
 /// `heapprof` without arguments.
 struct FirstScreenOptions {};
 
-using CommandOptions =
-    std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, FlamegraphOptions,
-                 LeaksOptions, PinsOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions,
-                 FreesOptions, TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions,
-                 CompactOptions, IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
+using CommandOptions = std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions,
+                                    FlamegraphOptions, LeaksOptions, PinsOptions, RssOptions, HistogramOptions,
+                                    ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions, TimelineOptions,
+                                    DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
+                                    IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

@@ -14,7 +14,7 @@ TEST_CASE("every shell's script has the commands, options and their values") {
     for (const char* command :
          {"record", "info",     "report",         "leaks",       "histogram", "churn",      "reallocs", "threads",
           "frees",  "timeline", "flamegraph",     "export",      "check",     "diff",       "compact",  "bundle",
-          "index",  "control",  "install-secure", "completions", "manual",    "speedscope", "pins"}) {
+          "index",  "control",  "install-secure", "completions", "manual",    "speedscope", "pins",     "rss"}) {
       INFO(command);
       CHECK(script.out.find(command) != std::string::npos);
     }

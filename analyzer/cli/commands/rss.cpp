@@ -1,0 +1,170 @@
+// heapprof rss: what resident memory consists of.
+//
+// One reading of the trace finds the snapshots of resident pages, of which one is chosen. The replay to its time
+// finds the live blocks and mappings, and a further reading the memory that held blocks before (analyzer/rss/).
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/rss_text.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/render/units.h"
+#include "analyzer/replay/selection.h"
+#include "analyzer/rss/process_memory.h"
+#include "analyzer/rss/sample_lines.h"
+#include "analyzer/rss/snapshot_lines.h"
+
+namespace heapprof::cli {
+namespace {
+
+using rss::Line;
+
+/// What resident memory is read from: a snapshot, or else a sample.
+struct ResidencyAt {
+  std::vector<rss::SnapshotSummary> snapshots;
+  std::optional<trace::ResidencySnapshot> snapshot;
+  std::optional<rss::ResidentSample> sample;
+
+  std::uint64_t at_ns() const { return snapshot ? snapshot->end_ns : sample->time_ns; }
+  /// Whether nothing follows.
+  bool is_end() const { return snapshot && snapshot->reason == SnapshotReason::kExit; }
+};
+
+std::uint64_t ns_of(const replay::Moment& moment, std::uint64_t duration_ns) {
+  const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
+  return ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns);
+}
+
+ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile& file) {
+  const std::string& path = options.trace.trace;
+  ResidencyAt result;
+  ProgressLine progress("Searching " + path + " for snapshots");
+  rss::RecordedResidency recorded =
+      rss::read_residency(file, [&](double share, std::uint64_t events) { progress.show(share, events); });
+  progress.show(1, 0);
+  result.snapshots = std::move(recorded.snapshots);
+  const std::optional<replay::Moment> at = parse_moment(options.at);
+  if (!at) {
+    result.snapshot = std::move(recorded.last);
+    result.sample = recorded.last_sample;
+  } else {
+    const std::uint64_t at_ns = ns_of(*at, recorded.end_ns);
+    if (const rss::SnapshotSummary* const chosen = rss::snapshot_at(result.snapshots, at_ns)) {
+      result.snapshot = rss::read_snapshot(file, chosen->number);
+    } else {
+      // Reports round the duration: half a percent more still means the end.
+      if (at_ns > recorded.end_ns + recorded.end_ns / 200)
+        throw replay::SelectionError(path + ": --at " + options.at + " is after the recording's end at " +
+                                     render::human_time(recorded.end_ns) +
+                                     "; give at most that, or a percentage (50%)");
+      result.sample = rss::read_sample(file, at_ns);
+    }
+  }
+  if (!result.snapshot && !result.sample)
+    throw trace::TraceError(path + ": neither a snapshot nor a sample of resident memory was recorded" +
+                            (at ? " up to " + options.at + "; give a later time" : ""));
+  return result;
+}
+
+Json parts_json(const RssAnswer& answer, const rss::LineFigures& line) {
+  Json list = Json::array();
+  for (const rss::Part& part : line.parts) {
+    if (part.node == model::kNoIndex) {
+      list.push_back({{"name", part.name}, {"bytes", part.bytes}, {"writable", part.writable}});
+      continue;
+    }
+    list.push_back({{"name", site_name(mapping_site(answer, part.node))},
+                    {"bytes", part.bytes},
+                    {"stack", stack_json(answer.names, part.node)}});
+  }
+  return list;
+}
+
+Json snapshot_json(const rss::SnapshotSummary& snapshot) {
+  return {{"number", snapshot.number},
+          {"reason", rss::name_of(snapshot.reason)},
+          {"begin_ns", snapshot.begin_ns},
+          {"end_ns", snapshot.end_ns},
+          {"statm_bytes", snapshot.statm_bytes == 0 ? Json(nullptr) : Json(snapshot.statm_bytes)},
+          {"complete", snapshot.complete}};
+}
+
+/// The document of "rss --json" (docs/json.md).
+Json rss_json(const RssOptions& options, const RssAnswer& answer) {
+  const rss::ResidentMemory& memory = answer.memory;
+  Json json = head_json(answer.profile);
+  json["at_ns"] = answer.at_ns;
+  json["rss_bytes"] = memory.total_bytes();
+  json["source"] = answer.snapshot ? "snapshot" : "sample";
+  json["allocator"] = allocators::name_of(answer.allocator);
+  Json& lines = json["lines"] = Json::array();
+  for (std::size_t i = 0; i < rss::kLines; ++i) {
+    const auto line = static_cast<Line>(i);
+    Json entry = {{"name", rss::name_of(line)}, {"bytes", memory.bytes_of(line)}};
+    if (!memory[line].parts.empty()) entry["children"] = parts_json(answer, memory[line]);
+    lines.push_back(std::move(entry));
+  }
+  const auto of_pages = [&](std::uint64_t bytes) { return answer.snapshot ? Json(bytes) : Json(nullptr); };
+  json["outside"] = {{"swapped_bytes", of_pages(memory.swapped_bytes)},
+                     {"page_table_bytes", of_pages(memory.page_table_bytes)},
+                     {"not_resident_bytes", memory.not_resident_bytes},
+                     {"huge_tlb_bytes", of_pages(memory.huge_tlb_bytes)}};
+  json["written_file_bytes"] = memory.written_file_bytes ? Json(*memory.written_file_bytes) : Json(nullptr);
+  json["verdict"] = rss_verdict(options, answer);
+  json["snapshot"] = answer.snapshot ? snapshot_json(*answer.snapshot) : Json(nullptr);
+  Json& snapshots = json["snapshots"] = Json::array();
+  for (const rss::SnapshotSummary& one : answer.snapshots) snapshots.push_back(snapshot_json(one));
+  json["note"] = answer.note.empty() ? Json(nullptr) : Json(answer.note);
+  json["symbol_warnings"] = answer.names.warnings();
+  return json;
+}
+
+void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss::MemoryCollector& collector,
+               const ResidencyAt& at) {
+  const model::Profile& profile = analysis.profile();
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  const rss::ProcessMemory process =
+      collector.finish(analysis, [&](double share, std::uint64_t events) { progress.show(share, events); });
+  progress.show(1, 0);
+  const rss::ResidentMemory memory =
+      at.snapshot ? rss::classify(*at.snapshot, process) : rss::estimate(*at.sample, process);
+  StackNames names(profile, options.trace.symbols);
+  std::vector<std::uint32_t> nodes = nodes_with_costs(profile);
+  for (const rss::Part& part : memory[Line::kMmap].parts) nodes.push_back(part.node);
+  names.resolve(nodes);
+  const Findings findings(profile, names, options.call_sites);
+  RssAnswer answer{profile,    names, findings,  memory,      process.allocators.main(), process.allocators.note(),
+                   at.at_ns(), {},    at.sample, at.snapshots};
+  if (at.snapshot)
+    for (const rss::SnapshotSummary& one : at.snapshots)
+      if (one.number == at.snapshot->number) answer.snapshot = one;
+  write_output(options.trace.output,
+               options.trace.json ? dump(rss_json(options, answer)) : rss_text(options, answer));
+}
+
+}  // namespace
+
+int run_rss(const RssOptions& options) {
+  return guarded(options.trace.trace, [&] {
+    std::optional<ResidencyAt> at;
+    {
+      const trace::TraceFile file(options.trace.trace);
+      if (file.compacted() != nullptr && !file.compacted()->exact)
+        throw trace::TraceError(options.trace.trace +
+                                ": the lines of resident memory follow from the addresses of blocks, which 'heapprof "
+                                "compact' replaced by numbers; use the original recording, or one compacted with "
+                                "--exact");
+      at = read_residency_at(options, file);
+    }
+    TraceOptions trace = options.trace;
+    if (!at->is_end()) trace.texts.to = std::to_string(at->at_ns()) + "ns";
+    rss::MemoryCollector collector;
+    return run_on_trace(
+        trace, [&](const replay::Analysis& analysis) { print_rss(options, analysis, collector, *at); },
+        collector.blocks(), collector.mappings());
+  });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,40 @@
+// The text of `heapprof rss`, and the sentence that sums it up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/allocators/allocator_model.h"
+#include "analyzer/cli/options/command_options.h"
+#include "analyzer/cli/text/findings.h"
+#include "analyzer/cli/text/stack_names.h"
+#include "analyzer/model/profile.h"
+#include "analyzer/rss/recorded_residency.h"
+#include "analyzer/rss/resident_lines.h"
+
+namespace heapprof::cli {
+
+struct RssAnswer {
+  const model::Profile& profile;
+  const StackNames& names;
+  const Findings& findings;
+  const rss::ResidentMemory& memory;
+  allocators::Allocator allocator = allocators::Allocator::kUnknown;
+  std::string note;                              ///< about the allocator; empty: nothing to note
+  std::uint64_t at_ns = 0;                       ///< since the start of the recording
+  std::optional<rss::SnapshotSummary> snapshot;  ///< nullopt: the lines are estimated from `sample`
+  std::optional<rss::ResidentSample> sample;
+  std::vector<rss::SnapshotSummary> snapshots;  ///< all of the recording
+};
+
+/// The innermost frame that explains a mapping; its `module` is null when no stack was recorded.
+Frame mapping_site(const RssAnswer& answer, std::uint32_t node);
+
+/// What most of resident memory is, what a trim would return, or which command to go on with.
+std::string rss_verdict(const RssOptions& options, const RssAnswer& answer);
+
+std::string rss_text(const RssOptions& options, const RssAnswer& answer);
+
+}  // namespace heapprof::cli

@@ -1,0 +1,179 @@
+// heapprof rss: which moment is printed, and as what. tests/unit/rss tests the lines themselves.
+#include <catch2/catch.hpp>
+
+#include "tests/support/snapshot_builder.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof;
+using namespace heapprof::test;
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHeap = 0x1000000;
+constexpr std::uint64_t kMapping = 0x7f0000000000;
+
+/// A heap of ten resident pages, mappings of 20 and 2, and a file of 5.
+SnapshotBuilder snapshot(SnapshotReason reason, std::uint64_t at_ms) {
+  SnapshotBuilder result;
+  result.reason = reason;
+  result.begin_ns = at_ms * kMs;
+  result.end_ns = result.begin_ns + 100;
+  result.statm_bytes = (reason == SnapshotReason::kExit ? 137 : 37) * kPage;
+  result.mapping(kHeap, kHeap + 16 * kPage, "rw-p", "[heap]");
+  result.mapping(0x2000000, 0x2000000 + 5 * kPage, "r--p", "/usr/lib/locale/archive");
+  result.mapping(kMapping, kMapping + 22 * kPage, "rw-p");
+  result.pages(kPresent, kHeap, kHeap + 10 * kPage);
+  result.pages(kPresent, 0x2000000, 0x2000000 + 5 * kPage);
+  result.pages(kPresent, kMapping, kMapping + 22 * kPage);
+  return result;
+}
+
+/// At 10 ms a block of 8000 bytes, at 20 ms a snapshot, at 30 ms another block, at 60 ms a sample, and at 100 ms the
+/// snapshot at the end.
+class Recorded {
+ public:
+  explicit Recorded(bool with_snapshots = true) {
+    TraceBuilder trace;
+    const std::uint64_t start = trace.header.start_monotonic_ns;
+    auto& main = trace.stream();
+    main.thread(1, "main");
+    main.module(2, "/opt/known/demo", "\x01", 0x400000, 0, 0x10000, true);
+    main.node(1, 0, 2, 0x400100);
+    main.node(2, 1, 2, 0x400200);
+    main.node(3, 1, 2, 0x400300);
+    main.add(Op::kMap, 5 * kMs, kMapping, 20 * kPage, 2, kMapAnonymous);
+    main.add(Op::kMap, 6 * kMs, kMapping + 20 * kPage, 2 * kPage, 3, kMapAnonymous);
+    main.alloc(10 * kMs, kHeap + 16, 8000, 2);
+    main.sample(20 * kMs, start + 20 * kMs, 37 * kPage, 5 * kPage);
+    if (with_snapshots) snapshot(SnapshotReason::kMark, 20).add_to(trace, main, 1);
+    main.alloc(30 * kMs, kHeap + 16 + 8016, 8000, 3);
+    main.sample(60 * kMs, start + 60 * kMs, 50 * kPage, 5 * kPage);
+    main.alloc(99 * kMs, kHeap + 16 + 3 * 8016, 100, 3);
+    if (with_snapshots) snapshot(SnapshotReason::kExit, 100).add_to(trace, main, 2);
+    TraceBuilder::write_bytes(file_.path(), trace.bytes());
+  }
+  const std::string& path() const noexcept { return file_.path(); }
+
+ private:
+  TemporaryFile file_;
+};
+
+/// The bytes of a line.
+std::uint64_t line(const Outcome& outcome, const std::string& name) {
+  for (std::size_t i = 0; i < outcome.count("/lines"); ++i) {
+    const std::string at = "/lines/" + std::to_string(i);
+    if (outcome.at(at + "/name") == name) return outcome.number(at + "/bytes");
+  }
+  return kNoNumber;
+}
+
+std::uint64_t sum_of_lines(const Outcome& outcome) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < outcome.count("/lines"); ++i)
+    sum += outcome.number("/lines/" + std::to_string(i) + "/bytes");
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("rss prints the last snapshot, and others with --at") {
+  const Recorded trace;
+  const Outcome last = run({"rss", trace.path(), "--json"});
+  CHECK(last.status == 0);
+  CHECK(last.at("/source") == "snapshot");
+  CHECK(last.number("/snapshot/number") == 2);
+  CHECK(last.at("/snapshot/reason") == "exit");
+  CHECK(last.count("/snapshots") == 2);
+  CHECK(last.number("/rss_bytes") == 37 * kPage);
+  CHECK(sum_of_lines(last) == 37 * kPage);
+  CHECK(line(last, "requested") == 16'100);
+  CHECK(line(last, "mmap") == 22 * kPage);
+  CHECK(line(last, "files") == 5 * kPage);
+  CHECK(last.number("/outside/not_resident_bytes") == 0);
+  CHECK(last.number("/lines/6/children/0/bytes") == 20 * kPage);
+  CHECK(last.at("/lines/6/children/0/name") == "demo+0x400200");
+  CHECK(last.count("/lines/6/children/0/stack") == 2);
+
+  for (const char* const at : {"0.02", "15ms", "20%"}) {
+    INFO(at);
+    const Outcome first = run({"rss", trace.path(), "--json", "--at", at});
+    CHECK(first.number("/snapshot/number") == 1);
+    CHECK(line(first, "requested") == 8'000);
+    CHECK(first.number("/at_ns") == 20 * kMs + 100);
+  }
+}
+
+TEST_CASE("between snapshots, rss estimates from the last sample") {
+  const Recorded trace;
+  const Outcome outcome = run({"rss", trace.path(), "--json", "--at", "0.07"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.at("/source") == "sample");
+  CHECK(outcome.at("/snapshot") == "null");
+  CHECK(outcome.number("/at_ns") == 60 * kMs);
+  CHECK(outcome.number("/rss_bytes") == 50 * kPage);
+  CHECK(sum_of_lines(outcome) == 50 * kPage);
+  CHECK(line(outcome, "requested") == 16'000);
+  CHECK(line(outcome, "mmap") == 22 * kPage);
+  CHECK(line(outcome, "files") == 5 * kPage);
+  CHECK(outcome.at("/outside/swapped_bytes") == "null");
+  const Outcome text = run({"rss", trace.path(), "--at", "0.07"});
+  CHECK(text.out.find("the lines are estimated") != std::string::npos);
+
+  const Outcome none = run({"rss", Recorded(false).path(), "--json"});
+  CHECK(none.at("/source") == "sample");
+  CHECK(none.number("/at_ns") == 60 * kMs);
+}
+
+TEST_CASE("rss as text: the moment, a line for each figure, the verdict, the snapshots") {
+  const Recorded trace;
+  const Outcome outcome = run({"rss", trace.path()});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("148 KiB, by snapshot 2 of its pages, taken at the end.") != std::string::npos);
+  CHECK(outcome.has_line({"88.0 KiB", "59.5%", "mappings", "(mmap)"}));
+  CHECK(outcome.has_line({"80.0 KiB", "54.1%", "demo+0x400200"}));
+  CHECK(outcome.has_line({"148.0 KiB", "100%", "resident"}));
+  // The kernel counted 137 pages.
+  CHECK(outcome.out.find("400 KiB more") != std::string::npos);
+  CHECK(outcome.has_line({"0.020000", "148.0 KiB", "at a mark"}));
+  CHECK(outcome.has_line({"0.100000", "548.0 KiB", "at the end; shown above"}));
+
+  const Outcome top = run({"rss", trace.path(), "--top", "1", "--stacks", "1"});
+  CHECK(top.has_line({"8.0 KiB", "1 more (--top 0)"}));
+}
+
+TEST_CASE("rss refuses what it cannot answer, and says what to do") {
+  const Recorded trace;
+  const Outcome late = run({"rss", trace.path(), "--at", "5"});
+  CHECK(late.status == 2);
+  CHECK(late.out == "");
+  CHECK(late.err.find("--at 5 is after the recording's end at 100 ms") != std::string::npos);
+  const Outcome early = run({"rss", Recorded(false).path(), "--at", "0.001"});
+  CHECK(early.status == 1);
+  CHECK(early.err.find("neither a snapshot nor a sample") != std::string::npos);
+
+  const TemporaryFile compacted;
+  REQUIRE(run({"compact", trace.path(), "-o", compacted.path()}).status == 0);
+  const Outcome numbers = run({"rss", compacted.path()});
+  CHECK(numbers.status == 1);
+  CHECK(numbers.err.find("compacted with --exact") != std::string::npos);
+  REQUIRE(run({"compact", "--exact", trace.path(), "-o", compacted.path()}).status == 0);
+  CHECK(run({"rss", compacted.path(), "--json"}).at("/lines") == run({"rss", trace.path(), "--json"}).at("/lines"));
+}
+
+TEST_CASE("a verdict names what would be returned, or the next command") {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "\x01", 0x400000, 0, 0x10000, true);
+  main.node(1, 0, 2, 0x400100);
+  std::uint64_t time = 0;
+  for (std::uint64_t page = 0; page < 10; ++page) main.alloc(++time, kHeap + page * kPage + 16, 4000, 1);
+  for (std::uint64_t page = 2; page < 10; ++page) main.free(++time, kHeap + page * kPage + 16);
+  snapshot(SnapshotReason::kExit, 1).add_to(trace, main, 1);
+  const TemporaryFile freed;
+  TraceBuilder::write_bytes(freed.path(), trace.bytes());
+  CHECK(run({"rss", freed.path(), "--json"}).at("/verdict") ==
+        "malloc_trim(0) would return 32.0 KiB (21.6%), since no live block keeps it.");
+}
