@@ -1,7 +1,7 @@
 // Whether a sum of live bytes rises until the end: what a leak looks like, and a cache without a limit.
 //
-// The time is divided into equal parts, and each part has the lowest value of the sum in it: memory that comes and goes
-// does not raise it, a leak raises it part by part.
+// The time is divided into equal parts, and each part has the lowest value of the sum in it: memory that comes and
+// goes does not raise it, a leak raises it part by part.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +40,7 @@ struct Rises {
 
   /// The value rose in at least kMinCount parts, the last time in the last quarter, and at least three quarters of it
   /// are left at the end.
-  bool until_end() const noexcept {
-    return count >= kMinCount && latest > kParts * 3 / 4 && last >= high - high / 4;
-  }
+  bool until_end() const noexcept { return count >= kMinCount && latest > kParts * 3 / 4 && last >= high - high / 4; }
 };
 
 }  // namespace heapprof::model
