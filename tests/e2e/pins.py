@@ -179,21 +179,21 @@ class Compacted(harness.Case):
         compacted = self.dir / "compacted.heapprof"
         original.run("compact", "-o", str(compacted))
         trace = original.trace
-        answers = {}
-        for path in (trace, str(compacted)):
-            original.trace = path
-            answers[path] = [
-                original.run(*command)
-                for to in ([], *([f"--to={moment}"] for moment in moments))
-                for at in ([option.replace("--to", "--at") for option in to],)
-                for command in (("pins", "--json", "--top", "0", *at), ("pins", "--json", "--by", "stack", *at),
-                                ("pins", "--json", "--by", "function", *at),
-                                ("flamegraph", "--cost", "pinned", "--format", "folded", *to),
-                                ("check", "--max-pinned", "1G", "--json", *to))]
-        for was, now in zip(answers[trace], answers[str(compacted)]):
-            self.assertEqual(now.replace(str(compacted), trace), was)
-        # At the end, and at the first snapshot, little or nothing is live.
-        self.assertGreater(max(json.loads(text)["pinned_bytes"] for text in answers[trace][5::5]), MIB)
+        commands = []
+        for moment in moments:
+            commands.append(("pins", "--json", "--top", "0", "--at", moment))
+        # All groupings and outputs at the end, and where most is live.
+        for at, to in (((), ()), (("--at", moments[len(moments) // 2]), ("--to", moments[len(moments) // 2]))):
+            commands += [("pins", "--json", "--top", "0", *at), ("pins", "--json", "--by", "stack", *at),
+                         ("pins", "--json", "--by", "function", *at),
+                         ("flamegraph", "--cost", "pinned", "--format", "folded", *to),
+                         ("check", "--max-pinned", "1G", "--json", *to)]
+        for command in commands:
+            original.trace = trace
+            was = original.run(*command)
+            original.trace = str(compacted)
+            self.assertEqual(original.run(*command).replace(str(compacted), trace), was, command)
+        self.assertGreater(json.loads(original.run(*commands[-5]))["pinned_bytes"], MIB)
         original.trace = str(compacted)
         text = original.run("pins", "--at", "0.000001", status=1)
         self.assertIn("knows the pinned memory of its end, and of its snapshots at ", text)
