@@ -77,10 +77,7 @@ PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool ano
     // Unmapped meanwhile, in part or completely: its pages are left out.
     return result.error == -ENOMEM ? Result{end, 0, false, 0} : result;
   }
-  if (anonymous && dense_ && end - begin >= kMinAnonymousBytes) {
-    const Result result = scan_with_both(begin, end, work);
-    if (result.error == 0) return result;
-  }
+  if (anonymous && dense_ && end - begin >= kMinAnonymousBytes) return scan_with_both(begin, end, work);
   return scan_with_ioctl(begin, end, work);
 }
 
@@ -103,8 +100,9 @@ PageScan::Result PageScan::scan_with_both(std::uint64_t begin, std::uint64_t end
                    kCategorySwapped | kCategoryZero | kCategoryHuge, kMaxBytes, page_bytes_, work, next, found_bytes);
   if (count < 0) return {begin, 0, false, static_cast<int>(count)};
   Result result = scan_with_mincore(begin, next, work);
+  // Unmapped meanwhile, in part or completely; or a filter of the host refuses mincore.
+  if (result.error != 0) return scan_with_ioctl(begin, end, work);
   result.regions = static_cast<std::size_t>(count);
-  if (result.error != 0) return result;
   // Eight bytes at a time: the multiplication adds them up in the highest one. Up to seven pages are not counted.
   const std::uint64_t words = (next - begin) / page_bytes_ / sizeof work.words[0];
   std::uint64_t resident_pages = 0;

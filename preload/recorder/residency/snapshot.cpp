@@ -44,13 +44,13 @@ bool Snapshot::begin(Stream& stream, SnapshotReason reason, const Source& source
   ++number_;
   pieces_ = 0;
   piece_ = ResidencyEncoder(work_->piece);
-  resident_bytes_ = source.memory.resident_bytes;
+  source_ = source;
   spent_ns_ = 0;
   error_ = 0;
-  maps_ = sys::MapsReader(work_->maps, sizeof work_->maps, source.maps);
+  maps_ = sys::MapsReader(work_->maps, sizeof work_->maps, source.maps->descriptor());
   maps_read_ = false;
   read_up_to_ = 0;
-  scan_ = PageScan(source.pagemap, scan_.method(), page_bytes_);
+  scan_ = PageScan(source.pagemap->descriptor(), scan_.method(), page_bytes_);
   scanned_ = next_ = {};
   gathered_ = true;
   group_used_ = false;
@@ -77,6 +77,8 @@ Snapshot::Progress Snapshot::run(Stream& stream, Ticks until) noexcept {
     if (commit_piece(stream)) return Progress::kRunning;
     more = false;
   }
+  // A file that took the place of /proc/self/maps may have ended without an error.
+  if (!source_.is_open()) more = fail(-EBADF);
   write_end(stream, more);
   return more ? Progress::kFinished : Progress::kFailed;
 }

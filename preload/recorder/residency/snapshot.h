@@ -14,6 +14,7 @@
 #include "preload/recorder/residency/page_scan.h"
 #include "preload/recorder/residency/resident_memory.h"
 #include "preload/recorder/thread/thread_state.h"
+#include "preload/sys/proc_file.h"
 #include "preload/sys/proc_maps.h"
 
 namespace heapprof::recorder {
@@ -27,11 +28,13 @@ class Snapshot {
     kFailed,    ///< ended incomplete: see error()
   };
 
-  /// What begin() needs. The descriptors must refer to the same files until the snapshot ends.
+  /// What a snapshot is read from. It is incomplete if the host closes or replaces a descriptor of these files before
+  /// it ends. Nobody else opens or closes them meanwhile.
   struct Source {
-    int maps;
-    int pagemap;
+    const sys::ProcFile* maps;
+    const sys::ProcFile* pagemap;
     ResidentMemory memory;
+    bool is_open() const noexcept { return maps->descriptor() >= 0 && pagemap->descriptor() >= 0; }
   };
 
   /// Begins a snapshot. An unfinished one is ended first, as incomplete. Returns false when there is no memory.
@@ -50,10 +53,10 @@ class Snapshot {
 
   /// May be called by any thread.
   bool unfinished() const noexcept { return __atomic_load_n(&active_, __ATOMIC_RELAXED); }
-  /// Why the snapshot failed: a negated errno.
+  /// Why the snapshot failed: a negated errno; -EBADF if the host has closed or replaced a descriptor.
   int error() const noexcept { return error_; }
   /// Of the latest snapshot.
-  std::uint64_t resident_bytes() const noexcept { return resident_bytes_; }
+  std::uint64_t resident_bytes() const noexcept { return source_.memory.resident_bytes; }
   std::uint64_t spent_ns() const noexcept { return spent_ns_; }
 
   /// In a forked child: the next snapshot is the first one of another trace.
@@ -103,7 +106,7 @@ class Snapshot {
   std::uint64_t number_ = 0;  ///< of the snapshot in the trace, from 1
   std::uint64_t pieces_ = 0;
   ResidencyEncoder piece_{nullptr};
-  std::uint64_t resident_bytes_ = 0;
+  Source source_{};
   std::uint64_t spent_ns_ = 0;
   int error_ = 0;
   std::uint64_t page_bytes_ = 4096;

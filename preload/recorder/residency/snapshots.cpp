@@ -70,39 +70,34 @@ void refuse(ThreadState& thread, const char* path, const char* what, int error) 
                             note.length());
 }
 
-/// The file's descriptor; opens it again if the host has closed it. Negative: it cannot be opened.
-int open_again(ThreadState& thread, sys::ProcFile& file, const char* path) noexcept {
-  int descriptor = file.descriptor();
-  if (descriptor >= 0) return descriptor;
+/// Opens a file again if the host has closed it. Returns false if it cannot be opened.
+bool open_again(ThreadState& thread, sys::ProcFile& file, const char* path) noexcept {
+  if (file.descriptor() >= 0) return true;
   const int error = file.open(path);
-  if (error != 0) return refuse(thread, path, " could not be opened (", error), -1;
-  return file.descriptor();
+  if (error != 0) refuse(thread, path, " could not be opened (", error);
+  return error == 0;
 }
-
-bool files_are_open() noexcept { return g_maps.descriptor() >= 0 && g_pagemap.descriptor() >= 0; }
 
 /// Begins a snapshot, unless `reason` is null, and continues it for at most `slice_ns`. Precondition: the thread is
 /// the owner.
 void run(ThreadState& thread, const SnapshotReason* reason, std::uint64_t slice_ns) noexcept {
   if (g_refused) return;
   // The host has closed the files in the middle of a snapshot, which continues at a position in one of them.
-  if (reason == nullptr && !files_are_open()) return g_snapshot.drop();
+  if (reason == nullptr && (g_maps.descriptor() < 0 || g_pagemap.descriptor() < 0)) return g_snapshot.drop();
   const std::uint64_t begin_ns = sys::clock_ns(CLOCK_THREAD_CPUTIME_ID);
   const Ticks until = g_clock.now() + g_clock.ticks_in(slice_ns);
   if (reason != nullptr) {
-    const int maps = open_again(thread, g_maps, kMapsPath);
-    const int pagemap = open_again(thread, g_pagemap, kPagemapPath);
-    if (maps < 0 || pagemap < 0) return;
+    if (!open_again(thread, g_maps, kMapsPath) || !open_again(thread, g_pagemap, kPagemapPath)) return;
     const ResidentMemory memory = resident_memory();
-    if (!g_snapshot.begin(thread.stream, *reason, {maps, pagemap, memory}))
+    if (!g_snapshot.begin(thread.stream, *reason, {&g_maps, &g_pagemap, memory}))
       return refuse(thread, kMapsPath, " could not be read (", g_snapshot.error());
     __atomic_store_n(&g_snapshot_resident_bytes, memory.resident_bytes, __ATOMIC_RELAXED);
   }
   switch (g_snapshot.run(thread.stream, until)) {
     case Snapshot::Progress::kFinished: g_budget.finished(g_snapshot.resident_bytes(), g_snapshot.spent_ns()); break;
     case Snapshot::Progress::kFailed:
-      // Not if the host has closed the files meanwhile: the next snapshot opens them again.
-      if (!files_are_open()) break;
+      // The host has closed the files: the next snapshot opens them again.
+      if (g_snapshot.error() == -EBADF) break;
       refuse(thread, g_snapshot.error() == -EIO ? kMapsPath : kPagemapPath, " could not be read (",
              g_snapshot.error());
       break;
