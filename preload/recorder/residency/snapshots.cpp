@@ -167,7 +167,10 @@ void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept {
 }
 
 void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept {
-  if (may_take(thread)) take(thread, reason, slice_in_budget(resident_memory().resident_bytes));
+  if (!may_take(thread)) return;
+  const std::uint64_t slice_ns = slice_in_budget(resident_memory().resident_bytes);
+  // What a last snapshot does not read now is never read: it may take longer if other processes use the processor.
+  take(thread, reason, reason == SnapshotReason::kExit && slice_ns != 0 ? SnapshotBudget::kMaxSliceNs : slice_ns);
 }
 
 void recover_abandoned_snapshot(const ThreadState& thread) noexcept {

@@ -27,7 +27,8 @@ void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept
 
 /// Takes a snapshot for another reason. If it takes longer than 50 ms, the rest is read with later samples.
 void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept;
-/// The same if the budget permits it; the rest is read later if it takes longer than what is left of the budget.
+/// The same if the budget permits it. If it takes longer than what is left of the budget, the rest is read later,
+/// except at the end of the program.
 void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept;
 
 /// Call this when a longjmp has abandoned an event of the thread, which may have been taking a snapshot.
