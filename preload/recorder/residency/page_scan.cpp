@@ -25,6 +25,7 @@ struct ScanArguments {
   std::uint64_t any_of;
   std::uint64_t returned;
 };
+constexpr std::uint64_t kCategoryGuard = 1 << 8;
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 
 constexpr std::uint64_t smaller(std::uint64_t a, std::uint64_t b) noexcept { return a < b ? a : b; }
@@ -33,37 +34,16 @@ constexpr std::uint64_t smaller(std::uint64_t a, std::uint64_t b) noexcept { ret
 /// 1 ns for a page that is resident and 9 for one that is not; the ioctl 13 for one that it returns and 2 for others.
 constexpr bool is_dense(std::uint64_t resident, std::uint64_t all) noexcept { return resident * 20 >= all * 9; }
 
-/// Calls PAGEMAP_SCAN for [begin, end), for pages of the categories `wanted`. Returns the number of regions, or a
-/// negated errno. `next`: where the scan ended.
-///
-/// `walk_end`, which the kernel returns, is not used: it is that of an earlier part when the scan goes on after the
-/// kernel's own buffer was full (fs/proc/task_mmu.c, do_pagemap_scan).
-long scan_pagemap(int pagemap, std::uint64_t begin, std::uint64_t end, std::uint64_t wanted, std::uint64_t max_pages,
-                  std::uint64_t page_bytes, PageScan::Work& work, std::uint64_t& next,
-                  std::uint64_t& found_bytes) noexcept {
-  ScanArguments arguments{};
-  arguments.size = sizeof arguments;
-  arguments.start = begin;
-  arguments.end = end;
-  arguments.regions = reinterpret_cast<std::uint64_t>(work.regions);
-  arguments.max_regions = PageScan::kMaxPages;
-  arguments.max_pages = max_pages;
-  arguments.any_of = wanted;
-  arguments.returned = kCategoryPresent | kCategorySwapped | kCategoryZero | kCategoryHuge;
-  const long count = sys::retry_call(SYS_ioctl, pagemap, static_cast<long>(kPagemapScan), sys::word(&arguments));
-  if (sys::failed(count)) return count;
-  found_bytes = 0;
-  for (long i = 0; i < count; ++i) found_bytes += work.regions[i].end - work.regions[i].begin;
-  const bool all = count < static_cast<long>(PageScan::kMaxPages) && found_bytes < max_pages * page_bytes;
-  next = all ? end : work.regions[count - 1].end;
-  return count;
-}
-
 }  // namespace
 
 void PageScan::choose_method(std::uint64_t page, Work& work) noexcept {
   if (method_ != SnapshotMethod::kPagemapScan) return;
-  const int error = scan_with_ioctl(page, page + page_bytes_, work).error;
+  knows_guards_ = true;
+  int error = scan_with_ioctl(page, page + page_bytes_, work).error;
+  if (error == -EINVAL) {
+    knows_guards_ = false;
+    error = scan_with_ioctl(page, page + page_bytes_, work).error;
+  }
   // Before Linux 6.7; emulators and sandboxes answer ENOSYS, as sys::call() does while system calls are forbidden.
   if ((error == -ENOTTY || error == -EINVAL || error == -ENOSYS) && !sys::forbidden())
     method_ = SnapshotMethod::kMincore;
@@ -71,7 +51,7 @@ void PageScan::choose_method(std::uint64_t page, Work& work) noexcept {
 
 PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool anonymous, Work& work) noexcept {
   if (method_ == SnapshotMethod::kMincore) {
-    end = smaller(end, begin + kMaxBytes * page_bytes_);
+    end = smaller(end, begin + kMaxMincorePages * page_bytes_);
     if (!anonymous) return scan_with_pagemap(begin, end, work);
     const Result result = scan_with_mincore(begin, end, work);
     // Unmapped meanwhile, in part or completely: its pages are left out.
@@ -81,30 +61,52 @@ PageScan::Result PageScan::scan(std::uint64_t begin, std::uint64_t end, bool ano
   return scan_with_ioctl(begin, end, work);
 }
 
+/// Calls PAGEMAP_SCAN for pages of the categories `wanted`, until it has found `max_pages` pages. Guard pages
+/// (MADV_GUARD_INSTALL, which glibc uses for the stacks of threads) are swapped by their category, but have no
+/// content; they are left out.
+///
+/// `walk_end`, which the kernel returns, is not used: it is that of an earlier part when the scan goes on after the
+/// kernel's own buffer was full (fs/proc/task_mmu.c, do_pagemap_scan).
+PageScan::Regions PageScan::read_regions(std::uint64_t begin, std::uint64_t end, std::uint64_t wanted,
+                                         std::uint64_t max_pages, Work& work) const noexcept {
+  ScanArguments arguments{};
+  arguments.size = sizeof arguments;
+  arguments.start = begin;
+  arguments.end = end;
+  arguments.regions = reinterpret_cast<std::uint64_t>(work.regions);
+  arguments.max_regions = kMaxPages;
+  arguments.max_pages = max_pages;
+  if (knows_guards_) arguments.all_of = arguments.inverted = kCategoryGuard;
+  arguments.any_of = wanted;
+  arguments.returned = kCategoryPresent | kCategorySwapped | kCategoryZero | kCategoryHuge;
+  const long count = sys::retry_call(SYS_ioctl, pagemap_, static_cast<long>(kPagemapScan), sys::word(&arguments));
+  if (sys::failed(count)) return {begin, 0, count};
+  std::uint64_t bytes = 0;
+  for (long i = 0; i < count; ++i) bytes += work.regions[i].end - work.regions[i].begin;
+  const bool all = count < static_cast<long>(kMaxPages) && bytes < max_pages * page_bytes_;
+  return {all ? end : work.regions[count - 1].end, bytes, count};
+}
+
 PageScan::Result PageScan::scan_with_ioctl(std::uint64_t begin, std::uint64_t end, Work& work) noexcept {
-  std::uint64_t next = 0, found_bytes = 0;
-  const long count =
-      scan_pagemap(pagemap_, begin, smaller(end, begin + step_bytes_), kCategoryPresent | kCategorySwapped, kMaxPages,
-                   page_bytes_, work, next, found_bytes);
-  if (count < 0) return {begin, 0, false, static_cast<int>(count)};
+  const Regions found =
+      read_regions(begin, smaller(end, begin + step_bytes_), kCategoryPresent | kCategorySwapped, kMaxPages, work);
+  if (found.count < 0) return {begin, 0, false, static_cast<int>(found.count)};
   // Page tables without pages take little time, so long ranges without pages are scanned in few calls.
-  step_bytes_ = count != 0 ? kFirstStepBytes : smaller(step_bytes_ * 2, kMaxStepBytes);
-  dense_ = is_dense(found_bytes, next - begin);
-  return {next, static_cast<std::size_t>(count), false, 0};
+  step_bytes_ = found.count != 0 ? kFirstStepBytes : smaller(step_bytes_ * 2, kMaxStepBytes);
+  dense_ = is_dense(found.bytes, found.next - begin);
+  return {found.next, static_cast<std::size_t>(found.count), false, 0};
 }
 
 PageScan::Result PageScan::scan_with_both(std::uint64_t begin, std::uint64_t end, Work& work) noexcept {
-  std::uint64_t next = 0, found_bytes = 0;
-  const long count =
-      scan_pagemap(pagemap_, begin, smaller(end, begin + kMaxBytes * page_bytes_),
-                   kCategorySwapped | kCategoryZero | kCategoryHuge, kMaxBytes, page_bytes_, work, next, found_bytes);
-  if (count < 0) return {begin, 0, false, static_cast<int>(count)};
-  Result result = scan_with_mincore(begin, next, work);
+  const Regions found = read_regions(begin, smaller(end, begin + kMaxMincorePages * page_bytes_),
+                                     kCategorySwapped | kCategoryZero | kCategoryHuge, kMaxMincorePages, work);
+  if (found.count < 0) return {begin, 0, false, static_cast<int>(found.count)};
+  Result result = scan_with_mincore(begin, found.next, work);
   // Unmapped meanwhile, in part or completely; or a filter of the host refuses mincore.
   if (result.error != 0) return scan_with_ioctl(begin, end, work);
-  result.regions = static_cast<std::size_t>(count);
+  result.regions = static_cast<std::size_t>(found.count);
   // Eight bytes at a time: the multiplication adds them up in the highest one. Up to seven pages are not counted.
-  const std::uint64_t words = (next - begin) / page_bytes_ / sizeof work.words[0];
+  const std::uint64_t words = (found.next - begin) / page_bytes_ / sizeof work.words[0];
   std::uint64_t resident_pages = 0;
   for (std::uint64_t i = 0; i < words; ++i)
     resident_pages += (work.words[i] & 0x0101010101010101) * 0x0101010101010101 >> 56;
@@ -112,7 +114,7 @@ PageScan::Result PageScan::scan_with_both(std::uint64_t begin, std::uint64_t end
   return result;
 }
 
-/// Precondition: at most kMaxBytes pages.
+/// Precondition: at most kMaxMincorePages pages.
 PageScan::Result PageScan::scan_with_mincore(std::uint64_t begin, std::uint64_t end, Work& work) const noexcept {
   const long result =
       sys::call(SYS_mincore, static_cast<long>(begin), static_cast<long>(end - begin), sys::word(work.resident));
@@ -121,7 +123,8 @@ PageScan::Result PageScan::scan_with_mincore(std::uint64_t begin, std::uint64_t 
 }
 
 PageScan::Result PageScan::scan_with_pagemap(std::uint64_t begin, std::uint64_t end, Work& work) const noexcept {
-  constexpr std::uint64_t kPresentBit = std::uint64_t{1} << 63, kSwappedBit = std::uint64_t{1} << 62;
+  constexpr std::uint64_t kPresentBit = std::uint64_t{1} << 63, kSwappedBit = std::uint64_t{1} << 62,
+                          kGuardBit = std::uint64_t{1} << 58;
   end = smaller(end, begin + kMaxPages * page_bytes_);
   const std::uint64_t wanted = (end - begin) / page_bytes_ * sizeof work.words[0];
   const long result = sys::pread(pagemap_, work.words, wanted, begin / page_bytes_ * sizeof work.words[0]);
@@ -131,9 +134,9 @@ PageScan::Result PageScan::scan_with_pagemap(std::uint64_t begin, std::uint64_t 
   std::size_t count = 0;
   for (std::uint64_t i = 0; i < read; ++i) {
     const std::uint64_t entry = work.words[i];
-    const std::uint64_t categories = (entry & kPresentBit) != 0   ? kCategoryPresent
-                                     : (entry & kSwappedBit) != 0 ? kCategorySwapped
-                                                                  : 0;
+    const std::uint64_t categories = (entry & kPresentBit) != 0                           ? kCategoryPresent
+                                     : (entry & (kSwappedBit | kGuardBit)) == kSwappedBit ? kCategorySwapped
+                                                                                          : 0;
     if (categories == 0) continue;
     // There is room for a region for each page.
     const std::uint64_t page = begin + i * page_bytes_;

@@ -377,6 +377,57 @@ TEST_CASE("Large anonymous memory is read by mincore and by the ioctl, with the 
   }
 }
 
+TEST_CASE("Guard pages are neither present nor swapped") {
+  constexpr int kGuardInstall = 102;  // MADV_GUARD_INSTALL, Linux 6.13
+  StreamFixture recording;
+  const Pages pages;
+  // Every third page was written; some of these lose their content.
+  madvise(pages.at + 600 * 4096, 100 * 4096, kGuardInstall);
+  const Files files;
+  std::uint64_t entry = 0;
+  const auto position = static_cast<off_t>((reinterpret_cast<std::uintptr_t>(pages.at) / 4096 + 600) * sizeof entry);
+  if (pread(files.pagemap.descriptor(), &entry, sizeof entry, position) != sizeof entry || (entry >> 58 & 1) == 0) {
+    skip_case("the kernel has no guard pages, or does not show them");
+    return;
+  }
+  Snapshot snapshot;
+  REQUIRE(snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source()));
+  REQUIRE(snapshot.run(recording.state->stream, kLate) == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  for (std::size_t page = 0; page < Pages::kCount; ++page) {
+    CAPTURE(page);
+    const bool is_guard = page >= 600 && page < 700;
+    CHECK(all.at(1).has(kPresent, pages.at + page * 4096) == (page % 3 == 0 && !is_guard));
+    CHECK_FALSE(all.at(1).has(kSwapped, pages.at + page * 4096));
+  }
+}
+
+TEST_CASE("A kernel that does not know guard pages has the same pages") {
+  StreamFixture recording;
+  const Pages pages;
+  const Files files;
+  Snapshot snapshot;
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(
+      {SYS_ioctl},
+      [&](SystemCall& call) -> long {
+        const auto& arguments = *reinterpret_cast<const ScanArguments*>(call.arguments[2]);
+        constexpr std::uint64_t kKnown = 0xff;
+        return ((arguments.all_of | arguments.inverted | arguments.any_of | arguments.returned) & ~kKnown) != 0
+                   ? -EINVAL
+                   : call.make();
+      },
+      [&] {
+        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+        progress = snapshot.run(recording.state->stream, kLate);
+      });
+  if (!replaced) return;
+  REQUIRE(progress == Snapshot::Progress::kFinished);
+  const auto all = taken_in(recording);
+  CHECK(all.at(1).method == SnapshotMethod::kPagemapScan);
+  pages.check(all.at(1));
+}
+
 TEST_CASE("A page that is swapped for the ioctl and present for mincore is swapped") {
   StreamFixture recording;
   const ManyPages pages;
