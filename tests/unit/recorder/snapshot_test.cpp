@@ -2,7 +2,11 @@
 #include "preload/recorder/residency/snapshot.h"
 
 #include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -570,6 +574,124 @@ TEST_CASE("A refused call ends the snapshot as incomplete, with the reason") {
   CHECK(all.at(1).ended);
   CHECK_FALSE(all.at(1).complete);
 }
+
+#ifndef __SANITIZE_THREAD__  // it delays signals
+namespace {
+
+/// Calls `handler` in a signal handler after `delay_us`, during the lifetime of this object.
+struct Alarm {
+  Alarm(void (*handler)(int), suseconds_t delay_us) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    sigaction(SIGALRM, &action, &before);
+    const itimerval time{{0, 0}, {0, delay_us}};
+    setitimer(ITIMER_REAL, &time, nullptr);
+  }
+  ~Alarm() {
+    const itimerval none{};
+    setitimer(ITIMER_REAL, &none, nullptr);
+    sigaction(SIGALRM, &before, nullptr);
+  }
+  struct sigaction before {};
+};
+
+sigjmp_buf g_before_snapshot;
+Stream* g_stream;
+volatile pid_t g_forked;
+
+constexpr suseconds_t kMaxDelayUs = 600;  // a snapshot of the test takes some 500
+
+/// Takes a snapshot, which a signal handler leaves after `delay_us`, unless it has ended before.
+[[gnu::noinline]] bool is_abandoned(Snapshot& snapshot, const Snapshot::Source& source, suseconds_t delay_us) {
+  if (sigsetjmp(g_before_snapshot, 1) != 0) return true;
+  const Alarm alarm([](int) { siglongjmp(g_before_snapshot, 1); }, delay_us);
+  snapshot.begin(*g_stream, SnapshotReason::kRequest, source);
+  snapshot.run(*g_stream, kLate);
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("A signal handler may leave a snapshot by longjmp; the next one is complete") {
+  const Pages pages;
+  const Files files;
+  Snapshot snapshot;
+  unsigned abandoned = 0;
+  {
+    StreamFixture recording;
+    g_stream = &recording.state->stream;
+    for (suseconds_t delay = 1; delay < kMaxDelayUs; delay += 2) {
+      if (!is_abandoned(snapshot, files.source(), delay)) continue;
+      ++abandoned;
+      snapshot.drop();
+      g_stream->end_run();
+    }
+  }
+  CHECK(abandoned > 10);
+  // In another trace, because an abandoned extent may have no header, which the reader of the test requires.
+  StreamFixture recording;
+  Stream& stream = recording.state->stream;
+  REQUIRE(snapshot.begin(stream, SnapshotReason::kRequest, files.source()));
+  REQUIRE(snapshot.run(stream, kLate) == Snapshot::Progress::kFinished);
+  const Taken last = taken_in(recording).rbegin()->second;
+  CHECK(last.complete);
+  pages.check(last);
+}
+
+TEST_CASE("A signal handler may fork in a snapshot: the parent's is complete, and the child writes none") {
+  StreamFixture recording;
+  const Pages pages;
+  const Files files;
+  REQUIRE(start_fork_watch());
+  int detected = 0;
+  if (const pid_t child = fork(); child == 0) _exit(in_forked_child() ? 0 : 1);
+  else REQUIRE(waitpid(child, &detected, 0) == child);
+  if (detected != 0) {  // in qemu-user
+    stop_fork_watch();
+    skip_case("forks are not detected here (MADV_WIPEONFORK)");
+    return;
+  }
+  g_stream = &recording.state->stream;
+  Snapshot snapshot;
+  std::uint64_t begun = 0, forked = 0;
+  for (suseconds_t delay = 1; delay < kMaxDelayUs; delay += 5) {
+    g_forked = -1;
+    ++begun;
+    {
+      const Alarm alarm(
+          [](int) {
+            g_forked = fork();
+            if (g_forked == 0) g_stream->detach_from_parent();
+          },
+          delay);
+      snapshot.begin(*g_stream, SnapshotReason::kRequest, files.source());
+      snapshot.run(*g_stream, kLate);
+    }
+    if (g_forked == 0) _exit(0);
+    if (g_forked < 0) continue;
+    ++forked;
+    int status = 0;
+    REQUIRE(waitpid(g_forked, &status, 0) == g_forked);
+    REQUIRE(status == 0);
+  }
+  stop_fork_watch();
+  CHECK(forked > 10);
+  const auto all = taken_in(recording);
+  CHECK(all.size() == begun);
+  const auto mappings_of_program = [](const Taken& taken) {
+    return std::count_if(taken.mappings.begin(), taken.mappings.end(),
+                         [](const auto& mapping) { return mapping.second.ends_with("recorder_test"); });
+  };
+  for (const auto& [number, taken] : all) {
+    CAPTURE(number);
+    CHECK(taken.complete);
+    CHECK(mappings_of_program(taken) == mappings_of_program(all.at(1)));
+    CHECK(taken.mappings.rbegin()->second == all.at(1).mappings.rbegin()->second);
+    pages.check(taken);
+  }
+}
+
+#endif
 
 TEST_CASE("The budget is 5 ms and 0.5 % of the elapsed time") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs, kGiB = std::uint64_t{1} << 30;
