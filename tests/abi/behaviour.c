@@ -331,6 +331,10 @@ static void kernel_calls(void) {
   NUMBER(execvp("", command));
   NUMBER(execvpe("/", command, environ));
   NUMBER(fexecve(-1, command, environ));
+  NUMBER(execl("/nonexistent/true", "true", NULL));
+  NUMBER(execl("/", NULL));
+  NUMBER(execlp("nonexistent-true", "true", "1", "2", "3", "4", "5", "6", "7", "8", NULL));
+  NUMBER(execle("/nonexistent/true", "true", NULL, environ));
 
   int status = 0;
   long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
@@ -352,6 +356,32 @@ static void kernel_calls(void) {
   }
   waitpid((pid_t)child, &status, 0);
   print("vfork and execute: %d\n", WEXITSTATUS(status));
+  const char* const count_arguments = "case $1$2$9${10}$# in 12910*) exit $#;; esac";
+#define TEN(n) #n "1", #n "2", #n "3", #n "4", #n "5", #n "6", #n "7", #n "8", #n "9", #n "0"
+  child = vfork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", count_arguments, "sh", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11",
+          NULL);
+    _exit(1);
+  }
+  waitpid((pid_t)child, &status, 0);
+  print("11 arguments: %d\n", WEXITSTATUS(status));
+  child = vfork();
+  if (child == 0) {
+    execlp("sh", "sh", "-c", count_arguments, "sh", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", TEN(1), TEN(2),
+           TEN(3), TEN(4), TEN(5), TEN(6), TEN(7), TEN(8), NULL);
+    _exit(1);
+  }
+  waitpid((pid_t)child, &status, 0);
+  print("90 arguments: %d\n", WEXITSTATUS(status));
+  child = vfork();
+  if (child == 0) {
+    char* environment[] = {"STATUS=9", NULL};
+    execle("/bin/sh", "sh", "-c", "exit $STATUS", NULL, environment);
+    _exit(1);
+  }
+  waitpid((pid_t)child, &status, 0);
+  print("environment: %d\n", WEXITSTATUS(status));
   child = fork();
   if (child == 0) quick_exit(8);
   waitpid((pid_t)child, &status, 0);

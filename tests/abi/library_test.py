@@ -19,7 +19,7 @@ MAPPINGS = "mmap mmap64 munmap mremap brk sbrk".split()
 KERNEL = "prctl syscall".split()
 EXECUTABLE_PATH = """readlink __readlink_chk readlinkat __readlinkat_chk realpath __realpath_chk
               canonicalize_file_name""".split()
-ENDINGS = "_exit _Exit quick_exit execve execv execvp execvpe fexecve".split()
+ENDINGS = "_exit _Exit quick_exit execve execv execvp execvpe execl execlp execle fexecve".split()
 FRAMES = """__register_frame __register_frame_info __register_frame_info_bases __register_frame_table
             __register_frame_info_table __register_frame_info_table_bases
             __deregister_frame __deregister_frame_info __deregister_frame_info_bases""".split()

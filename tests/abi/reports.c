@@ -166,6 +166,9 @@ int main(int count, char** arguments) {
   execv("/", command);
   execvp("/", command);
   execvpe("/", command, environ);
+  execl("/", "true", NULL);
+  execlp("/", "true", NULL);
+  execle("/", "true", NULL, environ);
   execvp("nonexistent-true", command);
   execvpe("nonexistent-true", command, environ);
   fexecve(-1, command, environ);

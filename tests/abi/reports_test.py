@@ -64,7 +64,7 @@ EXPECTED = {
     "is recording": [],
     "yes": [],
     "executions that fail": [],
-    "executions of something that can be searched, but not executed": ["about-to-end*"] * 7,
+    "executions of something that can be searched, but not executed": ["about-to-end*"] * 10,
     "end": ["exit*"],
 }
 

@@ -171,7 +171,8 @@ class Residency(harness.Case):
 
     def test_ends_without_exit_handlers(self):
         """The last snapshot is taken there, too, before the program executes another one."""
-        for how in ("_exit", "_Exit", "quick_exit", "execve", "execv", "execvp", "execvpe", "fexecve"):
+        for how in ("_exit", "_Exit", "quick_exit", "execve", "execv", "execvp", "execvpe", "execl",
+                    "execlp", "execle", "fexecve"):
             with self.subTest(how=how):
                 run = self.recorded("ends", how)
                 _, address, pages, step, _ = run.stdout.split()

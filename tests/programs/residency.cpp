@@ -199,6 +199,9 @@ void end_child(bool shares_memory, bool executes) {
   if (is("execv")) execv(program, program_arguments);
   if (is("execvp")) execvp("true", program_arguments);
   if (is("execvpe")) execvpe(program, program_arguments, environ);
+  if (is("execl")) execl(program, program, nullptr);
+  if (is("execlp")) execlp("true", program, nullptr);
+  if (is("execle")) execle(program, program, nullptr, environ);
   if (is("fexecve")) fexecve(open(program, O_RDONLY | O_CLOEXEC), program_arguments, environ);
   if (is("failed_exec")) execv("/nonexistent/true", program_arguments);
   if (is("children")) {
