@@ -66,7 +66,8 @@ class AgainstTrim(harness.Case):
         for step, after in zip(GROUPS, steps[1:]):
             predicted = run.group(step, step)["alone_bytes"]
             real = run.resident[step] - run.resident[after]
-            print(f"{allocator}, {threads} threads, {step}: predicted {predicted / MIB:.2f} MiB, returned {real / MIB:.2f} MiB")
+            print(f"{allocator}, {threads} threads, {step}: predicted {predicted / MIB:.2f} MiB, "
+                  f"returned {real / MIB:.2f} MiB")
             if step not in groups:
                 continue
             with self.subTest(step=step):
