@@ -10,6 +10,8 @@ the largest length with --live additional blocks that are not freed. The measure
 
   report         all figures, without an index, with cached symbols
   leaks          the same for leaked blocks
+  report --json; pins   the figures as JSON, and the pinned memory at the end, without an index
+  pins --at, first; pins --at, again   at 99 % of the time, without an index and with it
   slice, first   a ten-thousandth of the time, in the middle, without an index; writes an index to the cache
   slice, again   the same with the index
   compact        heapprof compact
@@ -127,6 +129,12 @@ class Bench:
         self.analyze("report", "--no-index", path)
         self.add(label, "report", self.analyze("report", "--no-index", path), events, os.path.getsize(path))
         self.add(label, "leaks", self.analyze("leaks", "--no-index", path), events)
+        self.add(label, "report --json", self.analyze("report", "--json", "--no-index", path), events)
+        self.add(label, "pins", self.analyze("pins", "--json", "--no-index", path), events)
+        late = ("pins", "--json", "--at", "99%")
+        shutil.rmtree(os.path.join(self.work, "cache", "heapprof", "index"), ignore_errors=True)
+        self.add(label, "pins --at, first", self.analyze(*late, path), events)
+        self.add(label, "pins --at, again", self.analyze(*late, path), events)
         shutil.rmtree(os.path.join(self.work, "cache", "heapprof", "index"), ignore_errors=True)
         self.add(label, "slice, first", self.analyze(*slice_, path), events)
         self.add(label, "slice, again", self.analyze(*slice_, path), 0)
