@@ -198,6 +198,8 @@ class Compacted(harness.Case):
         original.trace = str(compacted)
         text = original.run("pins", "--at", "0.000001", status=1)
         self.assertIn("knows the pinned memory of its end, and of its snapshots at ", text)
+        known = json.loads(original.run("info", "--json"))["pinned_at_ns"]
+        self.assertEqual([f"{at / 1e9:.9f}" for at in known[:-1]], moments)
         # A moment from the message is one that can be given.
         first = text.split("its snapshots at ")[1].split(",")[0].split(" ")[0].rstrip(";")
         original.run("pins", "--at", first)

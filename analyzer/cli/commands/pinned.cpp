@@ -23,7 +23,7 @@ constexpr std::uint64_t kRoundingNs = 1'000;
 
 std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
 
-/// "the end, and of its snapshots at 1.5s, 2.25s (the nearest of 7)".
+/// "its end, and of its snapshots at 1.5s, 2.25s".
 std::string describe(std::vector<pins::PinnedMoment> moments, std::uint64_t at_ns) {
   constexpr std::size_t kMaxNamed = 6;
   std::erase_if(moments, [](const pins::PinnedMoment& one) { return one.snapshot == 0; });
@@ -37,7 +37,7 @@ std::string describe(std::vector<pins::PinnedMoment> moments, std::uint64_t at_n
   std::string text = "its end, and of its snapshots at ";
   for (const pins::PinnedMoment& one : moments)
     text += (&one == moments.data() ? "" : ", ") + replay::exact_time(one.at_ns);
-  if (all > kMaxNamed) text += " (the nearest of " + std::to_string(all) + ")";
+  if (all > kMaxNamed) text += " (the nearest of " + std::to_string(all) + "; 'heapprof info --json' lists all)";
   return text;
 }
 
