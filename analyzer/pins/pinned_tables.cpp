@@ -75,11 +75,16 @@ PinnedMemory memory_of(const PinnedTable& table, const replay::Analysis& analysi
     node_of_stack.push_back(analysis.node_of(stack.node));
     memory.kept.by_node[node_of_stack.back()] += {stack.requested_bytes, stack.usable_bytes, stack.blocks};
   }
-  HolderSets sets;
-  for (const PinnedTable::Set& set : table.sets)
-    sets.add(std::span(table.members).subspan(set.first, set.count), set.pages * trace::kPinnedPageBytes);
-  // Several stacks of the trace may be the same stack of the profile.
-  memory.kept.sets = sets.grouped(node_of_stack);
+  std::vector<std::uint32_t> nodes;
+  for (const PinnedTable::Set& set : table.sets) {
+    nodes.clear();
+    for (const std::uint32_t stack : std::span(table.members).subspan(set.first, set.count))
+      nodes.push_back(node_of_stack[stack]);
+    // Several stacks of the trace may be the same stack of the profile.
+    std::ranges::sort(nodes);
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    memory.kept.sets.add(nodes, set.pages * trace::kPinnedPageBytes);
+  }
   memory.add_up();
   return memory;
 }

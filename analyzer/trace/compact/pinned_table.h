@@ -46,8 +46,11 @@ struct PinnedTable {
 inline constexpr std::uint64_t kPinnedPageBytes = 4096;
 
 /// The greatest numbers of sets, and of their members together, that a reader accepts in a section with a payload of
-/// `payload_bytes`, so that its memory stays in proportion to the file. A set takes about 50 bytes of memory.
-constexpr std::uint64_t max_pinned_sets(std::uint64_t payload_bytes) noexcept { return (256u << 10) + payload_bytes; }
+/// `payload_bytes`, so that its memory stays in proportion to the file: a set takes about 110 bytes, a member 12. A
+/// set of a large table takes more than two bytes of payload, since no two sets are equal.
+constexpr std::uint64_t max_pinned_sets(std::uint64_t payload_bytes) noexcept {
+  return (256u << 10) + payload_bytes / 2;
+}
 constexpr std::uint64_t max_pinned_members(std::uint64_t payload_bytes) noexcept {
   return (4u << 20) + 4 * payload_bytes;
 }
