@@ -23,6 +23,19 @@ struct ProcessMemory {
   std::vector<replay::LiveMapping> mappings;  ///< by address, without overlap
 };
 
+/// Collects the granules that held a block, and forgets those whose memory was unmapped or mapped anew.
+class OnceHeld {
+ public:
+  void add(const trace::MergedEvent& event, const allocators::ProcessAllocators& allocators);
+  PageRanges ranges() const { return pages_.ranges(); }
+
+ private:
+  void allocated(std::uint64_t address, std::uint64_t size, const allocators::ProcessAllocators& allocators);
+  void mapped_anew(std::uint64_t address, std::uint64_t size);
+
+  pins::PageCollector pages_;
+};
+
 class MemoryCollector {
  public:
   /// Visitors for the analysis.

@@ -79,6 +79,9 @@ const char* name_of(SnapshotReason reason) noexcept {
 
 RecordedResidency read_residency(const TraceFile& file, const replay::Progress& progress) {
   RecordedResidency result;
+  std::optional<ResidentSample> last;
+  std::uint64_t number = 0;    // of samples
+  std::uint64_t distance = 1;  // of those that are kept
   const FileHeader& header = file.header();
   if (header.end_monotonic_ns > header.start_monotonic_ns)
     result.end_ns = header.end_monotonic_ns - header.start_monotonic_ns;
@@ -95,10 +98,19 @@ RecordedResidency read_residency(const TraceFile& file, const replay::Progress& 
          .sample =
              [&](const ResidentSample& sample) {
                result.end_ns = std::max(result.end_ns, sample.time_ns);
-               result.last_sample = sample;
+               last = sample;
+               if (number++ % distance != 0) return true;
+               result.samples.push_back(sample);
+               if (result.samples.size() < RecordedResidency::kMaxSamples) return true;
+               // Every second one stays.
+               distance *= 2;
+               std::size_t kept = 0;
+               for (std::size_t i = 0; i < result.samples.size(); i += 2) result.samples[kept++] = result.samples[i];
+               result.samples.resize(kept);
                return true;
              }},
         progress);
+  if (last && result.samples.back().time_ns != last->time_ns) result.samples.push_back(*last);
   return result;
 }
 

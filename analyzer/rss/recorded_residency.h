@@ -35,10 +35,12 @@ struct ResidentSample {
 struct RecordedResidency {
   /// Lists with more snapshots than any recording has are cut.
   static constexpr std::size_t kMaxSnapshots = 10'000;
+  static constexpr std::size_t kMaxSamples = 2048;
 
   std::vector<SnapshotSummary> snapshots;        ///< in order
   std::optional<trace::ResidencySnapshot> last;  ///< the last complete one
-  std::optional<ResidentSample> last_sample;
+  /// In order; of many, evenly chosen ones and the last one.
+  std::vector<ResidentSample> samples;
   std::uint64_t end_ns = 0;  ///< the last known time: of the end, a sample or a snapshot
 };
 

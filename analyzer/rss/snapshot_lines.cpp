@@ -62,7 +62,7 @@ struct SnapshotPages {
 };
 
 /// Counts the page tables that map pages, visited in ascending order. A table of the lowest level maps 2 MiB with
-/// pages of 4 KiB, a table of the next one a table of these.
+/// pages of 4 KiB, a table of the next one 512 of these. The root is left out, as in the kernel's VmPTE.
 class PageTables {
  public:
   /// A snapshot in a damaged trace can have pages of any size.
@@ -81,7 +81,7 @@ class PageTables {
       next = last + 1;
     }
   }
-  std::uint64_t bytes() const noexcept { return (tables_ + 1) * page_bytes_; }
+  std::uint64_t bytes() const noexcept { return tables_ * page_bytes_; }
 
  private:
   static constexpr std::size_t kLevels = 3;  // below the root

@@ -48,7 +48,7 @@ ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile&
   const std::optional<replay::Moment> at = parse_moment(options.at);
   if (!at) {
     result.snapshot = std::move(recorded.last);
-    result.sample = recorded.last_sample;
+    if (!recorded.samples.empty()) result.sample = recorded.samples.back();
   } else {
     const std::uint64_t at_ns = ns_of(*at, recorded.end_ns);
     if (const rss::SnapshotSummary* const chosen = rss::snapshot_at(result.snapshots, at_ns)) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
+#include <utility>
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/base/shell_quote.h"
@@ -13,6 +15,7 @@
 #include "analyzer/render/byte_column.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
+#include "analyzer/replay/analysis/moments.h"
 
 namespace heapprof::cli {
 namespace {
@@ -45,8 +48,6 @@ constexpr std::array<LineWords, rss::kLines> kWords = {{
     {"unknown", "anonymous memory that was not mapped by a recorded call"},
 }};
 
-const LineWords& words_for(Line line) { return kWords[static_cast<std::size_t>(line)]; }
-
 const char* words_for(SnapshotReason reason) {
   switch (reason) {
     case SnapshotReason::kMark: return "at a mark";
@@ -57,7 +58,7 @@ const char* words_for(SnapshotReason reason) {
   return "for an unknown reason";
 }
 
-/// "12.405": a value of --at that means this time.
+/// "12.405": a value of --at that means the snapshot at this time.
 std::string time_option(std::uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, ns < 1'000'000'000 ? "%.6f" : "%.3f", static_cast<double>(ns) / 1e9);
@@ -68,10 +69,10 @@ std::string command(const char* name, const RssOptions& options, const std::stri
   return std::string("heapprof ") + name + " " + shell_quoted(options.trace.trace) + (more.empty() ? "" : " " + more);
 }
 
-/// `option` with the moment, unless that is the end; then empty.
+/// `option` with the exact moment, unless that is the end; then empty.
 std::string at_option(const char* option, const RssAnswer& answer) {
   if (!answer.profile.slice) return "";
-  return std::string(option) + " " + time_option(answer.at_ns);
+  return std::string(option) + " " + replay::exact_time(answer.at_ns);
 }
 
 std::string name_of_part(const RssAnswer& answer, const Part& part) {
@@ -97,7 +98,7 @@ class LineTable {
       const auto line = static_cast<Line>(i);
       const rss::LineFigures& figures = answer_.memory[line];
       if (figures.bytes == 0) continue;
-      add(figures.bytes, padded(words_for(line).label) + words_for(line).meaning);
+      add(figures.bytes, padded(label_of(line)) + meaning_of(line));
       add_parts(figures);
     }
     add(answer_.memory.total_bytes(), padded("resident") + "all of these");
@@ -116,14 +117,23 @@ class LineTable {
                      {(part ? "    " : "") + words, colour}});
   }
 
+  /// Parts with equal names, such as the stacks of a call site, are one row.
   void add_parts(const rss::LineFigures& figures) {
-    const std::size_t shown = options_.top == 0 ? figures.parts.size() : std::min(options_.top, figures.parts.size());
-    for (std::size_t i = 0; i < shown; ++i)
-      add(figures.parts[i].bytes, name_of_part(answer_, figures.parts[i]), true);
-    if (shown == figures.parts.size()) return;
+    std::vector<std::pair<std::string, std::uint64_t>> parts;
+    std::map<std::string, std::size_t> positions;
+    for (const Part& part : figures.parts) {
+      const std::string name = name_of_part(answer_, part);
+      const auto [at, fresh] = positions.try_emplace(name, parts.size());
+      if (fresh) parts.emplace_back(name, part.bytes);
+      else parts[at->second].second += part.bytes;
+    }
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    const std::size_t shown = options_.top == 0 ? parts.size() : std::min(options_.top, parts.size());
+    for (std::size_t i = 0; i < shown; ++i) add(parts[i].second, parts[i].first, true);
+    if (shown == parts.size()) return;
     std::uint64_t more = 0;
-    for (std::size_t i = shown; i < figures.parts.size(); ++i) more += figures.parts[i].bytes;
-    add(more, exact_number(figures.parts.size() - shown) + " more (--top 0)", true);
+    for (std::size_t i = shown; i < parts.size(); ++i) more += parts[i].second;
+    add(more, exact_number(parts.size() - shown) + " more (--top 0)", true);
   }
 
   const RssOptions& options_;
@@ -233,6 +243,9 @@ void append_snapshots(ReportText& text, const RssOptions& options, const RssAnsw
 
 }  // namespace
 
+const char* label_of(Line line) { return kWords[static_cast<std::size_t>(line)].label; }
+const char* meaning_of(Line line) { return kWords[static_cast<std::size_t>(line)].meaning; }
+
 Frame mapping_site(const RssAnswer& answer, std::uint32_t node) {
   const findings::FrameRef site = findings::call_site_of(answer.findings.frames(), answer.findings.helpers(), node);
   return site.exists() ? answer.findings.frame(site) : Frame{};
@@ -285,7 +298,7 @@ std::string rss_verdict(const RssOptions& options, const RssAnswer& answer) {
       return part + "is pages of files: the kernel shares them between processes, and drops those that were not " +
              "written when memory is short.";
     case Line::kRecorder: return part + "is heapprof's own: the process is too small to be explained by its heap.";
-    default: return part + "is in the line '" + words_for(largest).label + "': " + words_for(largest).meaning + ".";
+    default: return part + "is in the line '" + label_of(largest) + "': " + meaning_of(largest) + ".";
   }
 }
 

@@ -29,6 +29,10 @@ struct RssAnswer {
   std::vector<rss::SnapshotSummary> snapshots;  ///< all of the recording
 };
 
+/// "asked for", and "requested by the program, in live blocks".
+const char* label_of(rss::Line line);
+const char* meaning_of(rss::Line line);
+
 /// The innermost frame that explains a mapping; its `module` is null when no stack was recorded.
 Frame mapping_site(const RssAnswer& answer, std::uint32_t node);
 

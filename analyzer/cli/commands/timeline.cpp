@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/timeline.h"
 #include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -172,7 +173,13 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.duration_ns = profile.end_ns();
   add_samples(profile, timeline);
   add_sites(options, analysis, timeline);
+  write_timeline(options, profile, program, timeline);
+}
 
+}  // namespace
+
+void write_timeline(const TimelineOptions& options, const model::Profile& profile, const std::string& program,
+                    const render::Timeline& timeline) {
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
   switch (options.format) {
@@ -192,9 +199,8 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   write_output(options.trace.output, text);
 }
 
-}  // namespace
-
 int run_timeline(const TimelineOptions& options) {
+  if (options.resident) return run_resident_timeline(options);
   return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_timeline(options, analysis); });
 }
 

@@ -326,12 +326,17 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
                                     {"openmetrics", Format::kOpenMetrics}};
   const CLI::Option* const format = add_format(command, options->format, formats, "Write this format");
   add_number(command, "--sites", options->sites, "Show the N largest call sites separately");
+  add_switch(command, "--resident", options->resident,
+             "Show what resident memory consists of at the snapshots (see heapprof rss), instead of live memory");
   choose(command, chosen, options, [format, formats](TimelineOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".om", Format::kOpenMetrics}});
     if (read.trace.json && was_given(format) && read.format != Format::kJson)
       refuse("--json and --format exclude each other, except --format json");
     if (read.trace.json) read.format = Format::kJson;
     if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "timeline.svg");
+    if (!read.resident) return;
+    refuse_selected_blocks(read.trace, "--resident");
+    if (read.format == Format::kOpenMetrics) refuse("--resident and --format openmetrics exclude each other");
   });
 }
 

@@ -141,6 +141,7 @@ struct TimelineOptions {
   CallSiteOptions call_sites;
   Format format = Format::kText;
   std::size_t sites = 10;
+  bool resident = false;  ///< what resident memory consists of, instead of live bytes by call site
 };
 
 struct DiffOptions {

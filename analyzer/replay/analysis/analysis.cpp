@@ -51,8 +51,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   }
   fill_profile(*run);
   fill_integrity(*run);
-  if (visit_leaked) visit_leaks(*run, visit_leaked);
-  if (visit_mapping) visit_mappings(*run, visit_mapping);
+  visit_live(run->replay, visit_leaked, visit_mapping);
 }
 
 void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {

@@ -129,6 +129,13 @@ class Analysis {
   void for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,
                        const Progress& progress = {}) const;
 
+  /// Replays the trace once more, to the end of the slice: calls sink(batch, replay) with each batch, and the sink
+  /// replays the batch, in parts if it looks at the state in between (visit_live()).
+  void for_each_batch(const std::function<void(trace::Batch&, Replay&)>& sink, const Progress& progress = {}) const;
+
+  /// Visits what is live in a replay of this trace now; each visitor may be null.
+  void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;
+
   /// Live bytes of groups of nodes over time. `group_of_node`: for each node of the profile a group, from 0, or
   /// kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
   std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
@@ -148,8 +155,6 @@ class Analysis {
   std::unique_ptr<Run> count(PassProgress& passes);
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
-  void visit_leaks(const Run& run, const LeakVisitor& visit) const;
-  void visit_mappings(const Run& run, const MappingVisitor& visit) const;
 
   const Selection selection_;
   const IndexUse index_use_;

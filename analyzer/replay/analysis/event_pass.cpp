@@ -1,5 +1,5 @@
-// Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record() and
-// live_by_group().
+// Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record(),
+// for_each_batch() and live_by_group().
 #include <algorithm>
 #include <utility>
 
@@ -63,19 +63,33 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   });
   replay.finish(0);
   if (!resolved.empty()) pass_on();
-  if (which.visit_leaked) visit_leaks(*run, which.visit_leaked);
+  visit_live(replay, which.visit_leaked, {});
 }
 
-void Analysis::visit_leaks(const Run& run, const LeakVisitor& visit) const {
-  run.replay.for_each_leak([&](const Block& block) {
-    const std::uint64_t time_ns = clock_.to_ns(trace::Ticks{block.time});
-    visit({time_ns, block.address, block.size, node_of(block.node), block.thread});
-  });
+void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,
+                          const MappingVisitor& visit_mapping) const {
+  if (visit_block)
+    replay.for_each_leak([&](const Block& block) {
+      const std::uint64_t time_ns = clock_.to_ns(trace::Ticks{block.time});
+      visit_block({time_ns, block.address, block.size, node_of(block.node), block.thread});
+    });
+  if (visit_mapping)
+    replay.for_each_mapping([&](const Region& region) {
+      visit_mapping({region.begin, region.end, node_of(region.node), region.flags});
+    });
 }
 
-void Analysis::visit_mappings(const Run& run, const MappingVisitor& visit) const {
-  run.replay.for_each_mapping([&](const Region& region) {
-    visit({region.begin, region.end, node_of(region.node), region.flags});
+void Analysis::for_each_batch(const std::function<void(trace::Batch&, Replay&)>& sink,
+                              const Progress& progress) const {
+  const std::unique_ptr<Run> run = start();
+  PassProgress passes(file_, progress, 1);
+  passes.begin(*run->reader, filter_);
+  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const std::span<trace::MergedEvent> events = batch.events();
+    const bool last = !events.empty() && events.back().time >= filter_.end_ticks;
+    sink(batch, run->replay);
+    passes.show(batch);
+    return !last;
   });
 }
 

@@ -143,6 +143,38 @@ TEST_CASE("rss as text: the moment, a line for each figure, the verdict, the sna
   CHECK(top.has_line({"8.0 KiB", "1 more (--top 0)"}));
 }
 
+TEST_CASE("timeline --resident stacks the lines at the snapshots, or what samples show") {
+  const Recorded trace;
+  const Outcome outcome = run({"timeline", trace.path(), "--resident", "--json"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.at("/title") == "Resident memory of an unknown program");
+  CHECK(outcome.at("/samples/time_ns") == "[20000100,100000100]");
+  CHECK(outcome.at("/samples/live_bytes") == "[151552,151552]");
+  CHECK(outcome.at("/sites/0/label") == "mappings");
+  CHECK(outcome.at("/sites/0/bytes") == "[90112,90112]");
+  std::string labels;
+  for (std::size_t i = 0; i < outcome.count("/sites"); ++i) {
+    const std::string site = "/sites/" + std::to_string(i);
+    labels += outcome.at(site + "/label") + ",";
+    if (outcome.at(site + "/label") == "asked for") CHECK(outcome.at(site + "/bytes") == "[8000,16100]");
+  }
+  CHECK(labels.find("asked for,") != std::string::npos);
+  CHECK(labels.find("files,") != std::string::npos);
+
+  const Outcome samples = run({"timeline", Recorded(false).path(), "--resident", "--json"});
+  CHECK(samples.at("/samples/live_bytes") == "[151552,204800]");
+  CHECK(samples.count("/sites") == 3);
+  CHECK(samples.at("/sites/0/label") == "the rest");
+  const Outcome text = run({"timeline", trace.path(), "--resident"});
+  CHECK(text.out.find("2 of 2; heapprof rss TRACE --at TIME prints one") != std::string::npos);
+
+  CHECK(run({"timeline", trace.path(), "--resident", "--thread", "1"}).status == 2);
+  CHECK(run({"timeline", trace.path(), "--resident", "--format", "openmetrics"}).status == 2);
+  const Outcome nothing = run({"timeline", KnownTrace(Variant::kDamaged).path(), "--resident"});
+  CHECK(nothing.status == 1);
+  CHECK(nothing.err.find("neither a snapshot nor a sample") != std::string::npos);
+}
+
 TEST_CASE("rss refuses what it cannot answer, and says what to do") {
   const Recorded trace;
   const Outcome late = run({"rss", trace.path(), "--at", "5"});

@@ -62,8 +62,8 @@ TEST_CASE("The last complete snapshot, the last sample and the end are known aft
   REQUIRE(recorded.last);
   CHECK(recorded.last->number == 3);
   CHECK(recorded.last->pages.resident_bytes(0, 0x20000) == 3 * 4096);
-  REQUIRE(recorded.last_sample);
-  CHECK(recorded.last_sample->resident_bytes == 3000);
+  REQUIRE(recorded.samples.size() == 3);
+  CHECK(recorded.samples.back().resident_bytes == 3000);
   CHECK(recorded.end_ns == 90 * kMs);
 }
 
@@ -78,6 +78,22 @@ TEST_CASE("A sample has its shared memory, if its recorder wrote that") {
   const auto second = read_sample(recorded.file(), 20 * kMs);
   REQUIRE(second);
   CHECK(second->shared_bytes == 500);
+}
+
+TEST_CASE("Of many samples, evenly chosen ones are kept, and the last one") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  for (std::uint64_t i = 1; i <= 10'000; ++i)
+    stream.sample(i * kMs, trace.header.start_monotonic_ns + i * kMs, i * 4096);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const std::vector<ResidentSample> samples = read_residency(trace::TraceFile(path.path())).samples;
+  CHECK(samples.size() > RecordedResidency::kMaxSamples / 2);
+  CHECK(samples.size() <= RecordedResidency::kMaxSamples);
+  CHECK(samples.front().time_ns == kMs);
+  CHECK(samples.back().time_ns == 10'000 * kMs);
+  for (std::size_t i = 1; i + 1 < samples.size(); ++i)
+    REQUIRE(samples[i].time_ns - samples[i - 1].time_ns == 8 * kMs);
 }
 
 TEST_CASE("A snapshot is read by its number, if it is complete") {

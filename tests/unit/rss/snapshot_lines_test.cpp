@@ -125,8 +125,8 @@ TEST_CASE("pages of live blocks that are not resident are outside of the sum") {
   CHECK(bytes_of(memory) == Bytes{{"requested", 2 * kPage - 16}, {"rounding", 16}});
   CHECK(memory.swapped_bytes == 3 * kPage);
   CHECK(memory.not_resident_bytes == 95 * kPage);
-  // One table of each of the four levels.
-  CHECK(memory.page_table_bytes == 4 * kPage);
+  // One table of each of three levels.
+  CHECK(memory.page_table_bytes == 3 * kPage);
 }
 
 TEST_CASE("mappings of the program by stack, without those of an allocator") {
