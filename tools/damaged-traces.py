@@ -75,6 +75,7 @@ COMMANDS = (
     (("pins", "--at", "50%"), "text"),
     (("rss", "--json"), "json"),
     (("rss", "--at", "50%"), "text"),
+    (("timeline", "--resident", "--format", "json"), "json"),
     (("flamegraph", "--cost", "pinned", "--format", "folded"), "lines"),
     (("histogram", "--json"), "json"),
     (("churn", "--json"), "json"),
@@ -323,7 +324,7 @@ class Campaign:
         command, kind = self.choose_command(rng, number)
         if number % 8 == 5:  # a damaged index of an undamaged trace, or an index of the undamaged trace
             without_slice = ("index", "bundle", "compact", "info", "diff", "pins", "rss")
-            if command[0] not in without_slice and "pinned" not in command:
+            if command[0] not in without_slice and not {"pinned", "--resident"} & set(command):
                 command = (*command, *SLICE) if "--from" not in command and "--live-at" not in command else command
             index = bytearray(self.indexes[which])
             if rng.randrange(4):
