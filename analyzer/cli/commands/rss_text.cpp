@@ -53,7 +53,7 @@ const char* words_for(SnapshotReason reason) {
     case SnapshotReason::kMark: return "at a mark";
     case SnapshotReason::kRequest: return "on request";
     case SnapshotReason::kExit: return "at the end";
-    case SnapshotReason::kResidency: return "since resident memory had changed";
+    case SnapshotReason::kResidency: return "because resident memory had changed";
   }
   return "for an unknown reason";
 }
