@@ -110,6 +110,7 @@ RecordedResidency read_residency(const TraceFile& file, const replay::Progress& 
                return true;
              }},
         progress);
+  result.end_ns = std::min(result.end_ns, RecordedResidency::kMaxTimeNs);
   if (last && result.samples.back().time_ns != last->time_ns) result.samples.push_back(*last);
   return result;
 }

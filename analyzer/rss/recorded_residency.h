@@ -36,6 +36,7 @@ struct RecordedResidency {
   /// Lists with more snapshots than any recording has are cut.
   static constexpr std::size_t kMaxSnapshots = 10'000;
   static constexpr std::size_t kMaxSamples = 2048;
+  static constexpr std::uint64_t kMaxTimeNs = std::uint64_t{1} << 62;  ///< times in a damaged trace can be anything
 
   std::vector<SnapshotSummary> snapshots;        ///< in order
   std::optional<trace::ResidencySnapshot> last;  ///< the last complete one

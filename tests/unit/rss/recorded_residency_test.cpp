@@ -67,6 +67,15 @@ TEST_CASE("The last complete snapshot, the last sample and the end are known aft
   CHECK(recorded.end_ns == 90 * kMs);
 }
 
+TEST_CASE("The end in a damaged header does not overflow") {
+  TraceBuilder trace;
+  trace.header.end_monotonic_ns = ~std::uint64_t{0};
+  trace.stream().sample(kMs, trace.header.start_monotonic_ns + kMs, 1000);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  CHECK(read_residency(trace::TraceFile(path.path())).end_ns == RecordedResidency::kMaxTimeNs);
+}
+
 TEST_CASE("A sample has its shared memory, if its recorder wrote that") {
   const Recorded recorded;
   CHECK_FALSE(read_sample(recorded.file(), 5 * kMs));
