@@ -92,7 +92,7 @@ PinnedMemory memory_of(const PinnedTable& table, const replay::Analysis& analysi
 }  // namespace
 
 PinnedTableMaker::PinnedTableMaker(const trace::TraceSummary& summary, std::uint64_t file_id,
-                                   std::vector<PinnedMoment> snapshots)
+                                   const std::vector<PinnedMoment>& snapshots)
     : summary_(summary), file_id_(file_id), process_(process_of(summary.definitions)), usual_(process_),
       small_quantum_(process_), usual_history_(usual_), small_quantum_history_(small_quantum_) {
   small_quantum_.set_small_quantum();

@@ -31,7 +31,8 @@ class PinnedTableMaker {
   static constexpr std::uint64_t kNoTicks = std::numeric_limits<std::uint64_t>::max();
 
   /// `summary`: of the trace with addresses; must outlive this. `snapshots`: moments of its snapshots.
-  PinnedTableMaker(const trace::TraceSummary& summary, std::uint64_t file_id, std::vector<PinnedMoment> snapshots);
+  PinnedTableMaker(const trace::TraceSummary& summary, std::uint64_t file_id,
+                   const std::vector<PinnedMoment>& snapshots);
 
   /// Events before this belong to the next table; kNoTicks: only the end is left.
   std::uint64_t next_ticks() const noexcept { return next_ < moments_.size() ? moments_[next_].ticks : kNoTicks; }
