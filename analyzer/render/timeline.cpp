@@ -8,6 +8,11 @@
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
+namespace {
+
+const std::string& name_of(const Timeline::Site& site) noexcept { return site.name.empty() ? site.label : site.name; }
+
+}  // namespace
 
 std::vector<Timeline::Span> spans_without_samples(const std::vector<std::uint64_t>& time_ns,
                                                   std::uint64_t duration_ns, std::uint64_t min_ns,
@@ -44,10 +49,10 @@ std::string peak_moment(const Timeline& timeline) {
 }
 
 void write_timeline_csv(const Timeline& timeline, const TextSink& out) {
-  std::string line = "time_ns,live_bytes,highest_bytes,rss_bytes";
+  std::string line = "time_ns," + timeline.live_field + ",highest_bytes,rss_bytes";
   for (const auto& site : timeline.sites) {
     line += ',';
-    append_csv(line, clean_utf8(site.label));
+    append_csv(line, clean_utf8(name_of(site)));
   }
   line += '\n';
   out(line);
@@ -94,6 +99,7 @@ nlohmann::json timeline_json(const Timeline& timeline) {
   json sites = json::array();
   for (const auto& site : timeline.sites) {
     sites.push_back({{"label", clean_utf8(site.label)},
+                     {"name", clean_utf8(name_of(site))},
                      {"detail", clean_utf8(site.detail)},
                      {"module", clean_utf8(site.module)},
                      {"peak_bytes", site.peak_bytes},
@@ -109,7 +115,7 @@ nlohmann::json timeline_json(const Timeline& timeline) {
           {"peak", {{"time_ns", peak.time_ns}, {"bytes", peak.bytes}}},
           {"samples",
            {{"time_ns", timeline.time_ns},
-            {"live_bytes", timeline.live_bytes},
+            {timeline.live_field, timeline.live_bytes},
             {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}}},
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},

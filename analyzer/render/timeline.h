@@ -16,8 +16,9 @@ namespace heapprof::render {
 
 /// Times are nanoseconds since the start of the recording.
 struct Timeline {
-  std::string title;               ///< "Live heap of redis-server"
-  std::string live = "live heap";  ///< what live_bytes are
+  std::string title;                      ///< "Live heap of redis-server"
+  std::string live = "live heap";         ///< what live_bytes are
+  std::string live_field = "live_bytes";  ///< their name in CSV and JSON
   /// Label and text of the lines under the title: {"Program", "redis-server --port 6379"}.
   std::vector<std::pair<std::string, std::string>> context;
 
@@ -53,6 +54,7 @@ struct Timeline {
     std::string module;
     std::vector<std::uint64_t> bytes;  ///< as many as time_ns
     std::uint64_t peak_bytes = 0;      ///< at the peak
+    std::string name{};                ///< in CSV and JSON; empty: the label
   };
   std::vector<Site> sites;  ///< largest at the peak first
 
@@ -99,7 +101,7 @@ struct PlotOptions {
 /// on the axis, and the call sites at the peak. Lines end in a line feed and have no trailing blanks.
 void write_timeline_text(const Timeline& timeline, const PlotOptions& options, const TextSink& out);
 
-/// Writes a header line `time_ns,live_bytes,highest_bytes,rss_bytes,LABEL...`, then a line for each time that has a
+/// Writes a header line `time_ns,live_bytes,highest_bytes,rss_bytes,NAME...`, then a line for each time that has a
 /// sample of either kind. rss_bytes is empty where there is no sample of it; highest_bytes is live_bytes where it is
 /// unknown. RFC 4180 with line feeds.
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);

@@ -36,6 +36,7 @@ void add_lines(const std::vector<LinesAt>& all, bool estimated, render::Timeline
     const auto line = static_cast<Line>(i);
     render::Timeline::Site site;
     site.label = label_of(line);
+    site.name = rss::name_of(line);
     site.detail = meaning_of(line);
     if (estimated && line == Line::kFiles) site.detail += ", and shared memory";
     if (estimated && line == Line::kUnknown) site.label = "the rest", site.detail = "not known without a snapshot";
@@ -61,6 +62,7 @@ void print_resident(const TimelineOptions& options, const replay::Analysis& anal
   render::Timeline timeline;
   const std::string program = base_name(profile.recording.program);
   timeline.live = "resident memory";
+  timeline.live_field = "lines_bytes";
   timeline.title = "Resident memory of " + (program.empty() ? std::string("an unknown program") : program);
   timeline.start_ns = 0;
   // Of a recording without an end, the last snapshot may be after the last event.

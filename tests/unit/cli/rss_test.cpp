@@ -149,8 +149,9 @@ TEST_CASE("timeline --resident stacks the lines at the snapshots, or what sample
   CHECK(outcome.status == 0);
   CHECK(outcome.at("/title") == "Resident memory of an unknown program");
   CHECK(outcome.at("/samples/time_ns") == "[20000100,100000100]");
-  CHECK(outcome.at("/samples/live_bytes") == "[151552,151552]");
+  CHECK(outcome.at("/samples/lines_bytes") == "[151552,151552]");
   CHECK(outcome.at("/sites/0/label") == "mappings");
+  CHECK(outcome.at("/sites/0/name") == "mmap");
   CHECK(outcome.at("/sites/0/bytes") == "[90112,90112]");
   std::string labels;
   for (std::size_t i = 0; i < outcome.count("/sites"); ++i) {
@@ -162,7 +163,9 @@ TEST_CASE("timeline --resident stacks the lines at the snapshots, or what sample
   CHECK(labels.find("files,") != std::string::npos);
 
   const Outcome samples = run({"timeline", Recorded(false).path(), "--resident", "--json"});
-  CHECK(samples.at("/samples/live_bytes") == "[151552,204800]");
+  CHECK(samples.at("/samples/lines_bytes") == "[151552,204800]");
+  const Outcome csv = run({"timeline", trace.path(), "--resident", "--format", "csv"});
+  CHECK(csv.out.starts_with("time_ns,lines_bytes,highest_bytes,rss_bytes,mmap,"));
   CHECK(samples.count("/sites") == 3);
   CHECK(samples.at("/sites/0/label") == "the rest");
   const Outcome text = run({"timeline", trace.path(), "--resident"});
