@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "analyzer/replay/progress.h"
@@ -20,9 +21,10 @@ struct SnapshotSummary {
   std::uint64_t end_ns = 0;
   std::uint64_t statm_bytes = 0;  ///< resident bytes as the kernel counted them at its begin; 0: unknown
   bool complete = false;
+  std::string mark{};  ///< of reason kMark: the mark's text
 };
 
-/// "mark", "request", "exit" or "growth or shrinkage".
+/// "mark", "request", "exit" or "change".
 const char* name_of(SnapshotReason reason) noexcept;
 
 /// A sample of /proc/self/statm.
@@ -42,7 +44,9 @@ struct RecordedResidency {
   std::optional<trace::ResidencySnapshot> last;  ///< the last complete one
   /// In order; of many, evenly chosen ones and the last one.
   std::vector<ResidentSample> samples;
-  std::uint64_t end_ns = 0;  ///< the last known time: of the end, a sample or a snapshot
+  std::uint64_t end_ns = 0;  ///< the last known time: of the end, an event or a snapshot
+  /// The time before which no event is missing in a damaged trace; nullopt: none is known to be missing.
+  std::optional<std::uint64_t> intact_until_ns;
 };
 
 /// Reads the whole trace, without replaying it. Throws trace::TraceError.
@@ -57,5 +61,12 @@ std::optional<ResidentSample> read_sample(const trace::TraceFile& file, std::uin
 /// The complete snapshot that `time_ns` means: the nearest one, if it is not further away than times are rounded
 /// (0.5 %), or than the distance of samples (10 ms). Null: none.
 const SnapshotSummary* snapshot_at(const std::vector<SnapshotSummary>& snapshots, std::uint64_t time_ns) noexcept;
+
+/// The complete snapshot that shows the end of the recording: taken at the exit, or at most 0.5 % of the recording
+/// before its end, but no more than 100 ms, or 10 ms. Null: none.
+const SnapshotSummary* snapshot_at_end(const RecordedResidency& recorded) noexcept;
+
+/// The last complete snapshot that ends at or before `time_ns`. Null: none.
+const SnapshotSummary* snapshot_before(const std::vector<SnapshotSummary>& snapshots, std::uint64_t time_ns) noexcept;
 
 }  // namespace heapprof::rss

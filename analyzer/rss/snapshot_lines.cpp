@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/allocators/glibc.h"
+#include "analyzer/base/base_name.h"
 #include "analyzer/rss/range_parts.h"
 #include "common/trace_format.h"
 
@@ -245,7 +246,12 @@ class Classifier {
     for (const trace::AddressRange& range : snapshot_.recorder_ranges)
       if (range.begin < range.end && range.end < allocators::kMaxAddress) ranges.push_back({range.begin, range.end});
     recorder_ = rounded_out(pins::joined(std::move(ranges)), snapshot_.pages.page_bytes());
-    add(Line::kRecorder, sum_of(take(recorder_)));
+    for (const Pages& pages : take(recorder_)) {
+      const ResidentMapping& mapping = snapshot_.mappings[pages.mapping];
+      const bool file = kinds_[pages.mapping] == MappingKind::kFile;
+      parts_.add(Line::kRecorder, {file ? mapping.name : "anonymous memory", model::kNoIndex, pages.end - pages.begin,
+                                   file && mapping.writable && !mapping.shared});
+    }
   }
 
   void take_named() {
@@ -272,7 +278,17 @@ class Classifier {
 
   void add_file(const ResidentMapping& file, bool writable, std::uint64_t bytes) {
     const bool of_allocator = writable && file.begin >= library_.begin && file.begin < library_.end;
-    parts_.add(of_allocator ? Line::kMetadata : Line::kFiles, {file.name, model::kNoIndex, bytes, writable});
+    parts_.add(of_allocator ? Line::kMetadata : Line::kFiles, {name_of_file(file), model::kNoIndex, bytes, writable});
+  }
+
+  /// The name of the module whose file it is, as stacks have it: the loader may know the file by a link.
+  std::string name_of_file(const ResidentMapping& file) const {
+    for (const model::Module& module : process_.profile.modules) {
+      const AddressRange range = range_of(module);
+      if (module.path.empty() || file.begin < range.begin || file.begin >= range.end) continue;
+      return base_name(module.path) == base_name(file.name) ? file.name : module.path;
+    }
+    return file.name;
   }
 
   void take_program_mappings() {

@@ -121,7 +121,7 @@ class Rss(harness.Case):
         run = self.recorded()
         answer = self.rss(run.trace)
         text = self.heapprof("rss", run.trace)
-        for words in ("by snapshot", "asked for", "returnable", "map_cache", "map_index", "Outside of the sum",
+        for words in ("(snapshot ", "asked for", "returnable", "map_cache", "map_index", "Outside of the sum",
                       "Stacks of the largest mappings", "Snapshots (--at TIME", "heapprof pins ",
                       answer.json["verdict"][:40]):
             self.assertIn(words, text)

@@ -60,7 +60,7 @@ const char* why_no_snapshot(const FileHeader& header) {
   if (header.version_minor == 0) return "was recorded by an older heapprof, which takes no snapshots";
   const std::string settings(header.settings, strnlen(header.settings, sizeof header.settings));
   if (settings.find("HEAPPROF_SNAPSHOTS=0\n") != std::string::npos)
-    return "is recorded with HEAPPROF_SNAPSHOTS=0; record without it to take snapshots";
+    return "was recorded with --snapshots off (HEAPPROF_SNAPSHOTS=0); record without it to take snapshots";
   return nullptr;
 }
 

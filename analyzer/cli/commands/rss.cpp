@@ -11,6 +11,7 @@
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/render/units.h"
+#include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/selection.h"
 #include "analyzer/rss/process_memory.h"
 #include "analyzer/rss/sample_lines.h"
@@ -21,50 +22,81 @@ namespace {
 
 using rss::Line;
 
-/// What resident memory is read from: a snapshot, or else a sample.
+/// The moment that is printed, and what resident memory is read from: a snapshot, or else a sample.
 struct ResidencyAt {
-  std::vector<rss::SnapshotSummary> snapshots;
+  rss::RecordedResidency recorded;  ///< without `last`
   std::optional<trace::ResidencySnapshot> snapshot;
   std::optional<rss::ResidentSample> sample;
-
-  std::uint64_t at_ns() const { return snapshot ? snapshot->end_ns : sample->time_ns; }
-  /// Whether nothing follows.
-  bool is_end() const { return snapshot && snapshot->reason == SnapshotReason::kExit; }
+  std::uint64_t at_ns = 0;
+  bool is_end = false;  ///< nothing follows
 };
 
-std::uint64_t ns_of(const replay::Moment& moment, std::uint64_t duration_ns) {
-  const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
-  return ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(ns);
+/// The moment without --at: the end. Of a damaged trace, the last snapshot before the first missing event, since
+/// nothing after it is known for sure.
+const rss::SnapshotSummary* choose_default(const rss::RecordedResidency& recorded) {
+  if (recorded.intact_until_ns)
+    if (const rss::SnapshotSummary* const intact =
+            rss::snapshot_before(recorded.snapshots, *recorded.intact_until_ns))
+      return intact;
+  return rss::snapshot_at_end(recorded);
+}
+
+const rss::SnapshotSummary* choose(const RssOptions& options, const rss::RecordedResidency& recorded,
+                                   std::uint64_t& at_ns) {
+  const std::uint64_t end_ns = recorded.end_ns;
+  at_ns = end_ns;
+  const std::optional<replay::Moment> at = parse_moment(options.at);
+  if (!at) return choose_default(recorded);
+  at_ns = replay::ns_of(*at, end_ns);
+  // Reports round the duration: half a percent more still means the end.
+  if (at_ns > end_ns + end_ns / 200)
+    throw replay::SelectionError(options.trace.trace + ": --at " + options.at + " is after the recording's end at " +
+                                 render::human_time(end_ns) + "; give at most that, or a percentage (50%)");
+  at_ns = std::min(at_ns, end_ns);
+  return at_ns == end_ns ? rss::snapshot_at_end(recorded) : rss::snapshot_at(recorded.snapshots, at_ns);
 }
 
 ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile& file) {
   const std::string& path = options.trace.trace;
   ResidencyAt result;
   ProgressLine progress("Searching " + path + " for snapshots");
-  rss::RecordedResidency recorded =
+  result.recorded =
       rss::read_residency(file, [&](double share, std::uint64_t events) { progress.show(share, events); });
   progress.show(1, 0);
-  result.snapshots = std::move(recorded.snapshots);
-  const std::optional<replay::Moment> at = parse_moment(options.at);
-  if (!at) {
-    result.snapshot = std::move(recorded.last);
+  rss::RecordedResidency& recorded = result.recorded;
+  std::optional<trace::ResidencySnapshot> last = std::exchange(recorded.last, std::nullopt);
+  const rss::SnapshotSummary* const chosen = choose(options, recorded, result.at_ns);
+  result.is_end = result.at_ns == recorded.end_ns && (chosen == nullptr || chosen->reason == SnapshotReason::kExit);
+  if (chosen != nullptr) {
+    result.at_ns = chosen->end_ns;
+    if (last && last->number == chosen->number) result.snapshot = std::move(last);
+    else result.snapshot = rss::read_snapshot(file, chosen->number);
+  } else if (result.is_end) {
     if (!recorded.samples.empty()) result.sample = recorded.samples.back();
   } else {
-    const std::uint64_t at_ns = ns_of(*at, recorded.end_ns);
-    if (const rss::SnapshotSummary* const chosen = rss::snapshot_at(result.snapshots, at_ns)) {
-      result.snapshot = rss::read_snapshot(file, chosen->number);
-    } else {
-      // Reports round the duration: half a percent more still means the end.
-      if (at_ns > recorded.end_ns + recorded.end_ns / 200)
-        throw replay::SelectionError(path + ": --at " + options.at + " is after the recording's end at " +
-                                     render::human_time(recorded.end_ns) +
-                                     "; give at most that, or a percentage (50%)");
-      result.sample = rss::read_sample(file, at_ns);
-    }
+    result.sample = rss::read_sample(file, result.at_ns);
   }
   if (!result.snapshot && !result.sample)
     throw trace::TraceError(path + ": neither a snapshot nor a sample of resident memory was recorded" +
-                            (at ? " up to " + options.at + "; give a later time" : ""));
+                            (options.at.empty() ? "" : " up to " + options.at + "; give a later time"));
+  return result;
+}
+
+/// The nodes of a profile with what is resident of their mappings as the costs: helpers and call sites follow from
+/// these, as with 'heapprof report --kind mmap'.
+model::Profile profile_of_mappings(const model::Profile& profile, const std::vector<rss::Part>& mappings) {
+  model::Profile result;
+  result.recording = profile.recording;
+  result.modules = profile.modules;
+  result.addresses = profile.addresses;
+  result.nodes = profile.nodes;
+  for (model::CallNode& node : result.nodes) node.costs = {};
+  for (const rss::Part& part : mappings) {
+    if (part.node >= result.nodes.size()) continue;
+    model::Costs& costs = result.nodes[part.node].costs;
+    costs.allocations = costs.leaked_blocks = costs.peak_blocks = 1;
+    costs.allocated_bytes = costs.leaked_bytes = costs.peak_bytes = part.bytes;
+  }
   return result;
 }
 
@@ -96,6 +128,7 @@ Json rss_json(const RssOptions& options, const RssAnswer& answer) {
   const rss::ResidentMemory& memory = answer.memory;
   Json json = head_json(answer.profile);
   json["at_ns"] = answer.at_ns;
+  json["sampled_ns"] = answer.sample ? Json(answer.sample->time_ns) : Json(nullptr);
   json["rss_bytes"] = memory.total_bytes();
   json["source"] = answer.snapshot ? "snapshot" : "sample";
   json["allocator"] = allocators::name_of(answer.allocator);
@@ -115,7 +148,7 @@ Json rss_json(const RssOptions& options, const RssAnswer& answer) {
   json["verdict"] = rss_verdict(options, answer);
   json["snapshot"] = answer.snapshot ? snapshot_json(*answer.snapshot) : Json(nullptr);
   Json& snapshots = json["snapshots"] = Json::array();
-  for (const rss::SnapshotSummary& one : answer.snapshots) snapshots.push_back(snapshot_json(one));
+  for (const rss::SnapshotSummary& one : answer.recorded.snapshots) snapshots.push_back(snapshot_json(one));
   json["note"] = answer.note.empty() ? Json(nullptr) : Json(answer.note);
   json["symbol_warnings"] = answer.names.warnings();
   return json;
@@ -135,10 +168,22 @@ void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss:
   for (const rss::Part& part : memory[Line::kMmap].parts) nodes.push_back(part.node);
   names.resolve(nodes);
   const Findings findings(profile, names, options.call_sites);
-  RssAnswer answer{profile,    names, findings,  memory,      process.allocators.main(), process.allocators.note(),
-                   at.at_ns(), {},    at.sample, at.snapshots};
+  const model::Profile of_mappings = profile_of_mappings(profile, memory[Line::kMmap].parts);
+  const Findings mapping_findings(of_mappings, names, options.call_sites);
+  RssAnswer answer{.profile = profile,
+                   .names = names,
+                   .findings = findings,
+                   .mapping_findings = mapping_findings,
+                   .memory = memory,
+                   .recorded = at.recorded,
+                   .allocator = process.allocators.main(),
+                   .note = process.allocators.note(),
+                   .at_ns = at.at_ns,
+                   .live_bytes = rss::sum_of(process.live.requested),
+                   .snapshot = {},
+                   .sample = at.snapshot ? std::nullopt : at.sample};
   if (at.snapshot)
-    for (const rss::SnapshotSummary& one : at.snapshots)
+    for (const rss::SnapshotSummary& one : at.recorded.snapshots)
       if (one.number == at.snapshot->number) answer.snapshot = one;
   write_output(options.trace.output,
                options.trace.json ? dump(rss_json(options, answer)) : rss_text(options, answer));
@@ -159,7 +204,7 @@ int run_rss(const RssOptions& options) {
       at = read_residency_at(options, file);
     }
     TraceOptions trace = options.trace;
-    if (!at->is_end()) trace.texts.to = std::to_string(at->at_ns()) + "ns";
+    if (!at->is_end) trace.texts.to = std::to_string(at->at_ns) + "ns";
     rss::MemoryCollector collector;
     return run_on_trace(
         trace, [&](const replay::Analysis& analysis) { print_rss(options, analysis, collector, *at); },

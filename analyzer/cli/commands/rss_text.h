@@ -20,13 +20,15 @@ struct RssAnswer {
   const model::Profile& profile;
   const StackNames& names;
   const Findings& findings;
+  const Findings& mapping_findings;  ///< of the profile with resident mappings as its costs
   const rss::ResidentMemory& memory;
+  const rss::RecordedResidency& recorded;  ///< without its `last`
   allocators::Allocator allocator = allocators::Allocator::kUnknown;
   std::string note;                              ///< about the allocator; empty: nothing to note
   std::uint64_t at_ns = 0;                       ///< since the start of the recording
+  std::uint64_t live_bytes = 0;                  ///< requested bytes of live blocks at `at_ns`
   std::optional<rss::SnapshotSummary> snapshot;  ///< nullopt: the lines are estimated from `sample`
-  std::optional<rss::ResidentSample> sample;
-  std::vector<rss::SnapshotSummary> snapshots;  ///< all of the recording
+  std::optional<rss::ResidentSample> sample;     ///< the last one at or before `at_ns`
 };
 
 /// "asked for", and "requested by the program, in live blocks".

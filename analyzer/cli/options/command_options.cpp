@@ -215,21 +215,21 @@ void declare_rss(CLI::App& app, Chosen& chosen) {
   add_trace_options(command, options->trace, {.selection = false});
   add_value(command, "--at,--live-at", "TIME",
             "Print resident memory at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
-            "recording (40%); a time less than 0.5% or 10 ms away from a snapshot means the snapshot; the default is "
-            "the last snapshot",
+            "recording (40%); within 10 ms, or 0.5% of TIME if that is more, of a snapshot: that snapshot; the "
+            "default is the end",
             [options](const std::string& text) {
               if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
               options->at = text;
             });
   add_call_site_options(command, options->call_sites);
-  add_top(command, options->top, "mappings and files");
+  add_top(command, options->top, "mappings and files of a line");
   add_stacks(command, options->stacks);
   add_frames(command, options->frames);
   command.footer(
       "A recording has snapshots of the resident pages: at marks, at the end, when resident memory changes by 10%, "
-      "and "
-      "on request (heapprof control TRACE snapshot). At a snapshot, every resident page is in exactly one line. "
-      "Between snapshots the lines are estimated.");
+      "and on request (heapprof control TRACE snapshot). At a snapshot, every resident page is in exactly one line; "
+      "fragmentation is in 'holes' and 'held back'. Between snapshots, and at the end of a program that was killed "
+      "or still runs, the lines are estimated. The list of snapshots has the 8 largest, the last and the one shown.");
   choose(command, chosen, options);
 }
 

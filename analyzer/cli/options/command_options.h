@@ -99,7 +99,7 @@ struct PinsOptions {
 
 struct RssOptions {
   TraceOptions trace;
-  std::string at;  ///< a moment, as given; empty: the last snapshot
+  std::string at;  ///< a moment, as given; empty: the end
   CallSiteOptions call_sites;
   std::size_t top = 5;  ///< parts of a line; 0: all
   std::size_t stacks = kDefaultStacks;

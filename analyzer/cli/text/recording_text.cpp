@@ -39,15 +39,20 @@ std::string command_of(const model::Profile& profile) {
   return render::clean_utf8(command);
 }
 
-std::string recorded_sentences(const model::Profile& profile) {
+std::string completeness_of(const model::Profile& profile) {
   const model::Integrity& integrity = profile.integrity;
   const std::string time = " after " + render::human_time(profile.recording.duration_ns);
   std::string text = "pid " + std::to_string(profile.recording.pid) + ": ";
   if (integrity.ended_by == "stopped")
     text += "recording stopped" + time + ", " + integrity.stop_reason.value_or("no reason given");
   else text += ending_of(profile) + time;
-  text += integrity.complete ? ". Recording complete, " : ". Recording incomplete (see the end), ";
-  return render::clean_utf8(text + exact_number(profile.events()) + (profile.events() == 1 ? " event." : " events."));
+  text += integrity.complete ? ". Recording complete" : ". Recording incomplete (see the end)";
+  return render::clean_utf8(text);
+}
+
+std::string recorded_sentences(const model::Profile& profile) {
+  return completeness_of(profile) + ", " + exact_number(profile.events()) +
+         (profile.events() == 1 ? " event." : " events.");
 }
 
 std::string live_words(const model::Profile& profile) {

@@ -16,6 +16,8 @@ std::string command_of(const model::Profile& profile);
 /// What was recorded and whether it is whole: "pid 804: exited with status 0 after 1.80 s. Recording complete,
 /// 433,688 events."
 std::string recorded_sentences(const model::Profile& profile);
+/// The same without the number of events: "pid 804: exited with status 0 after 1.80 s. Recording complete"
+std::string completeness_of(const model::Profile& profile);
 
 /// What the blocks that were not freed are called: "Live at the end", "Live when it was killed", "Live now", ...
 std::string live_words(const model::Profile& profile);

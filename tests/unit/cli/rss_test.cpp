@@ -1,6 +1,8 @@
 // heapprof rss: which moment is printed, and as what. tests/unit/rss tests the lines themselves.
 #include <catch2/catch.hpp>
 
+#include <sstream>
+
 #include "tests/support/snapshot_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
@@ -47,6 +49,7 @@ class Recorded {
     main.add(Op::kMap, 6 * kMs, kMapping + 20 * kPage, 2 * kPage, 3, kMapAnonymous);
     main.alloc(10 * kMs, kHeap + 16, 8000, 2);
     main.sample(20 * kMs, start + 20 * kMs, 37 * kPage, 5 * kPage);
+    main.text(TextKind::kMark, 0, 0, "loaded");
     if (with_snapshots) snapshot(SnapshotReason::kMark, 20).add_to(trace, main, 1);
     main.alloc(30 * kMs, kHeap + 16 + 8016, 8000, 3);
     main.sample(60 * kMs, start + 60 * kMs, 50 * kPage, 5 * kPage);
@@ -78,7 +81,7 @@ std::uint64_t sum_of_lines(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("rss prints the last snapshot, and others with --at") {
+TEST_CASE("rss prints the snapshot of the end, and others with --at") {
   const Recorded trace;
   const Outcome last = run({"rss", trace.path(), "--json"});
   CHECK(last.status == 0);
@@ -111,7 +114,8 @@ TEST_CASE("between snapshots, rss estimates from the last sample") {
   CHECK(outcome.status == 0);
   CHECK(outcome.at("/source") == "sample");
   CHECK(outcome.at("/snapshot") == "null");
-  CHECK(outcome.number("/at_ns") == 60 * kMs);
+  CHECK(outcome.number("/at_ns") == 70 * kMs);
+  CHECK(outcome.number("/sampled_ns") == 60 * kMs);
   CHECK(outcome.number("/rss_bytes") == 50 * kPage);
   CHECK(sum_of_lines(outcome) == 50 * kPage);
   CHECK(line(outcome, "requested") == 16'000);
@@ -123,21 +127,144 @@ TEST_CASE("between snapshots, rss estimates from the last sample") {
 
   const Outcome none = run({"rss", Recorded(false).path(), "--json"});
   CHECK(none.at("/source") == "sample");
-  CHECK(none.number("/at_ns") == 60 * kMs);
+  CHECK(none.number("/sampled_ns") == 60 * kMs);
+  CHECK(none.number("/at_ns") == 99 * kMs);
+  CHECK(line(none, "requested") == 16'100);
+}
+
+namespace {
+
+/// A block of eight pages, a snapshot at 20 ms because resident memory had changed, a sample at 100 ms, the free of
+/// the block at 200 ms, an allocation at 300 ms. It has no end, as that of a program that was killed.
+class Killed {
+ public:
+  Killed() {
+    TraceBuilder trace;
+    const std::uint64_t start = trace.header.start_monotonic_ns;
+    auto& main = trace.stream();
+    main.thread(1, "main");
+    main.alloc(10 * kMs, kHeap + 16, 8 * kPage);
+    main.alloc(11 * kMs, kHeap + 9 * kPage, 100);
+    snapshot(SnapshotReason::kResidency, 20).add_to(trace, main, 1);
+    main.sample(100 * kMs, start + 100 * kMs, 40 * kPage, 5 * kPage);
+    main.free(200 * kMs, kHeap + 16);
+    main.alloc(300 * kMs, kHeap + 9 * kPage + 256, 100);
+    TraceBuilder::write_bytes(file_.path(), trace.bytes());
+  }
+  const std::string& path() const noexcept { return file_.path(); }
+
+ private:
+  TemporaryFile file_;
+};
+
+/// The options of the command that `text` names between quotes.
+std::vector<std::string> quoted_command(const std::string& text, const std::string& command) {
+  const std::size_t at = text.find("'heapprof " + command);
+  std::vector<std::string> words;
+  if (at == std::string::npos) return words;
+  const std::size_t begin = at + std::string("'heapprof ").size();
+  std::istringstream in(text.substr(begin, text.find('\'', begin) - begin));
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("without --at, rss prints the end, also of a program that was killed") {
+  // Frees do not change resident memory, so that no snapshot follows them.
+  const Killed trace;
+  const Outcome end = run({"rss", trace.path(), "--json"});
+  CHECK(end.at("/source") == "sample");
+  CHECK(end.number("/at_ns") == 300 * kMs);
+  CHECK(end.number("/sampled_ns") == 100 * kMs);
+  CHECK(line(end, "requested") == 200);
+  CHECK(line(end, "requested") == run({"report", trace.path(), "--json"}).number("/heap/leaked_bytes"));
+  CHECK(sum_of_lines(end) == 40 * kPage);
+  CHECK(run({"rss", trace.path(), "--json", "--at", "100%"}).out == end.out);
+
+  const Outcome text = run({"rss", trace.path()});
+  CHECK(text.out.find("at 300 ms: 160 KiB, as sampled at 100 ms (200 ms before)") != std::string::npos);
+  CHECK(text.out.find("The last snapshot before it is 1, at 20.0 ms: --at 0.020000") != std::string::npos);
+  CHECK(text.out.find("the live blocks have shrunk from 32.1 KiB to 200 B") != std::string::npos);
+  CHECK(run({"rss", trace.path(), "--json", "--at", "0.020000"}).number("/snapshot/number") == 1);
+}
+
+TEST_CASE("the blocks of an estimate are those of the moment, not of the sample before it") {
+  const Killed trace;
+  CHECK(line(run({"rss", trace.path(), "--json", "--at", "150ms"}), "requested") == 8 * kPage + 100);
+  const Outcome after = run({"rss", trace.path(), "--json", "--at", "250ms"});
+  CHECK(after.number("/at_ns") == 250 * kMs);
+  CHECK(line(after, "requested") == 100);
+}
+
+TEST_CASE("of a damaged trace, rss prints the last snapshot before the first missing event") {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.alloc(10 * kMs, kHeap + 16, 8000);
+  snapshot(SnapshotReason::kResidency, 20).add_to(trace, main, 1);
+  main.flush();
+  main.alloc(30 * kMs, kHeap + 16 + 8016, 8000);
+  main.flush();
+  const std::size_t lost = trace.frame_offsets(0).back();
+  main.alloc(60 * kMs, kHeap + 16 + 3 * 8016, 100);
+  snapshot(SnapshotReason::kExit, 100).add_to(trace, main, 2);
+  std::vector<std::uint8_t> bytes = trace.bytes();
+  for (std::size_t i = 0; i < 40; ++i) bytes[lost + i] ^= 0x5a;
+  const TemporaryFile damaged;
+  TraceBuilder::write_bytes(damaged.path(), bytes);
+
+  const Outcome outcome = run({"rss", damaged.path(), "--json"});
+  CHECK(outcome.status == 1);
+  CHECK(outcome.number("/snapshot/number") == 1);
+  CHECK(line(outcome, "requested") == 8'000);
+  CHECK(run({"rss", damaged.path()}).out.find("This is the last snapshot before that") != std::string::npos);
+  const Outcome end = run({"rss", damaged.path(), "--at", "100%"});
+  CHECK(end.out.find("missing from the trace: the memory of these is in wrong lines") != std::string::npos);
+}
+
+TEST_CASE("the command that a verdict names runs") {
+  const Recorded trace;
+  const Outcome first = run({"rss", trace.path(), "--json", "--at", "20ms"});
+  const std::vector<std::string> command = quoted_command(first.at("/verdict"), "rss");
+  REQUIRE(command.size() > 2);
+  const Outcome outcome = run(command);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("Resident memory at 20.0 ms") != std::string::npos);
+  CHECK(outcome.has_line({"demo+0x400300"}));
+}
+
+TEST_CASE("the list of snapshots has the largest, the one shown and the last") {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  for (std::uint64_t i = 1; i <= 12; ++i) {
+    main.alloc(i * 100 * kMs, kHeap + i * 64, 8);
+    SnapshotBuilder one = snapshot(i == 12 ? SnapshotReason::kExit : SnapshotReason::kResidency, i * 100);
+    one.statm_bytes = (100 - i) * kPage;
+    one.add_to(trace, main, i);
+  }
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const Outcome outcome = run({"rss", path.path(), "--at", "1.0"});
+  CHECK(outcome.out.find("Snapshots (--at TIME; 10 of 12, --top 0: all)") != std::string::npos);
+  CHECK(outcome.has_line({"1.000", "change; shown above"}));
+  CHECK(outcome.has_line({"1.200", "exit"}));
+  CHECK_FALSE(outcome.has_line({"1.100", "change"}));
 }
 
 TEST_CASE("rss as text: the moment, a line for each figure, the verdict, the snapshots") {
   const Recorded trace;
   const Outcome outcome = run({"rss", trace.path()});
   CHECK(outcome.status == 0);
-  CHECK(outcome.out.find("148 KiB, by snapshot 2 of its pages, taken at the end.") != std::string::npos);
+  CHECK(outcome.out.find("148 KiB (snapshot 2, taken at the end)") != std::string::npos);
   CHECK(outcome.has_line({"88.0 KiB", "59.5%", "mappings", "(mmap)"}));
   CHECK(outcome.has_line({"80.0 KiB", "54.1%", "demo+0x400200"}));
   CHECK(outcome.has_line({"148.0 KiB", "100%", "resident"}));
   // The kernel counted 137 pages.
   CHECK(outcome.out.find("400 KiB more") != std::string::npos);
-  CHECK(outcome.has_line({"0.020000", "148.0 KiB", "at a mark"}));
-  CHECK(outcome.has_line({"0.100000", "548.0 KiB", "at the end; shown above"}));
+  CHECK(outcome.has_line({"0.020000", "148.0 KiB", "mark 'loaded'"}));
+  CHECK(outcome.has_line({"0.100000", "548.0 KiB", "exit; shown above"}));
 
   const Outcome top = run({"rss", trace.path(), "--top", "1", "--stacks", "1"});
   CHECK(top.has_line({"8.0 KiB", "1 more (--top 0)"}));
@@ -210,5 +337,5 @@ TEST_CASE("a verdict names what would be returned, or the next command") {
   const TemporaryFile freed;
   TraceBuilder::write_bytes(freed.path(), trace.bytes());
   CHECK(run({"rss", freed.path(), "--json"}).at("/verdict") ==
-        "malloc_trim(0) would return 32.0 KiB (21.6%), since no live block keeps it.");
+        "malloc_trim(0) would have returned 32.0 KiB (21.6%), since no live block kept it.");
 }

@@ -134,3 +134,55 @@ TEST_CASE("A time means the nearest complete snapshot, if that is near") {
   CHECK(snapshot_at(late, 19'920 * kMs) == &late[0]);
   CHECK(snapshot_at(late, 19'880 * kMs) == nullptr);
 }
+
+TEST_CASE("A snapshot shows the end if it is of the exit, or hardly older") {
+  const auto at_end = [](SnapshotReason reason, std::uint64_t snapshot_ms, std::uint64_t end_ms) {
+    RecordedResidency recorded;
+    recorded.snapshots = {{.number = 1, .end_ns = 1 * kMs, .complete = true},
+                          {.number = 2, .reason = reason, .end_ns = snapshot_ms * kMs, .complete = true},
+                          {.number = 3, .end_ns = end_ms * kMs, .complete = false}};
+    recorded.end_ns = end_ms * kMs;
+    const SnapshotSummary* const found = snapshot_at_end(recorded);
+    return found == nullptr ? 0 : found->number;
+  };
+  CHECK(at_end(SnapshotReason::kExit, 1000, 2000) == 2);
+  CHECK(at_end(SnapshotReason::kMark, 1000, 2000) == 0);
+  CHECK(at_end(SnapshotReason::kMark, 1991, 2000) == 2);
+  CHECK(at_end(SnapshotReason::kMark, 9960, 10'000) == 2);
+  CHECK(at_end(SnapshotReason::kMark, 9940, 10'000) == 0);
+  // 0.5 % of an hour are 18 s, in which much can be freed.
+  CHECK(at_end(SnapshotReason::kMark, 3'599'950, 3'600'000) == 2);
+  CHECK(at_end(SnapshotReason::kMark, 3'590'000, 3'600'000) == 0);
+  CHECK(snapshot_at_end({}) == nullptr);
+}
+
+TEST_CASE("Snapshots have the marks that caused them, and the first missing event is known") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  one.alloc(10 * kMs, 0x1000, 8);
+  SnapshotBuilder snapshot;
+  snapshot.begin_ns = 12 * kMs;
+  snapshot.end_ns = 13 * kMs;
+  one.text(TextKind::kMark, 0, 0, "first");
+  snapshot.add_to(trace, one, 1);
+  one.text(TextKind::kMark, 0, 0, "second");
+  snapshot.add_to(trace, one, 2);
+  one.flush();
+  one.alloc(20 * kMs, 0x2000, 8);
+  one.flush();
+  one.alloc(30 * kMs, 0x3000, 8);
+  std::vector<std::uint8_t> bytes = trace.bytes();
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const RecordedResidency whole = read_residency(trace::TraceFile(path.path()));
+  REQUIRE(whole.snapshots.size() == 2);
+  CHECK(whole.snapshots[0].mark == "first");
+  CHECK(whole.snapshots[1].mark == "second");
+  CHECK(whole.end_ns == 30 * kMs);
+  CHECK_FALSE(whole.intact_until_ns);
+
+  const std::size_t lost = trace.frame_offsets(0).back();
+  for (std::size_t i = 0; i < 40; ++i) bytes[lost + i] ^= 0x5a;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  CHECK(read_residency(trace::TraceFile(path.path())).intact_until_ns == 13 * kMs);
+}
