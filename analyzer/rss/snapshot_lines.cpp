@@ -281,12 +281,13 @@ class Classifier {
     parts_.add(of_allocator ? Line::kMetadata : Line::kFiles, {name_of_file(file), model::kNoIndex, bytes, writable});
   }
 
-  /// The name of the module whose file it is, as stacks have it: the loader may know the file by a link.
+  /// The loader may know the file of a module by a link with another name ("redis-server", a link to
+  /// "redis-check-rdb"): then that one, as in stacks. A name without the version is no other name.
   std::string name_of_file(const ResidentMapping& file) const {
     for (const model::Module& module : process_.profile.modules) {
       const AddressRange range = range_of(module);
       if (module.path.empty() || file.begin < range.begin || file.begin >= range.end) continue;
-      return base_name(module.path) == base_name(file.name) ? file.name : module.path;
+      return base_name(file.name).starts_with(base_name(module.path)) ? file.name : module.path;
     }
     return file.name;
   }

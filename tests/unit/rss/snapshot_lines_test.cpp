@@ -214,9 +214,21 @@ TEST_CASE("recorder, files, shared memory and stacks") {
               {"threads without a recorded event, or that have ended", 3 * kPage}});
   CHECK(parts_of(memory, Line::kShared) ==
         Bytes{{"/memfd:ring (deleted)", 2 * kPage}, {"/dev/zero (deleted)", kPage}});
+  CHECK(parts_of(memory, Line::kRecorder) ==
+        Bytes{{"/tmp/demo.heapprof", 5 * kPage}, {"anonymous memory", 2 * kPage}});
   CHECK(memory.huge_tlb_bytes == 512 * kPage);
   // 39 pages are private, 37 of them anonymous.
   CHECK(memory.written_file_bytes == 2 * kPage);
+}
+
+TEST_CASE("files of modules have the names of links by which they were loaded, but keep their version") {
+  for (const auto& [file, name] :
+       {std::pair("/bin/demo-1.2", "/bin/demo-1.2"), std::pair("/bin/tools", "/bin/demo")}) {
+    Process process;
+    process.snapshot.mapping(kProgram, kProgram + 8 * kPage, "r-xp", file);
+    process.snapshot.pages(kPresent, kProgram, kProgram + 3 * kPage);
+    CHECK(parts_of(process.lines(), Line::kFiles) == Bytes{{name, 3 * kPage}});
+  }
 }
 
 TEST_CASE("data of the allocator's library and unused parts of huge pages are metadata") {
