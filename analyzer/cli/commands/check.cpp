@@ -206,8 +206,12 @@ int check(const CheckOptions& options) {
 
 }  // namespace
 
-int run_check(const CheckOptions& options) {
-  return guarded(options.trace.trace, [&] { return check(options); });
+int run_check(const CheckOptions& given) {
+  return guarded(given.trace.trace, [&] {
+    CheckOptions options = given;
+    if (options.max_pinned) choose_known_moment(options.trace);
+    return check(options);
+  });
 }
 
 }  // namespace heapprof::cli

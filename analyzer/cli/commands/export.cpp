@@ -239,10 +239,14 @@ void export_pinned(const ExportOptions& options, const replay::Analysis& analysi
 
 int run_export(const ExportOptions& options) {
   if (options.rows == exporter::Rows::kPinned) {
-    std::vector<pins::PinningBlock> live;
-    return run_on_trace(
-        options.trace, [&](const replay::Analysis& analysis) { export_pinned(options, analysis, std::move(live)); },
-        collect_into(live));
+    return guarded(options.trace.trace, [&] {
+      ExportOptions known = options;
+      choose_known_moment(known.trace);
+      std::vector<pins::PinningBlock> live;
+      return run_on_trace(
+          known.trace, [&](const replay::Analysis& analysis) { export_pinned(known, analysis, std::move(live)); },
+          collect_into(live));
+    });
   }
   return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     if (options.format == ExportOptions::Format::kHeaptrack) export_heaptrack(options, analysis);

@@ -149,7 +149,8 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
   } else {
     render::FlameOptions flame;
     const std::string program = base_name(profile.recording.program);
-    flame.title = (options.pinned ? "Pinned memory of " : title_for(options.cost, profile)) +
+    flame.title = (options.pinned ? "Pinned memory at " + render::human_time(profile.end_ns()) + " of "
+                                  : title_for(options.cost, profile)) +
                   (program.empty() ? "an unknown program" : program);
     flame.cost = cost;
     flame.bottom_up = options.bottom_up;
@@ -174,11 +175,16 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
 
 }  // namespace
 
-int run_flamegraph(const FlamegraphOptions& options) {
-  std::vector<pins::PinningBlock> live;
-  return run_on_trace(
-      options.trace, [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis, std::move(live)); },
-      options.pinned ? collect_into(live) : replay::LeakVisitor{});
+int run_flamegraph(const FlamegraphOptions& given) {
+  return guarded(given.trace.trace, [&] {
+    FlamegraphOptions options = given;
+    if (options.pinned) choose_known_moment(options.trace);
+    std::vector<pins::PinningBlock> live;
+    return run_on_trace(
+        options.trace,
+        [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis, std::move(live)); },
+        options.pinned ? collect_into(live) : replay::LeakVisitor{});
+  });
 }
 
 }  // namespace heapprof::cli

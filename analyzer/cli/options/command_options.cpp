@@ -170,9 +170,17 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
   add_switch(command, "--bottom-up", options->bottom_up,
              "Begin with the functions that allocate; their callers follow");
+  add_value(command, "--at", "TIME", "Draw what is live, or with --cost pinned what is pinned, at TIME",
+            [options](const std::string& text) {
+              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              options->trace.texts.live_at = text;
+            });
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
     if (read.pinned) {
+      // The moment is all that can be selected: it is the end of the slice.
+      SelectionTexts& texts = read.trace.texts;
+      if (!texts.live_at.empty() && texts.to.empty()) texts.to = std::exchange(texts.live_at, {});
       refuse_selected_blocks(read.trace, "--cost pinned");
       if (read.bottom_up)
         refuse("--bottom-up and --cost pinned exclude each other: pinned memory adds up for callers only");
@@ -184,8 +192,10 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
 void declare_pins(CLI::App& app, Chosen& chosen) {
   using By = PinsOptions::By;
   const auto options = std::make_shared<PinsOptions>();
-  CLI::App& command =
-      add_command(app, kWhere, "pins", "Print which call sites keep memory that could be returned to the system");
+  CLI::App& command = add_command(
+      app, kWhere, "pins",
+      "Print the call sites whose live blocks fragment the heap: memory cannot be returned to the system because of "
+      "them");
   add_trace_options(command, options->trace, {.selection = false});
   add_value(command, "--at,--live-at", "TIME",
             "Print what is pinned at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
@@ -205,7 +215,9 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
   command.footer(
       "Allocators return memory in pages, slabs or spans, and one live block keeps all of its own. A group is ranked "
       "by its overhead: what it keeps alone, and its part of what it keeps together with others, less the bytes of "
-      "its live blocks. The table ends where a group has less than 0.5 % of the overhead, unless N is 0.");
+      "its live blocks: the fragmentation that it causes. The table ends where a group has less than 0.5 % of the "
+      "overhead, unless N is 0. In a compacted trace TIME means the nearest snapshot, at most 10 ms or 0.5 % of TIME "
+      "away.");
   choose(command, chosen, options);
 }
 

@@ -313,7 +313,8 @@ void refuse_selected_blocks(const TraceOptions& options, const std::string& opti
   if (texts.selects_stacks() || !texts.threads.empty() || !texts.from.empty() || !texts.live_at.empty() ||
       !texts.min_lifetime.empty() || !texts.max_lifetime.empty() || !selection.all_sizes() ||
       selection.kind != model::Kind::kHeap)
-    refuse(option + " is about all blocks together; of the selection, give --to only");
+    refuse(option + " is about all blocks together; of the selection, give --to only" +
+           (texts.live_at.empty() ? "" : ": --to " + texts.live_at));
 }
 
 void refuse_mappings(const TraceOptions& options, const std::string& command) {
