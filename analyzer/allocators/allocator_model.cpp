@@ -44,10 +44,10 @@ const char* name_of(Allocator allocator) noexcept {
   return "unknown";
 }
 
-const char* trim_call(Allocator allocator) noexcept {
+std::string trim_call(Allocator allocator) {
   switch (allocator) {
     case Allocator::kGlibc: return "malloc_trim(0)";
-    case Allocator::kJemalloc: return "mallctl(\"arena.4096.purge\", ...)";
+    case Allocator::kJemalloc: return "mallctl(\"arena.\" STRINGIFY(MALLCTL_ARENAS_ALL) \".purge\", ...)";
     case Allocator::kTcmalloc: return "MallocExtension::ReleaseFreeMemory()";
     case Allocator::kMimalloc: return "mi_collect(true)";
     case Allocator::kUnknown: break;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace heapprof::allocators {
 
@@ -67,7 +68,7 @@ std::unique_ptr<const AllocatorModel> make_model(Allocator allocator);
 const char* name_of(Allocator allocator) noexcept;
 
 /// The call with which a program makes the allocator return free memory to the system.
-const char* trim_call(Allocator allocator) noexcept;
+std::string trim_call(Allocator allocator);
 
 /// Whether the allocator returns free memory after a while without such a call.
 bool returns_memory_by_itself(Allocator allocator) noexcept;

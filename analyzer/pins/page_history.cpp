@@ -9,12 +9,9 @@ namespace {
 using allocators::AllocatorModel;
 using allocators::ProcessAllocators;
 
-/// A heap of glibc, of which the free end is returned when it is longer than the threshold: the one of brk, or one of
-/// an arena.
-std::uint64_t heap_of(const ProcessAllocators& allocators, std::uint64_t address) {
-  constexpr std::uint64_t kBrkHeap = AllocatorModel::kNoRegion - 1;
-  const std::uint64_t region = allocators.of(address).trimmed_region(address);
-  return region != AllocatorModel::kNoRegion && allocators.in_brk_heap(address) ? kBrkHeap : region;
+/// The heap of an arena of glibc; kNoRegion of the heap that brk extends, and of other memory.
+std::uint64_t arena_heap_of(const ProcessAllocators& allocators, std::uint64_t address) {
+  return allocators.in_brk_heap(address) ? AllocatorModel::kNoRegion : allocators.of(address).trimmed_region(address);
 }
 
 }  // namespace
@@ -23,31 +20,19 @@ void PageHistory::allocated(std::uint64_t address, std::uint64_t size) {
   if (address == 0 || address >= allocators::kMaxAddress || size >= allocators::kMaxAddress) return;
   const AllocatorModel& model = allocators_.of(address);
   if (!model.is_unmapped_by_free(address, size)) once_held_.add(model.kept_range(address, size));
-  else if (model.allocator() == allocators::Allocator::kGlibc) mappings_[address] = size;
 }
 
-void PageHistory::freed(std::uint64_t address) {
-  const auto mapping = mappings_.find(address);
-  if (mapping == mappings_.end()) return;
-  if (mapping->second <= allocators::kGlibcMaxMmapThreshold)
-    trim_threshold_ = std::max(trim_threshold_, 2 * mapping->second);
-  mappings_.erase(mapping);
-}
-
-std::uint64_t PageHistory::returnable_bytes(const PageRanges& kept) const {
+PageRanges PageHistory::returnable(const PageRanges& kept) const {
   std::map<std::uint64_t, std::uint64_t> last_kept;  // by heap: end of its last range
-  for (const AddressRange& range : kept) last_kept[heap_of(allocators_, range.begin)] = range.end;
-  std::map<std::uint64_t, std::uint64_t> ends;  // by heap: free bytes behind the last range
-  std::uint64_t bytes = 0;
-  for (const AddressRange& range : difference(once_held_.ranges(), kept)) {
-    const std::uint64_t heap = heap_of(allocators_, range.begin);
+  for (const AddressRange& range : kept) last_kept[arena_heap_of(allocators_, range.begin)] = range.end;
+  PageRanges free = difference(once_held_.ranges(), kept);
+  std::erase_if(free, [&](const AddressRange& range) {
+    const std::uint64_t heap = arena_heap_of(allocators_, range.begin);
+    if (heap == AllocatorModel::kNoRegion) return false;
     const auto last = last_kept.find(heap);
-    const bool is_end = last == last_kept.end() || range.begin >= last->second;
-    if (heap != AllocatorModel::kNoRegion && is_end) ends[heap] += range.bytes();
-    else bytes += range.bytes();
-  }
-  for (const auto& [heap, end] : ends) bytes += end > trim_threshold_ ? allocators::kGlibcTrimBytes : end;
-  return bytes;
+    return last == last_kept.end() || range.begin >= last->second;
+  });
+  return free;
 }
 
 }  // namespace heapprof::pins

@@ -20,7 +20,8 @@ PinnedMemory pinned_memory_of(std::vector<PinningBlock> live, const ProcessAlloc
   result.note = allocators.note();
   result.kept = find_kept_memory(std::move(live), allocators, node_count);
   result.add_up();
-  result.returnable_bytes = history.returnable_bytes(result.kept.ranges);
+  result.returnable = history.returnable(result.kept.ranges);
+  result.returnable_bytes = bytes_of(result.returnable);
   return result;
 }
 

@@ -18,7 +18,9 @@ struct PinnedMemory {
   KeptMemory kept;
   std::uint64_t pinned_bytes = 0;  ///< of granules with a live block
   std::uint64_t usable_bytes = 0;  ///< of all live blocks
-  /// Of granules that once held a block and hold none. Less if the allocator has returned some by itself.
+  /// Granules that once held a block and hold none; empty if read from a compacted trace.
+  PageRanges returnable;
+  /// Their bytes. What can be returned is less if the allocator has returned some by itself.
   std::uint64_t returnable_bytes = 0;
   std::string note;  ///< about the allocator; empty: nothing to note
 

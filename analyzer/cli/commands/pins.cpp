@@ -3,6 +3,7 @@
 // The replay finds the live blocks with their addresses and stacks. The records are read once more, for the memory
 // that held blocks before (analyzer/pins/).
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -69,6 +70,13 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
   json["usable_bytes"] = memory.usable_bytes;
   json["overhead_bytes"] = memory.overhead_bytes();
   json["returnable_bytes"] = memory.returnable_bytes;
+  json["resident"] = nullptr;
+  if (answer.residency)
+    json["resident"] = {{"source", answer.residency->measured ? "snapshot" : "sample"},
+                        {"at_ns", answer.residency->at_ns},
+                        {"rss_bytes", answer.residency->rss_bytes},
+                        {"pinned_bytes", answer.residency->pinned_bytes},
+                        {"returnable_bytes", answer.residency->returnable_bytes}};
   json["note"] = memory.note.empty() ? Json(nullptr) : Json(memory.note);
   json["all_groups"] = answer.groups.size();
   Json& list = json["groups"] = Json::array();
@@ -97,16 +105,43 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
   return json;
 }
 
-void print_pins(const PinsOptions& options, const replay::Analysis& analysis, std::vector<pins::PinningBlock> live) {
+/// Without the mappings in which an allocator that is recorded has its blocks.
+MappedByProgram find_mapped_by_program(const Findings& findings, const pins::PinnedMemory& memory,
+                                       const std::vector<replay::LiveMapping>& mappings) {
+  MappedByProgram result;
+  // Other allocators map memory, too, and not all of it holds a block.
+  if (memory.allocator != allocators::Allocator::kGlibc) return result;
+  std::map<std::string, std::uint64_t> bytes_by_site;
+  for (const replay::LiveMapping& mapping : mappings) {
+    constexpr std::uint32_t kUncounted = kMapReserve | kMapFromAllocator;
+    if ((mapping.flags & kMapAnonymous) == 0 || (mapping.flags & kUncounted) != 0) continue;
+    result.bytes += mapping.end - mapping.begin;
+    const findings::FrameRef site = findings::call_site_of(findings.frames(), findings.helpers(), mapping.node);
+    if (site.exists()) bytes_by_site[site_name(findings.frame(site))] += mapping.end - mapping.begin;
+  }
+  for (const auto& [site, bytes] : bytes_by_site)
+    if (bytes > result.site_bytes) {
+      result.site = site;
+      result.site_bytes = bytes;
+    }
+  return result;
+}
+
+void print_pins(const PinsOptions& options, const replay::Analysis& analysis, std::vector<pins::PinningBlock> live,
+                const std::vector<replay::LiveMapping>& mappings) {
   const model::Profile& profile = analysis.profile();
   refuse_moment_after_end(options.trace, profile);
   const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis, std::move(live));
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  std::vector<std::uint32_t> nodes = nodes_with_costs(profile);
+  for (const replay::LiveMapping& mapping : mappings) nodes.push_back(mapping.node);
+  names.resolve(nodes);
   const Findings findings(profile, names, options.call_sites);
   Grouping grouping = group_stacks(findings, memory.kept.by_node, options.by);
   const pins::HolderSets sets = memory.kept.sets.grouped(grouping.group_of_node);
-  PinsAnswer answer{profile, names, findings, memory, std::move(grouping.names), {}, 0};
+  PinsAnswer answer{profile, names, findings, memory, std::move(grouping.names), {}, 0, {}, {}};
+  answer.residency = read_pinned_residency(options.trace, analysis, memory);
+  answer.mapped = find_mapped_by_program(findings, memory, mappings);
   answer.groups = pins::rank_groups(sets, memory.kept.by_node, grouping.group_of_node, answer.group_names.size());
   answer.shown = options.top == 0     ? answer.groups.size()
                  : options.trace.json ? std::min(options.top, answer.groups.size())
@@ -118,11 +153,17 @@ void print_pins(const PinsOptions& options, const replay::Analysis& analysis, st
 
 }  // namespace
 
-int run_pins(const PinsOptions& options) {
-  std::vector<pins::PinningBlock> live;
-  return run_on_trace(
-      options.trace, [&](const replay::Analysis& analysis) { print_pins(options, analysis, std::move(live)); },
-      collect_into(live));
+int run_pins(const PinsOptions& given) {
+  return guarded(given.trace.trace, [&] {
+    PinsOptions options = given;
+    choose_known_moment(options.trace);
+    std::vector<pins::PinningBlock> live;
+    std::vector<replay::LiveMapping> mappings;
+    return run_on_trace(
+        options.trace,
+        [&](const replay::Analysis& analysis) { print_pins(options, analysis, std::move(live), mappings); },
+        collect_into(live), [&mappings](const replay::LiveMapping& mapping) { mappings.push_back(mapping); });
+  });
 }
 
 }  // namespace heapprof::cli

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "analyzer/base/base_name.h"
+#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/text_columns.h"
-#include "analyzer/render/byte_column.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
@@ -21,25 +22,52 @@ std::string allocator_words(const PinsAnswer& answer) {
   return allocators::name_of(answer.memory.allocator);
 }
 
-void append_totals(ReportText& text, const PinsAnswer& answer) {
-  const pins::PinnedMemory& memory = answer.memory;
-  pins::LiveSum live;
-  for (const pins::LiveSum& one : memory.kept.by_node) live += one;
-  text.line("What " + allocator_words(answer) + " cannot return, since blocks are live in it, at " +
-            render::human_time(answer.profile.end_ns()) + ":");
-  text.line();
-  text.row("pinned", human_bytes(memory.pinned_bytes),
-           "by " + render::block_count(live.blocks) +
-               (live.blocks == 1 ? "; estimated" : "; estimated: all of it counts as resident"));
-  text.row("own bytes", human_bytes(memory.usable_bytes),
-           "usable in these blocks; " + human_bytes(live.requested_bytes) + " were requested");
-  text.row("overhead", human_bytes(memory.overhead_bytes()), "pinned beyond the blocks");
-  text.row("returnable", human_bytes(memory.returnable_bytes), "at most, free without a live block");
+/// What one live block keeps.
+const char* granules_of(Allocator allocator) {
+  switch (allocator) {
+    case Allocator::kJemalloc: return "pages and slabs that hold ";
+    case Allocator::kTcmalloc: return "spans that hold ";
+    default: return "pages that hold ";
+  }
 }
 
-std::string signed_bytes(std::int64_t bytes, const render::ByteColumn& column) {
-  return bytes < 0 ? "-" + column.text(static_cast<std::uint64_t>(-bytes))
-                   : column.text(static_cast<std::uint64_t>(bytes));
+/// What a trim would return, as well as it is known.
+std::uint64_t returnable_bytes(const PinsAnswer& answer) {
+  return answer.residency ? answer.residency->returnable_bytes : answer.memory.returnable_bytes;
+}
+
+void append_totals(ReportText& text, const PinsAnswer& answer) {
+  const pins::PinnedMemory& memory = answer.memory;
+  const std::optional<PinnedResidency>& residency = answer.residency;
+  const bool measured = residency && residency->measured;
+  pins::LiveSum live;
+  for (const pins::LiveSum& one : memory.kept.by_node) live += one;
+  text.line("Memory that live blocks keep " + allocator_words(answer) + " from returning, at " +
+            render::human_time(answer.profile.end_ns()) + ":");
+  text.line();
+  text.row(
+      "pinned", human_bytes(memory.pinned_bytes),
+      granules_of(memory.allocator) + exact_number(live.blocks) +
+          (live.blocks == 1 ? " live block" : " live blocks") +
+          (measured ? "; " + human_bytes(residency->pinned_bytes) + " is resident" : " (assumed to be resident)"));
+  text.row("own bytes", human_bytes(memory.usable_bytes),
+           "usable in these blocks; " + human_bytes(live.requested_bytes) + " were requested");
+  std::string overhead = "pinned beyond the blocks";
+  if (measured && residency->rss_bytes != 0)
+    overhead += ", " + render::percent(memory.overhead_bytes(), residency->rss_bytes) + " of resident memory (" +
+                human_bytes(residency->rss_bytes) + ")";
+  text.row("overhead", human_bytes(memory.overhead_bytes()), overhead);
+  std::string returnable = "free without a live block";
+  if (measured) returnable += ", and resident";
+  else if (residency) returnable += "; estimated by resident memory at " + render::human_time(residency->at_ns);
+  else returnable += "; how much of it is resident is unknown";
+  text.row("returnable", human_bytes(returnable_bytes(answer)), returnable);
+}
+
+/// In its own unit: the sizes of a table differ too much for a common one.
+std::string signed_bytes(std::int64_t bytes) {
+  return bytes < 0 ? "-" + human_bytes(static_cast<std::uint64_t>(-bytes))
+                   : human_bytes(static_cast<std::uint64_t>(bytes));
 }
 
 const char* words_for(PinsOptions::By by) {
@@ -63,7 +91,8 @@ void append_rest(ReportText& text, const PinsAnswer& answer) {
 void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswer& answer) {
   std::string heading = std::string("Who pins it, by ") + words_for(options.by);
   if (answer.shown < answer.groups.size())
-    heading += " (" + exact_number(answer.shown) + " of " + exact_number(answer.groups.size()) + "; " +
+    heading += " (" + exact_number(answer.shown) + " of " + exact_number(answer.groups.size()) +
+               (answer.shown < options.top ? ", those with 0.5% or more; " : "; ") +
                render::percent(answer.overhead_of(answer.shown), answer.overhead_of(answer.groups.size())) +
                " of the overhead)";
   text.heading(heading);
@@ -71,16 +100,12 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
     text.line("  none");
     return;
   }
-  std::uint64_t largest = 0;
-  for (std::size_t i = 0; i < answer.shown; ++i)
-    largest = std::max(largest, answer.groups[i].alone_bytes + answer.groups[i].shared_bytes);
-  const render::ByteColumn sizes(largest);
   using Kind = Column::Kind;
   const std::vector<Column> columns = {{"#"},
                                        {"overhead"},
                                        {"alone"},
                                        {"shared", Kind::kFigure, 1},
-                                       {"live", Kind::kFigure, 2},
+                                       {"own bytes", Kind::kFigure, 2},
                                        {"blocks", Kind::kFigure, 3},
                                        {"function", Kind::kFunction},
                                        {"line", Kind::kLocation}};
@@ -98,10 +123,10 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
       own = answer.findings.frames().at(name.frame).origin == findings::Origin::kOwn;
     }
     rows.push_back({{std::to_string(i + 1)},
-                    {signed_bytes(group.overhead_bytes, sizes), TextColour::kBold},
-                    {sizes.text(group.alone_bytes)},
-                    {sizes.text(group.shared_bytes)},
-                    {sizes.text(group.live.requested_bytes)},
+                    {signed_bytes(group.overhead_bytes), TextColour::kBold},
+                    {human_bytes(group.alone_bytes)},
+                    {human_bytes(group.shared_bytes)},
+                    {human_bytes(group.live.usable_bytes)},
                     {exact_number(group.live.blocks)},
                     {function, own ? std::optional(TextColour::kBold) : std::nullopt},
                     {location, TextColour::kDim}});
@@ -110,9 +135,17 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
   append_rest(text, answer);
 }
 
+/// "#2, #4 and hashTypeSet".
+std::string join_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
 /// For each row the groups with which it keeps granules: numbers of rows, and names of what is not in the table. Only
 /// as far as their granules add at least kMinShare of the overhead.
-void append_companions(ReportText& text, const PinsAnswer& answer) {
+void append_companions(ReportText& text, const PinsOptions& options, const PinsAnswer& answer) {
   std::vector<std::size_t> row_of_group(answer.group_names.size(), 0);  // from 1; 0: not in the table
   for (std::size_t i = 0; i < answer.shown; ++i) row_of_group[answer.groups[i].group] = i + 1;
   const double least = kMinShare * static_cast<double>(answer.overhead_of(answer.groups.size()));
@@ -123,17 +156,19 @@ void append_companions(ReportText& text, const PinsAnswer& answer) {
       return one.completed_bytes != 0 && static_cast<double>(one.completed_bytes) >= least;
     });
     if (last == with.rend()) continue;
-    std::string others;
+    std::vector<std::string> names;
     std::uint64_t bytes = 0;
     for (auto one = with.begin(); one != last.base(); ++one) {
-      others += (others.empty() ? "" : ", ") + (row_of_group[one->group] != 0
-                                                    ? "#" + std::to_string(row_of_group[one->group])
-                                                    : answer.group_names[one->group].name);
+      const std::size_t row = row_of_group[one->group];
+      names.push_back(row != 0 ? "#" + std::to_string(row) : answer.group_names[one->group].name);
       bytes += one->completed_bytes;
     }
-    if (!any) text.heading("Kept together (what could be returned beyond alone, without the blocks of all of them)");
+    if (!any)
+      text.heading(std::string("Shared: memory that returns only when the blocks of several ") +
+                   words_for(options.by) + "s go");
     any = true;
-    text.list_item("#" + std::to_string(i + 1) + " with " + others + ": " + human_bytes(bytes));
+    text.list_item(human_bytes(bytes) + " that #" + std::to_string(i + 1) + " shares, when the blocks of " +
+                   join_names(names) + " go, too");
   }
 }
 
@@ -149,24 +184,79 @@ void append_stacks(ReportText& text, const PinsOptions& options, const PinsAnswe
   }
 }
 
-void append_advice(ReportText& text, const PinsAnswer& answer) {
+/// A command for the same trace and moment. `option` gives the command the moment.
+std::string command(const std::string& name, const char* option, const PinsOptions& options) {
+  std::string text = "heapprof " + name + " " + shell_quoted(options.trace.trace);
+  if (!options.trace.texts.to.empty()) text += std::string(" ") + option + " " + options.trace.texts.to;
+  return text;
+}
+
+/// The call that returns free memory; redis has a command that makes it.
+std::string trim_words(const PinsAnswer& answer) {
+  const bool redis = base_name(answer.profile.recording.program).starts_with("redis");
+  return trim_call(answer.memory.allocator) +
+         (redis && answer.memory.allocator == Allocator::kJemalloc ? " (in redis, MEMORY PURGE)" : "");
+}
+
+/// What to do about the largest group.
+std::string advice_on_groups(const PinsOptions& options, const PinsAnswer& answer) {
+  constexpr std::uint64_t kWorthwhile = 1 << 20;
   const pins::PinnedMemory& memory = answer.memory;
-  const std::string call = trim_call(memory.allocator);
+  const std::uint64_t overhead = memory.overhead_bytes();
+  const std::uint64_t of_rss = answer.residency && answer.residency->measured ? answer.residency->rss_bytes / 100 : 0;
+  if (overhead < std::max(kWorthwhile, of_rss))
+    return "Live blocks pin little here: " + human_bytes(overhead) + " beyond their own bytes.";
+  if (overhead * 4 < memory.pinned_bytes)
+    return "Most of what is pinned is the blocks themselves: '" + command("report", "--live-at", options) +
+           "' shows them.";
+  const std::string returned =
+      returns_memory_by_itself(memory.allocator)
+          ? "Then " + allocator_words(answer) + " returns it after a while, and " + trim_words(answer) + " at once."
+          : "Then " + trim_words(answer) + " returns it.";
+  for (std::size_t i = 0; i < answer.shown; ++i) {
+    const findings::FrameRef site = answer.group_names[answer.groups[i].group].frame;
+    if (!site.exists() || answer.groups[i].overhead_bytes <= 0) continue;
+    const findings::Origin origin = answer.findings.frames().at(site).origin;
+    if (origin == findings::Origin::kRuntime || origin == findings::Origin::kStandard ||
+        origin == findings::Origin::kThirdParty)
+      continue;
+    return "Allocate the blocks of #" + std::to_string(i + 1) +
+           " from memory of their own (a pool, an arena, one array), or free them together, so that they do not keep "
+           "what others have freed. " +
+           returned;
+  }
+  return "Libraries allocated the blocks: their stacks show which calls of the program cause it. " + returned;
+}
+
+void append_advice(ReportText& text, const PinsOptions& options, const PinsAnswer& answer) {
   text.heading("What to do");
-  if (memory.overhead_bytes() * 4 < memory.pinned_bytes)
-    text.list_item("Most of what is pinned is the blocks themselves: heapprof report TRACE shows them.");
-  else
-    text.list_item(
-        "Allocate the blocks of #1 from memory of their own (a pool, an arena, one array), or free them together, so "
-        "that they do not keep what others have freed. Then " +
-        call + " returns it.");
-  if (memory.returnable_bytes == 0) return;
-  const std::string returnable = human_bytes(memory.returnable_bytes);
-  if (returns_memory_by_itself(memory.allocator))
-    text.list_item("Nothing keeps the returnable " + returnable + ": " + allocator_words(answer) +
-                   " returns such memory by itself after a while, and " + call +
+  text.list_item(advice_on_groups(options, answer));
+  const std::uint64_t bytes = returnable_bytes(answer);
+  if (bytes == 0) return;
+  const bool measured = answer.residency && answer.residency->measured;
+  const std::string returnable = human_bytes(bytes);
+  if (measured)
+    text.list_item("No live block keeps the returnable " + returnable + ": " + trim_words(answer) + " returns it.");
+  else if (returns_memory_by_itself(answer.memory.allocator))
+    text.list_item("No live block keeps the returnable " + returnable + ": " + allocator_words(answer) +
+                   " returns such memory by itself after a while, and " + trim_words(answer) +
                    " at once. The recording does not show whether it has.");
-  else text.list_item("Nothing keeps the returnable " + returnable + ": " + call + " returns it.");
+  else
+    text.list_item("No live block keeps the returnable " + returnable + ": " + trim_words(answer) +
+                   " returns what is resident of it.");
+}
+
+/// What the figures do not include, if it is more than they do.
+std::string note_on_mappings(const PinsOptions& options, const PinsAnswer& answer) {
+  const MappedByProgram& mapped = answer.mapped;
+  if (mapped.bytes <= answer.memory.pinned_bytes || mapped.bytes < (std::uint64_t{1} << 20)) return "";
+  std::string note = "not included: " + human_bytes(mapped.bytes) + " that the program mapped itself";
+  if (!mapped.site.empty()) note += ", " + human_bytes(mapped.site_bytes) + " of it in " + mapped.site;
+  if (mapped.site.starts_with("_PyObject_Arena") || mapped.site.starts_with("new_arena"))
+    return note +
+           ": Python's own allocator, whose blocks are not recorded. Record with PYTHONMALLOC=malloc to see "
+           "them";
+  return note + " ('" + command("rss", "--at", options) + "')";
 }
 
 }  // namespace
@@ -192,14 +282,17 @@ std::string pins_text(const PinsOptions& options, const PinsAnswer& answer) {
   text.title().line();
   append_totals(text, answer);
   append_groups(text, options, answer);
-  append_companions(text, answer);
+  append_companions(text, options, answer);
   append_stacks(text, options, answer);
-  append_advice(text, answer);
+  append_advice(text, options, answer);
   text.line();
-  text.line("By stack: --by stack    Flame graph: heapprof flamegraph TRACE --cost pinned -o pinned.svg");
-  text.line("Limit: heapprof check TRACE --max-pinned SIZE");
+  text.line("By stack: --by stack");
+  text.line("Flame graph: " + command("flamegraph", "--at", options) + " --cost pinned -o pinned.svg");
+  text.line("Limit: " + command("check", "--to", options) + " --max-pinned SIZE");
   std::vector<std::string> warnings = answer.names.warnings();
   if (!answer.memory.note.empty()) warnings.insert(warnings.begin(), answer.memory.note);
+  if (const std::string note = note_on_mappings(options, answer); !note.empty())
+    warnings.insert(warnings.begin(), note);
   text.notes(warnings);
   return text.text();
 }

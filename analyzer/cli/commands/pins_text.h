@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/commands/pinned_residency.h"
 #include "analyzer/cli/options/command_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/stack_names.h"
@@ -26,6 +28,13 @@ struct PinGroupName {
 /// Groups with less than this share of the overhead are counted in one line.
 inline constexpr double kMinShare = 0.005;
 
+/// Memory that the program mapped itself, for example for an allocator of its own, whose blocks are not recorded.
+struct MappedByProgram {
+  std::uint64_t bytes = 0;
+  std::string site;              ///< the call site that mapped most of it
+  std::uint64_t site_bytes = 0;  ///< what it mapped
+};
+
 struct PinsAnswer {
   const model::Profile& profile;
   const StackNames& names;
@@ -34,6 +43,8 @@ struct PinsAnswer {
   std::vector<PinGroupName> group_names;  ///< by number of the group
   std::vector<pins::PinGroup> groups;     ///< all, in the order of their rank
   std::size_t shown = 0;                  ///< of `groups`
+  std::optional<PinnedResidency> residency;
+  MappedByProgram mapped;
 
   /// The overhead of the first `count` groups; negative ones count as 0.
   std::uint64_t overhead_of(std::size_t count) const noexcept;

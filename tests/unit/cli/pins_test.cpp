@@ -53,10 +53,10 @@ TEST_CASE("pins names companions only where much could be returned without their
   const TemporaryFile trace;
   write_shared_pages(trace.path());
   const Outcome pins = run({"pins", trace.path(), "--top", "0"});
-  CHECK(pins.has_line({"#2 with #3: 200 KiB"}));
-  CHECK(pins.has_line({"#3 with #2: 200 KiB"}));
+  CHECK(pins.has_line({"200 KiB that #2 shares, when the blocks of #3 go, too"}));
+  CHECK(pins.has_line({"200 KiB that #3 shares, when the blocks of #2 go, too"}));
   // One page, which the block of demo+0x400 keeps, too.
-  CHECK_FALSE(pins.has_line({"#1 with"}));
+  CHECK_FALSE(pins.has_line({"that #1 shares"}));
 }
 
 TEST_CASE("pins --json has companions with what they complete") {
