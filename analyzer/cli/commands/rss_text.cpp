@@ -39,7 +39,7 @@ constexpr std::array<LineWords, rss::kLines> kWords = {{
     {"asked for", "requested by the program, in live blocks"},
     {"rounding", "what size classes and headers add to these blocks"},
     {"holes", "free memory in pages that hold live blocks"},
-    {"held back", "free pages of slabs and spans that hold live blocks"},
+    {"held back", "free pages that cannot be returned"},
     {"returnable", "free pages that no live block keeps"},
     {"metadata", "the allocator's own, and pages that it has not used yet"},
     {"mappings", "mapped by the program itself (mmap)"},
@@ -77,9 +77,11 @@ std::uint64_t free_ends(const rss::ResidentMemory& memory) {
 
 /// The meaning of a line in this answer: with this allocator, measured or estimated.
 std::string meaning_in(const RssAnswer& answer, Line line) {
-  if (line == Line::kHeldBack && answer.allocator == Allocator::kGlibc)
-    return "free pages that cannot be returned: blocks near them are live, or they are the free end of a thread's "
-           "heap";
+  if (line == Line::kHeldBack)
+    return answer.allocator == Allocator::kGlibc
+               ? "free pages that cannot be returned: blocks near them are live, or they are the free end of a "
+                 "thread's heap"
+               : "free pages of slabs and spans that hold live blocks";
   if (!answer.snapshot && line == Line::kFiles) return "mapped files, shared memory, the file of the recording";
   if (!answer.snapshot && line == Line::kUnknown) return "the rest: stacks, metadata, the recorder's own memory";
   return meaning_of(line);
