@@ -6,6 +6,7 @@ HEAPPROF_TEST_PIN_BLOCKS) is 100,000 in the suite; 1,000,000 takes about ten sec
 """
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -247,6 +248,17 @@ class Figures(harness.Case):
         self.assertIn("give --to only: --to 0.5", text)
         text = self.recording.run("check", "--max-pinned", "1M", "--function", "session", status=2)
         self.assertIn("--max-pinned is about all blocks together", text)
+
+    def test_missing_events(self):
+        # The last snapshot follows events that are lost: it says nothing about the blocks that are known.
+        trace = self.dir / "truncated.heapprof"
+        data = pathlib.Path(self.recording.trace).read_bytes()
+        trace.write_bytes(data[:len(data) * 2 // 3])
+        answer = subprocess.run([str(harness.HEAPPROF), "pins", str(trace), "--json"], capture_output=True, text=True,
+                                check=False)
+        self.assertEqual(answer.returncode, 1, answer.stderr)
+        self.assertFalse(json.loads(answer.stdout)["integrity"]["complete"])
+        self.assertIsNone(json.loads(answer.stdout)["resident"])
 
     def test_exact_compacted(self):
         compacted = self.dir / "compacted.heapprof"

@@ -1,7 +1,7 @@
 // Frees all blocks of a heap while glibc keeps its end: freed_end [BLOCKS].
 //
-// Blocks of 100 bytes go to lists of their own (fast bins) when they are freed, and glibc looks at the end of the heap
-// only when a free joins 64 KiB. Prints the private resident bytes before and after malloc_trim(0), with a mark
+// Blocks of 100 bytes go to lists of their own (fast bins) when they are freed, and glibc looks at the end of the
+// heap only when a free joins 64 KiB. Prints the private resident bytes before and after malloc_trim(0), with a mark
 // before it.
 #include <cstdio>
 #include <cstdlib>

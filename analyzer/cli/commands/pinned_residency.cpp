@@ -33,6 +33,8 @@ PinnedResidency estimate(const rss::ResidentSample& sample, const pins::PinnedMe
 std::optional<PinnedResidency> read_pinned_residency(const TraceOptions& options, const replay::Analysis& analysis,
                                                      const pins::PinnedMemory& memory) {
   if (!pins::has_addresses(analysis.profile())) return std::nullopt;
+  // A snapshot may follow events that are missing: then its pages are not those of the blocks that are known.
+  if (!analysis.profile().integrity.complete) return std::nullopt;
   const trace::TraceFile& file = analysis.file();
   const std::uint64_t at_ns = analysis.profile().end_ns();
   ProgressLine progress("Searching " + options.trace + " for snapshots");

@@ -105,6 +105,12 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
   return json;
 }
 
+bool overlaps(const pins::PageRanges& ranges, const replay::LiveMapping& mapping) {
+  const auto next =
+      std::ranges::upper_bound(ranges, mapping.begin, {}, [](const pins::AddressRange& one) { return one.end; });
+  return next != ranges.end() && next->begin < mapping.end;
+}
+
 /// Without the mappings in which an allocator that is recorded has its blocks.
 MappedByProgram find_mapped_by_program(const Findings& findings, const pins::PinnedMemory& memory,
                                        const std::vector<replay::LiveMapping>& mappings) {
@@ -114,7 +120,9 @@ MappedByProgram find_mapped_by_program(const Findings& findings, const pins::Pin
   std::map<std::string, std::uint64_t> bytes_by_site;
   for (const replay::LiveMapping& mapping : mappings) {
     constexpr std::uint32_t kUncounted = kMapReserve | kMapFromAllocator;
-    if ((mapping.flags & kMapAnonymous) == 0 || (mapping.flags & kUncounted) != 0) continue;
+    if ((mapping.flags & kMapAnonymous) == 0 || (mapping.flags & kUncounted) != 0 ||
+        overlaps(memory.kept.ranges, mapping))
+      continue;
     result.bytes += mapping.end - mapping.begin;
     const findings::FrameRef site = findings::call_site_of(findings.frames(), findings.helpers(), mapping.node);
     if (site.exists()) bytes_by_site[site_name(findings.frame(site))] += mapping.end - mapping.begin;

@@ -73,3 +73,55 @@ TEST_CASE("pins --json has companions with what they complete") {
   CHECK(pins.count("/groups/1/with") == 1);
   CHECK(pins.number("/groups/1/with_bytes/0") == 50 * kPage);
 }
+
+namespace {
+
+/// One live block of 24 bytes, and behind it 300 pages whose blocks of 100 bytes were freed one by one: the free end
+/// of glibc's heap. Of the process, 100 pages are resident, and 16 MiB are a mapping of demo+0x200.
+void write_free_end(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  main.node(2, 0, 2, 0x200);
+  std::uint64_t time = kMs;
+  main.alloc(time, kHeap + 0x10, 24, 1);
+  for (std::uint64_t page = 1; page <= 300; ++page) main.alloc(time += kMs, kHeap + page * kPage + 0x10, 100, 1);
+  for (std::uint64_t page = 300; page >= 1; --page) main.free(time += kMs, kHeap + page * kPage + 0x10);
+  main.add(heapprof::Op::kMap, time += kMs, 0x7f2000000000, 16 << 20, 2, heapprof::kMapAnonymous);
+  time += kMs;
+  main.sample(time, time, 110 * kPage, 10 * kPage);
+  trace.write(path);
+}
+
+}  // namespace
+
+TEST_CASE("pins counts the free end of a heap, as far as a sample shows it resident") {
+  const TemporaryFile trace;
+  write_free_end(trace.path());
+  const Outcome json = run({"pins", trace.path(), "--json"});
+  CHECK(json.number("/pinned_bytes") == kPage);
+  CHECK(json.number("/returnable_bytes") == 300 * kPage);
+  CHECK(json.at("/resident/source") == "sample");
+  CHECK(json.number("/resident/returnable_bytes") == 99 * kPage);
+  const Outcome text = run({"pins", trace.path()});
+  CHECK(text.has_line({"returnable", "396 KiB", "estimated by resident memory at"}));
+  CHECK(text.out.find("at most") == std::string::npos);
+}
+
+TEST_CASE("pins suggests no work where little is pinned, and names what its figures do not include") {
+  const TemporaryFile trace;
+  write_free_end(trace.path());
+  const Outcome pins = run({"pins", trace.path()});
+  CHECK(pins.has_line({"Live blocks pin little here"}));
+  CHECK(pins.out.find("Allocate the blocks of") == std::string::npos);
+  CHECK(pins.has_line({"not included: 16.0 MiB that the program mapped itself", "demo+0x200"}));
+}
+
+TEST_CASE("pins prints each size in a unit that shows digits") {
+  const TemporaryFile trace;
+  write_shared_pages(trace.path());
+  const Outcome pins = run({"pins", trace.path(), "--top", "0"});
+  CHECK(pins.has_line({"4", "5.95 KiB", "4.00 KiB", "2.00 KiB", "48 B"}));
+}
