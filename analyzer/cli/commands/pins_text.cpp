@@ -22,15 +22,6 @@ std::string allocator_words(const PinsAnswer& answer) {
   return allocators::name_of(answer.memory.allocator);
 }
 
-/// What one live block keeps.
-const char* granules_of(Allocator allocator) {
-  switch (allocator) {
-    case Allocator::kJemalloc: return "pages and slabs that hold ";
-    case Allocator::kTcmalloc: return "spans that hold ";
-    default: return "pages that hold ";
-  }
-}
-
 /// What a trim would return, as well as it is known.
 std::uint64_t returnable_bytes(const PinsAnswer& answer) {
   return answer.residency ? answer.residency->returnable_bytes : answer.memory.returnable_bytes;
@@ -45,16 +36,14 @@ void append_totals(ReportText& text, const PinsAnswer& answer) {
   text.line("Memory that live blocks keep " + allocator_words(answer) + " from returning, at " +
             render::human_time(answer.profile.end_ns()) + ":");
   text.line();
-  text.row(
-      "pinned", human_bytes(memory.pinned_bytes),
-      granules_of(memory.allocator) + exact_number(live.blocks) +
-          (live.blocks == 1 ? " live block" : " live blocks") +
-          (measured ? "; " + human_bytes(residency->pinned_bytes) + " is resident" : " (assumed to be resident)"));
+  text.row("pinned", human_bytes(memory.pinned_bytes),
+           "pages kept by " + exact_number(live.blocks) + (live.blocks == 1 ? " live block" : " live blocks") +
+               (measured ? "; " + human_bytes(residency->pinned_bytes) + " resident" : " (assumed to be resident)"));
   text.row("own bytes", human_bytes(memory.usable_bytes),
            "usable in these blocks; " + human_bytes(live.requested_bytes) + " were requested");
   std::string overhead = "pinned beyond the blocks";
   if (measured && residency->rss_bytes != 0)
-    overhead += ", " + render::percent(memory.overhead_bytes(), residency->rss_bytes) + " of resident memory (" +
+    overhead += "; " + render::percent(memory.overhead_bytes(), residency->rss_bytes) + " of RSS (" +
                 human_bytes(residency->rss_bytes) + ")";
   text.row("overhead", human_bytes(memory.overhead_bytes()), overhead);
   std::string returnable = "free without a live block";
