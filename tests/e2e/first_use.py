@@ -114,7 +114,7 @@ class FirstUse(harness.Case):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stderr, f"heapprof: reading {self.newer.name}, the newest of 2 recordings in "
                                                 "this directory\n")
-                named = self.run_heapprof(*command, self.newer)
+                named = self.run_heapprof(*command, self.newer.name)
                 self.assertEqual((result.stdout, named.stderr), (named.stdout, ""))
         for command in ("bundle", "compact", "index"):
             result = self.run_heapprof(command, "-o", self.dir / f"out.{command}")
