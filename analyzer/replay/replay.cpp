@@ -107,13 +107,18 @@ void Replay::run_part(std::size_t from, std::size_t to) {
   }
 }
 
+/// A piece of a snapshot of resident pages, which the recorder may take while the program is idle.
+bool Replay::is_snapshot(const MergedEvent& event) const noexcept {
+  return event.op() == Op::kText && (*texts_)[event.node].kind == TextKind::kResidency;
+}
+
 template <bool kResolve>
 inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
   if constexpr (kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
-  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]]
+  if (timeline_.must_move(now_ - timeline_start_) && !is_snapshot(event)) [[unlikely]]
     timeline_.move_to(now_ - timeline_start_, state());
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i, hash);
