@@ -25,7 +25,7 @@ class LiveTimeline {
     std::uint64_t mapped_bytes = 0;
     std::uint64_t rss_bytes = 0;
     bool touched = false;  ///< its values are set; else those of the bucket before apply
-    bool busy = false;     ///< it had an event
+    bool busy = false;     ///< it had an event of the program
   };
   /// Sums at a moment; allocations and allocated bytes since the start.
   struct State {
@@ -37,21 +37,25 @@ class LiveTimeline {
   };
 
   explicit LiveTimeline(std::uint64_t first_width_ticks = 1)
-      : buckets_(kBuckets), first_width_(std::max<std::uint64_t>(first_width_ticks, 1)), width_(first_width_),
-        end_(0) {}
+      : buckets_(kBuckets), first_width_(std::max<std::uint64_t>(first_width_ticks, 1)), width_(first_width_) {}
 
-  bool must_move(std::uint64_t time) const noexcept { return time >= end_; }
+  bool must_move(std::uint64_t time) const noexcept { return time >= moves_at_; }
+
+  /// begin() or move_to() was called.
+  bool has_begun() const noexcept { return current_ != kNone; }
 
   /// Starts at 0 without an event. Precondition: there was no event yet.
   void begin(const State& state) {
     enter(0, state);
-    end_ = 0;  // so that must_move() is true for the first event
+    moves_at_ = 0;
   }
 
-  /// `state`: the sums up to now. `time`: that of the next event.
-  void move_to(std::uint64_t time, const State& state) {
-    enter(time, state);
-    buckets_[current_].busy = true;
+  /// `state`: the sums up to now. `time`: that of the next event. `busy`: the event is one of the program.
+  void move_to(std::uint64_t time, const State& state, bool busy) {
+    if (time >= end_) enter(time, state);
+    Bucket& bucket = buckets_[current_];
+    bucket.busy |= busy;
+    moves_at_ = bucket.busy ? end_ : 0;
   }
   void rose(std::uint64_t live_bytes) noexcept {
     if (live_bytes > buckets_[current_].max_bytes) buckets_[current_].max_bytes = live_bytes;
@@ -129,7 +133,8 @@ class LiveTimeline {
   std::vector<Bucket> buckets_;
   std::uint64_t first_width_;
   std::uint64_t width_;
-  std::uint64_t end_;
+  std::uint64_t end_ = 0;       ///< of the current bucket
+  std::uint64_t moves_at_ = 0;  ///< 0 until the current bucket is busy, so that must_move() is true for each event
   std::size_t current_ = kNone;
 };
 

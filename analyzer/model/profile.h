@@ -169,7 +169,7 @@ struct Timeline {
     std::uint64_t allocated_bytes = 0;
     std::uint64_t mapped_bytes = 0;  ///< live mappings at its end
     std::uint64_t rss_bytes = 0;     ///< highest sample in it; 0: no sample
-    bool idle = false;               ///< without any event, selected or not
+    bool idle = false;               ///< without any event of the program, selected or not
   };
   std::vector<Bucket> buckets;
   std::uint64_t samples = 0;  ///< number of RSS samples

@@ -29,6 +29,10 @@ constexpr bool frees_block(Op op) noexcept {
 }
 constexpr bool allocates_block(Op op) noexcept { return op == Op::kAlloc || op == Op::kReallocEnd; }
 
+/// Else the recorder has added it, maybe while the program does nothing: a sample of resident memory, a piece of a
+/// snapshot of its pages.
+bool is_of_program(const MergedEvent& event) noexcept { return event.op() != Op::kText && event.op() != Op::kSample; }
+
 }  // namespace
 
 Replay::Replay(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
@@ -107,19 +111,14 @@ void Replay::run_part(std::size_t from, std::size_t to) {
   }
 }
 
-/// A piece of a snapshot of resident pages, which the recorder may take while the program is idle.
-bool Replay::is_snapshot(const MergedEvent& event) const noexcept {
-  return event.op() == Op::kText && (*texts_)[event.node].kind == TextKind::kResidency;
-}
-
 template <bool kResolve>
 inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
   if constexpr (kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
-  if (timeline_.must_move(now_ - timeline_start_) && !is_snapshot(event)) [[unlikely]]
-    timeline_.move_to(now_ - timeline_start_, state());
+  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]]
+    timeline_.move_to(now_ - timeline_start_, state(), is_of_program(event));
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i, hash);
     case Op::kFree:
@@ -402,7 +401,7 @@ std::vector<Block> Replay::blocks_in_realloc() const {
 
 void Replay::finish(std::uint64_t end_time) {
   // A replay that continued from a snapshot may have had no event.
-  if (timeline_.must_move(0)) timeline_.begin(state());
+  if (!timeline_.has_begun()) timeline_.begin(state());
   for (StreamState& stream : streams_) abandon_calls(stream);
   unfinished_ = abandoned_reallocs_.size() + abandoned_mappings_.size();
   for (const PendingRealloc& pending : abandoned_reallocs_) {

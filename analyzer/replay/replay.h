@@ -208,7 +208,6 @@ class Replay {
   template <bool kResolve>
   bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);
   void handle_rare(const trace::MergedEvent& event);
-  bool is_snapshot(const trace::MergedEvent& event) const noexcept;
   void take_text(const trace::MergedEvent& event);
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   void abandon_calls(StreamState& stream);

@@ -41,6 +41,30 @@ void check_equations(const model::Profile& profile) {
 
 }  // namespace
 
+TEST_CASE("What the recorder adds is no activity of the program") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const std::uint64_t start = trace.header.start_monotonic_ns;
+  stream.sample(0, start, 1 << 20);
+  stream.alloc(1 * kSecond, 0x1000, 100);
+  stream.text(TextKind::kNote, 0, 0, "a note");
+  stream.sample(4 * kSecond, start + 4 * kSecond, 5 << 20);
+  stream.alloc(6 * kSecond, 0x2000, 50);
+  stream.sample(9 * kSecond, start + 9 * kSecond, 7 << 20);
+  const model::Profile profile = replay_trace(trace);
+  std::vector<std::uint64_t> busy_s;
+  std::vector<std::uint64_t> rss_mib;
+  for (const model::Timeline::Bucket& bucket : profile.timeline.buckets) {
+    if (!bucket.idle) busy_s.push_back(bucket.start_ns / kSecond);
+    if (bucket.rss_bytes != 0) rss_mib.push_back(bucket.rss_bytes >> 20);
+    const std::uint64_t live = bucket.start_ns >= 6 * kSecond ? 150 : bucket.start_ns >= kSecond ? 100 : 0;
+    if (bucket.idle) CHECK(bucket.last_bytes == live);
+  }
+  CHECK(busy_s == std::vector<std::uint64_t>{0, 5});  // the buckets that contain 1 and 6 s
+  CHECK(rss_mib == std::vector<std::uint64_t>{1, 5, 7});
+}
+
 TEST_CASE("Allocations, frees and live blocks") {
   TraceBuilder trace;
   auto& stream = trace.stream();
