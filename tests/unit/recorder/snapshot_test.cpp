@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "preload/recorder/residency/snapshot_budget.h"
 #include "preload/recorder/residency/snapshots.h"
@@ -118,6 +120,19 @@ struct Pages {
   char* at;
 };
 
+/// Takes a whole snapshot while `result_of` replaces the system calls with these numbers. nullopt, without a
+/// snapshot: they cannot be replaced here (with_replaced_calls).
+std::optional<Snapshot::Progress> run_with_replaced_calls(StreamFixture& recording, const Files& files,
+                                                          Snapshot& snapshot, std::initializer_list<long> numbers,
+                                                          SystemCallResult result_of) {
+  Snapshot::Progress progress{};
+  const bool replaced = with_replaced_calls(numbers, std::move(result_of), [&] {
+    snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
+    progress = snapshot.run(recording.state->stream, kLate);
+  });
+  return replaced ? std::optional(progress) : std::nullopt;
+}
+
 }  // namespace
 
 TEST_CASE("A snapshot has the resident pages of the process, and the recorder's memory") {
@@ -192,14 +207,9 @@ TEST_CASE("Where the ioctl is missing, the pages are the same") {
   const Pages pages;
   const Files files;  // after the pages: qemu-user writes /proc/self/maps when it is opened
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl}, [](SystemCall&) -> long { return -ENOTTY; },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
-      });
-  if (!replaced) return;
+  const auto progress =
+      run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl}, [](SystemCall&) -> long { return -ENOTTY; });
+  if (!progress) return;
   REQUIRE(progress == Snapshot::Progress::kFinished);
   const auto all = taken_in(recording);
   CHECK(all.at(1).method == SnapshotMethod::kMincore);
@@ -235,22 +245,16 @@ TEST_CASE("Swapped, zero and huge pages that the kernel returns are in the snaps
   const Pages pages;
   const Files files;
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl},
-      [&](SystemCall& call) -> long {
+  const auto progress =
+      run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl}, [&](SystemCall& call) -> long {
         return scan_result(call, pages.at,
                            {{0, 3, kCategorySwapped},
                             {3, 4, kCategoryPresent},
                             {4, 600, kCategorySwapped},
                             {600, 601, kCategoryPresent | kCategoryZero},
                             {601, 1113, kCategoryPresent | kCategoryHuge}});
-      },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
       });
-  if (!replaced) return;
+  if (!progress) return;
   REQUIRE(progress == Snapshot::Progress::kFinished);
   const auto all = taken_in(recording);
   const Taken& taken = all.at(1);
@@ -276,9 +280,8 @@ TEST_CASE("Without the ioctl, swapped pages of shared memory are read from pagem
   REQUIRE(shared != MAP_FAILED);
   const Files files;
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl, SYS_pread64},
+  const auto progress = run_with_replaced_calls(
+      recording, files, snapshot, {SYS_ioctl, SYS_pread64},
       [&, pagemap = files.pagemap.descriptor()](SystemCall& call) -> long {
         if (call.number == SYS_ioctl) return -ENOTTY;
         if (call.arguments[0] != pagemap) return call.make();
@@ -290,12 +293,8 @@ TEST_CASE("Without the ioctl, swapped pages of shared memory are read from pagem
           out[i] = page < kPages ? kEntries[page % 3] : 0;
         }
         return call.arguments[2];
-      },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
       });
-  if (replaced) {
+  if (progress) {
     REQUIRE(progress == Snapshot::Progress::kFinished);
     const auto all = taken_in(recording);
     CHECK(all.at(1).method == SnapshotMethod::kMincore);
@@ -361,19 +360,13 @@ TEST_CASE("Large anonymous memory is read by mincore and by the ioctl, with the 
     StreamFixture recording;
     const Files files;
     Snapshot snapshot;
-    Snapshot::Progress progress{};
     unsigned calls = 0;
-    const bool replaced = with_replaced_calls(
-        {SYS_mincore},
-        [&](SystemCall& call) -> long {
+    const auto progress =
+        run_with_replaced_calls(recording, files, snapshot, {SYS_mincore}, [&](SystemCall& call) -> long {
           ++calls;
           return unmapped ? -ENOMEM : call.make();
-        },
-        [&] {
-          snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-          progress = snapshot.run(recording.state->stream, kLate);
         });
-    if (!replaced) return;
+    if (!progress) return;
     CHECK(calls > 0);
     REQUIRE(progress == Snapshot::Progress::kFinished);
     const auto all = taken_in(recording);
@@ -411,21 +404,15 @@ TEST_CASE("A kernel that does not know guard pages has the same pages") {
   const Pages pages;
   const Files files;
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl},
-      [&](SystemCall& call) -> long {
+  const auto progress =
+      run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl}, [&](SystemCall& call) -> long {
         const auto& arguments = *reinterpret_cast<const ScanArguments*>(call.arguments[2]);
         constexpr std::uint64_t kKnown = 0xff;
         return ((arguments.all_of | arguments.inverted | arguments.any_of | arguments.returned) & ~kKnown) != 0
                    ? -EINVAL
                    : call.make();
-      },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
       });
-  if (!replaced) return;
+  if (!progress) return;
   REQUIRE(progress == Snapshot::Progress::kFinished);
   const auto all = taken_in(recording);
   CHECK(all.at(1).method == SnapshotMethod::kPagemapScan);
@@ -437,10 +424,8 @@ TEST_CASE("A page that is swapped for the ioctl and present for mincore is swapp
   const ManyPages pages;
   const Files files;
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl, SYS_mincore},
-      [&](SystemCall& call) -> long {
+  const auto progress =
+      run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl, SYS_mincore}, [&](SystemCall& call) -> long {
         if (call.number == SYS_ioctl)
           return scan_result(call, pages.at,
                              {{0, 4000, kCategoryPresent},
@@ -452,12 +437,8 @@ TEST_CASE("A page that is swapped for the ioctl and present for mincore is swapp
         std::memset(reinterpret_cast<void*>(call.arguments[2]), 0xff,
                     static_cast<std::size_t>(call.arguments[1]) / 4096);
         return 0;
-      },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
       });
-  if (!replaced) return;
+  if (!progress) return;
   REQUIRE(progress == Snapshot::Progress::kFinished);
   const auto all = taken_in(recording);
   const Taken& taken = all.at(1);
@@ -529,11 +510,9 @@ TEST_CASE("A snapshot is incomplete if the host puts another file in the place o
     const Files files;
     const int replaced_file = (replaces_maps ? files.maps : files.pagemap).descriptor();
     Snapshot snapshot;
-    Snapshot::Progress progress{};
     int calls = 0;
-    const bool replaced = with_replaced_calls(
-        {SYS_ioctl, SYS_pread64},
-        [&](SystemCall& call) -> long {
+    const auto progress =
+        run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl, SYS_pread64}, [&](SystemCall& call) -> long {
           // The second piece of maps, or the second range of pages.
           if (call.arguments[0] == replaced_file && ++calls == 3) {
             const int nothing = open("/dev/null", O_RDWR);
@@ -541,12 +520,8 @@ TEST_CASE("A snapshot is incomplete if the host puts another file in the place o
             close(nothing);
           }
           return call.make();
-        },
-        [&] {
-          snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-          progress = snapshot.run(recording.state->stream, kLate);
         });
-    if (!replaced) return;
+    if (!progress) return;
     CHECK(calls > 2);
     CHECK(progress == Snapshot::Progress::kFailed);
     CHECK(snapshot.error() == -EBADF);
@@ -559,14 +534,9 @@ TEST_CASE("A refused call ends the snapshot as incomplete, with the reason") {
   StreamFixture recording;
   const Files files;
   Snapshot snapshot;
-  Snapshot::Progress progress{};
-  const bool replaced = with_replaced_calls(
-      {SYS_ioctl}, [](SystemCall&) -> long { return -EPERM; },
-      [&] {
-        snapshot.begin(recording.state->stream, SnapshotReason::kMark, files.source());
-        progress = snapshot.run(recording.state->stream, kLate);
-      });
-  if (!replaced) return;
+  const auto progress =
+      run_with_replaced_calls(recording, files, snapshot, {SYS_ioctl}, [](SystemCall&) -> long { return -EPERM; });
+  if (!progress) return;
   CHECK(progress == Snapshot::Progress::kFailed);
   CHECK(snapshot.error() == -EPERM);
   const auto all = taken_in(recording);
