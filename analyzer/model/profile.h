@@ -87,6 +87,10 @@ struct Costs {
   std::uint64_t leaked_blocks = 0;
   std::uint64_t peak_bytes = 0;  ///< live at the time of the program's peak
   std::uint64_t peak_blocks = 0;
+  /// Live at the moment of --live-at, else at the end of the slice, blocks that are older than the slice included. In
+  /// a slice that does not contain the moment, at the one of its ends that is nearer.
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
   std::uint64_t moved_bytes =
       0;  ///< of heap blocks that a realloc replaced by another block: freed, but still in use
   std::uint64_t moved_blocks = 0;
@@ -100,11 +104,13 @@ struct Costs {
     leaked_blocks += other.leaked_blocks;
     peak_bytes += other.peak_bytes;
     peak_blocks += other.peak_blocks;
+    live_bytes += other.live_bytes;
+    live_blocks += other.live_blocks;
     moved_bytes += other.moved_bytes;
     moved_blocks += other.moved_blocks;
     return *this;
   }
-  bool empty() const noexcept { return (allocations | leaked_blocks | peak_blocks) == 0; }
+  bool empty() const noexcept { return (allocations | leaked_blocks | peak_blocks | live_blocks) == 0; }
 };
 
 /// A node of the call tree: a frame and, by its parents, its call stack. `costs` are those of this stack, without its

@@ -106,6 +106,9 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
     sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
     sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
     sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
+    // The sum of blocks that are all live at a moment is highest there.
+    sum.live_bytes = profile.live_at_ns ? sum.peak_bytes : node.live_bytes;
+    sum.live_blocks = profile.live_at_ns ? sum.peak_blocks : node.live_blocks;
     const MovedBlocks moved = costs.moved_of(index);
     sum.moved_bytes = moved.bytes;
     sum.moved_blocks = moved.blocks;
