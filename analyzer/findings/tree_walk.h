@@ -10,10 +10,11 @@
 
 namespace heapprof::findings {
 
-/// Calls enter(node), then visits the children of the node in order, then calls leave(node). Not recursive: stacks
-/// may be deep. Memory: 8 bytes for each node.
-template <typename Enter, typename Leave>
-void walk_tree(const std::vector<model::CallNode>& nodes, Enter&& enter, Leave&& leave) {
+/// Calls enter(node), then visits the children of the node in order, then calls leave(node). Node has `parent`, an
+/// index below that of the node itself; node 0 is the root. Not recursive: stacks may be deep. Memory: 8 bytes for
+/// each node.
+template <typename Node, typename Enter, typename Leave>
+void walk_tree(const std::vector<Node>& nodes, Enter&& enter, Leave&& leave) {
   if (nodes.empty()) return;
   std::vector<std::uint32_t> first_child(nodes.size(), model::kNoIndex);
   std::vector<std::uint32_t> next_sibling(nodes.size(), model::kNoIndex);

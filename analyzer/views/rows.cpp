@@ -1,0 +1,61 @@
+#include "analyzer/views/rows.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/findings/call_sites.h"
+
+namespace heapprof::views {
+
+std::vector<Row> rows_of(const FrameTree& tree) {
+  const std::vector<FrameNode>& nodes = tree.nodes();
+  std::vector<Row> by_key(tree.key_count());
+  Row without_frames;
+  const auto row_at = [&](std::uint32_t node) -> Row& {
+    return node == 0 ? without_frames : by_key[nodes[node].key];
+  };
+  for (std::uint32_t node = 1; node < nodes.size(); ++node)
+    if (Row& row = row_at(node); !row.frame.exists()) row.frame = nodes[node].frame;
+  const std::vector<model::Costs> self = tree.at_sites();
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) row_at(node).self += self[node];
+  const std::vector<model::Costs> total = tree.below_leaves();
+  for (std::uint32_t node = 1; node < nodes.size(); ++node)
+    if (nodes[node].outermost) row_at(node).total += total[node];
+  without_frames.total = without_frames.self;
+  by_key.push_back(without_frames);
+  std::erase_if(by_key, [](const Row& row) { return row.total.empty(); });
+  return by_key;
+}
+
+std::vector<Row> rows_by_site(const findings::CodeFrames& frames, const findings::Helpers& helpers) {
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
+  std::unordered_map<std::uint32_t, std::size_t> known;  // by number of function and line
+  std::vector<Row> rows;
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    if (nodes[node].costs.empty()) continue;
+    const findings::FrameRef site = sites[node];
+    const std::uint32_t key = site.exists() ? frames.lines_at(site.address)[site.index] : model::kNoIndex;
+    const auto [at, fresh] = known.try_emplace(key, rows.size());
+    if (fresh) rows.emplace_back().frame = site;
+    rows[at->second].self += nodes[node].costs;
+  }
+  for (Row& row : rows) row.total = row.self;
+  return rows;
+}
+
+std::vector<Row> rows_by_stack(const findings::CodeFrames& frames, const findings::Helpers& helpers) {
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
+  std::vector<Row> rows;
+  for (std::uint32_t node = 0; node < nodes.size(); ++node) {
+    if (nodes[node].costs.empty()) continue;
+    Row& row = rows.emplace_back();
+    row.frame = sites[node];
+    row.node = node;
+    row.self = row.total = nodes[node].costs;
+  }
+  return rows;
+}
+
+}  // namespace heapprof::views
