@@ -1,6 +1,8 @@
 """go tool pprof: totals and flat sums of each sample type equal the report's, and no sample is missing."""
 
+import json
 import re
+from collections import Counter
 
 import consumers
 import harness
@@ -61,6 +63,24 @@ class Pprof(consumers.Case):
             self.assertEqual(sum(flat), total)
         if name != "many":
             self.assertIn("-----------+", self.pprof("-traces", "-unit=B", file))
+
+    def test_inclusive_sums(self):
+        """The totals of `report --by function` are pprof's cumulative sums."""
+        for trace in (self.real(), self.record(harness.program("ledger_single"), 2_000, 1, 1).trace):
+            file = self.export("pprof", trace)
+            rows = json.loads(self.heapprof("report", trace, "--by", "function", "--json"))["rows"]
+            names = Counter(row["name"] for row in rows)
+            for kind, figure in (("inuse_space", "leaked_bytes"), ("peak_space", "peak_bytes"),
+                                 ("alloc_space", "allocated_bytes")):
+                top = self.pprof("-top", "-cum", "-symbolize=none", "-nodecount=0", "-nodefraction=0", "-unit=B",
+                                 f"-sample_index={kind}", file)
+                theirs = {re.sub(r" \((partial-)?inline\)$", "", name): int(value) for value, name in
+                          re.findall(r"^\s*\d+B?\s+\S+%\s+\S+%\s+(\d+)B?\s+\S+%\s+(.+)$", top, re.M)}
+                # pprof adds up functions of one name in several modules.
+                ours = {row["name"]: row["total"][figure] for row in rows
+                        if names[row["name"]] == 1 and row["total"][figure] != 0}
+                self.assertGreater(len(ours), 5)
+                self.assertEqual({name: theirs.get(name) for name in ours}, ours, kind)
 
     def test_selections(self):
         """The export accepts the selections that report accepts."""

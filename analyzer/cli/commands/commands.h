@@ -16,6 +16,8 @@ int run_control(const ControlOptions& options);
 int run_install_secure(const InstallSecureOptions& options);
 
 int run_report(const ReportOptions& options);
+int run_tree(const TreeOptions& options);
+int run_callers(const CallersOptions& options);
 int run_flamegraph(const FlamegraphOptions& options);
 int run_pins(const PinsOptions& options);
 int run_rss(const RssOptions& options);

@@ -27,6 +27,7 @@ std::string words_for(Cost cost, const model::Profile& profile) {
     case Cost::kAllocated: return "bytes allocated in total";
     case Cost::kAllocations: return "allocations";
     case Cost::kTemporary: return "temporary allocations";
+    case Cost::kLive: return "bytes live at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns()));
   }
   return "";
 }
@@ -40,6 +41,8 @@ std::string title_for(Cost cost, const model::Profile& profile) {
     case Cost::kAllocated: return "Memory allocated by ";
     case Cost::kAllocations: return "Allocations of ";
     case Cost::kTemporary: return "Temporary allocations of ";
+    case Cost::kLive:
+      return "Live heap at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns())) + " of ";
   }
   return "";
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/report_rows.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/findings.h"
@@ -19,22 +20,6 @@
 
 namespace heapprof::cli {
 namespace {
-
-std::string heading_of(Cost cost, const model::Profile& profile) {
-  switch (cost) {
-    case Cost::kPeak:
-      if (profile.is_moment()) return "Live at " + render::human_time(*profile.live_at_ns);
-      return profile.slice ? "Live at the slice's peak" : "Live at the peak";
-    case Cost::kLeaked: return live_words(profile);
-    case Cost::kAllocated: return "Allocated in total";
-    case Cost::kAllocations:
-      return profile.kind == model::Kind::kHeap   ? "Number of allocations"
-             : profile.kind == model::Kind::kMmap ? "Number of mappings"
-                                                  : "Number of allocations and mappings";
-    case Cost::kTemporary: return "Temporary allocations";
-  }
-  return "";
-}
 
 /// Live bytes of call sites at the end of each bucket of the timeline, from a second replay.
 class SiteHistory {
@@ -220,7 +205,10 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 }  // namespace
 
 int run_report(const ReportOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_report(options, analysis); });
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+    if (options.rows.by) print_report_rows(options, analysis);
+    else print_report(options, analysis);
+  });
 }
 
 }  // namespace heapprof::cli

@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "analyzer/cli/options/declare_commands.h"
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/options/shared_options.h"
+#include "analyzer/cli/text/figures.h"
 #include "analyzer/launch/recorder_settings.h"
 #include "analyzer/render/units.h"
 
@@ -134,6 +136,62 @@ void add_history(CLI::App& command, std::optional<bool>& history) {
       "--no-history", [&history] { history = false; }, "Read the trace only once; print no live bytes over time");
 }
 
+/// The words of --columns.
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+/// --by of `report`, and the options that belong to it.
+void add_rows(CLI::App& command, ReportOptions& options) {
+  constexpr const char* kGroup = "Rows";
+  using views::By;
+  static constexpr std::pair<const char*, By> kWords[] = {{"function", By::kFunction}, {"line", By::kLine},
+                                                          {"site", By::kSite},         {"stack", By::kStack},
+                                                          {"module", By::kModule},     {"thread", By::kThread}};
+  add_value(
+      command, "--by", "KEY",
+      "Print one row for each function, line, site, stack, module or thread: what it costs itself, and in total",
+      [&options](const std::string& text) {
+        options.rows.by.reset();
+        for (const auto& [word, by] : kWords)
+          if (text == word) options.rows.by = by;
+        if (!options.rows.by) refuse_value(text, "--by", "function, line, site, stack, module or thread");
+      })
+      ->group(kGroup);
+  add_text(command, "--sort", options.rows.sort, "COLUMN", "Sort the rows by this column, largest first")
+      ->default_str(options.rows.sort)
+      ->group(kGroup);
+  add_value(command, "--columns", "COLUMN,...",
+            "Print these columns: peak, peak-blocks, leaked, leaked-blocks, allocated, allocations, temporary-bytes, "
+            "temporary, live, live-blocks, or total- before one of these; self and total are those of --cost",
+            [&options](const std::string& text) { options.rows.columns = split_at_commas(text); })
+      ->group(kGroup);
+  add_switch(command, "--csv", options.rows.csv, "Write the rows as CSV")->group(kGroup);
+}
+
+void check_rows(const ReportOptions& options) {
+  const RowOptions& rows = options.rows;
+  if (!rows.by) {
+    if (rows.csv || !rows.columns.empty() || rows.sort != RowOptions().sort)
+      refuse("--sort, --columns and --csv are options of rows; add --by function, or another KEY");
+    return;
+  }
+  if (rows.csv && options.trace.json) refuse("--csv and --json exclude each other");
+  if (*rows.by == views::By::kThread) refuse_mappings(options.trace, "report --by thread");
+  try {
+    column_named(rows.sort, options.cost, "--sort");
+    for (const std::string& name : rows.columns) column_named(name, options.cost, "--columns");
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+  }
+}
+
 void declare_report(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::App& command =
@@ -146,6 +204,57 @@ void declare_report(CLI::App& app, Chosen& chosen) {
   add_frames(command, options->frames);
   add_history(command, options->history);
   add_shared_frames(command, options->shared_frames);
+  const CLI::Option* const top = command.get_option("--top");
+  add_rows(command, *options);
+  choose(command, chosen, options, [top](ReportOptions& read) {
+    check_rows(read);
+    // A program that reads the rows needs all of them, unless it asks for fewer.
+    if (read.rows.by && (read.trace.json || read.rows.csv) && !was_given(top)) read.top = 0;
+  });
+}
+
+/// --by of trees and callers.
+void add_by_line(CLI::App& command, bool& by_line) {
+  add_word<bool>(command, "--by", by_line, {{"function", false}, {"line", true}},
+                 "Show functions, or source lines of functions");
+}
+
+void declare_tree(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<TreeOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "tree", "Print the call tree, with what each function costs itself and in total");
+  add_trace_options(command, options->trace);
+  add_cost(command, options->cost, "Sort and limit the tree by this cost");
+  add_by_line(command, options->by_line);
+  add_switch(command, "--inverted", options->inverted, "Begin with the call sites; their callers follow");
+  add_number(command, "--depth", options->depth, "Print at most N levels; 0: all");
+  add_value(command, "--min-share", "PERCENT", "Leave out what has less than PERCENT of the total",
+            [options](const std::string& text) {
+              if (!read_decimal(text.ends_with('%') ? text.substr(0, text.size() - 1) : text,
+                                options->min_share_percent, 0, 100))
+                refuse_value(text, "--min-share", "a percentage from 0 to 100");
+            })
+      ->default_str("1");
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "The frames below call sites (allocation functions, helpers, standard libraries) are not part of the tree: "
+      "what "
+      "they allocate is the cost of the call site itself. What is left out is counted at its caller, as '+N more'.");
+  choose(command, chosen, options);
+}
+
+void declare_callers(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<CallersOptions>();
+  CLI::App& command = add_command(app, kWhere, "callers", "Print who calls a function, and what it calls");
+  add_trace_options(command, options->trace, {.sole_argument = false});
+  add_text(command, "FUNCTION", options->function, "FUNCTION",
+           "The function: its name as a report prints it, with or without arguments and scopes; functions of one "
+           "name count as one")
+      ->required();
+  add_cost(command, options->cost, "Rank callers and callees by this cost");
+  add_by_line(command, options->by_line);
+  add_top(command, options->top, "callers, and callees");
+  add_call_site_options(command, options->call_sites);
   choose(command, chosen, options);
 }
 
@@ -653,6 +762,8 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_control(app, chosen);
   declare_install_secure(app, chosen);
   declare_report(app, chosen);
+  declare_tree(app, chosen);
+  declare_callers(app, chosen);
   declare_flamegraph(app, chosen);
   declare_pins(app, chosen);
   declare_rss(app, chosen);

@@ -15,6 +15,7 @@
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/export/rows.h"
+#include "analyzer/views/rows.h"
 
 namespace heapprof::cli {
 
@@ -54,8 +55,17 @@ struct InfoOptions {
 /// `report` reads longer traces only once, unless --history is given, so that it takes about two seconds at most.
 inline constexpr std::uint64_t kMaxEventsWithHistory = 20'000'000;
 
+/// `report --by`: rows instead of call sites and stacks.
+struct RowOptions {
+  std::optional<views::By> by;       ///< nullopt: no --by
+  std::string sort = "self";         ///< a column
+  std::vector<std::string> columns;  ///< empty: those of the cost
+  bool csv = false;
+};
+
 struct ReportOptions {
   TraceOptions trace;
+  RowOptions rows;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;  ///< 0: all
@@ -63,6 +73,25 @@ struct ReportOptions {
   std::size_t frames = kDefaultFrames;
   std::optional<bool> history;  ///< whether live bytes over time are printed; nullopt: if the trace is not too long
   bool shared_frames = false;
+};
+
+struct TreeOptions {
+  TraceOptions trace;
+  CallSiteOptions call_sites;
+  Cost cost = Cost::kPeak;
+  bool by_line = false;
+  bool inverted = false;
+  std::size_t depth = 0;         ///< 0: no limit
+  double min_share_percent = 1;  ///< of the total
+};
+
+struct CallersOptions {
+  TraceOptions trace;
+  CallSiteOptions call_sites;
+  std::string function;
+  Cost cost = Cost::kPeak;
+  bool by_line = false;
+  std::size_t top = 10;
 };
 
 struct FlamegraphOptions {
@@ -209,10 +238,11 @@ struct HelpOptions {
 /// `heapprof` without arguments.
 struct FirstScreenOptions {};
 
-using CommandOptions = std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions,
-                                    FlamegraphOptions, LeaksOptions, PinsOptions, RssOptions, HistogramOptions,
-                                    ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions, TimelineOptions,
-                                    DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
-                                    IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
+using CommandOptions =
+    std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, TreeOptions,
+                 CallersOptions, FlamegraphOptions, LeaksOptions, PinsOptions, RssOptions, HistogramOptions,
+                 ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions, TimelineOptions, DiffOptions,
+                 CheckOptions, ExportOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions,
+                 ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

@@ -22,7 +22,9 @@
 namespace heapprof::cli {
 
 /// Whether `cost` is what was live at a moment: a function can keep it, and it has a history.
-constexpr bool is_of_live_blocks(Cost cost) noexcept { return cost == Cost::kPeak || cost == Cost::kLeaked; }
+constexpr bool is_of_live_blocks(Cost cost) noexcept {
+  return cost == Cost::kPeak || cost == Cost::kLeaked || cost == Cost::kLive;
+}
 
 /// What a call site's line shows besides the site.
 struct SiteRow {

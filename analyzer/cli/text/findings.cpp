@@ -6,9 +6,8 @@
 #include "analyzer/cli/text/name_pattern.h"
 
 namespace heapprof::cli {
-namespace {
 
-std::vector<findings::NamePattern> compiled(const std::vector<std::string>& texts) {
+std::vector<findings::NamePattern> compiled_patterns(const std::vector<std::string>& texts) {
   std::vector<findings::NamePattern> patterns;
   for (const std::string& text : texts)
     patterns.emplace_back(
@@ -16,8 +15,10 @@ std::vector<findings::NamePattern> compiled(const std::vector<std::string>& text
   return patterns;
 }
 
+namespace {
+
 findings::HelperOptions helper_options(const CallSiteOptions& options) {
-  return {options.find_helpers, options.find_helpers, compiled(options.helpers)};
+  return {options.find_helpers, options.find_helpers, compiled_patterns(options.helpers)};
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ findings::HelperOptions helper_options(const CallSiteOptions& options) {
 Findings::Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options)
     : names_(names), frames_(
                          profile, [&names](std::uint32_t address) { return names.sources_of(address); },
-                         findings::OriginRules(profile.recording.program, compiled(options.own))),
+                         findings::OriginRules(profile.recording.program, compiled_patterns(options.own))),
       helpers_(frames_, helper_options(options)) {}
 
 Frame Findings::frame(findings::FrameRef ref) const { return names_.frames_of_address(ref.address)[ref.index]; }

@@ -21,6 +21,9 @@ struct CallSiteOptions {
   std::vector<std::string> own;      ///< --own
 };
 
+/// Patterns of the user, compiled. Throws std::invalid_argument with a sentence when one is invalid.
+std::vector<findings::NamePattern> compiled_patterns(const std::vector<std::string>& texts);
+
 /// Finds the helpers of a profile. `names` must have resolved all nodes with costs, and outlive this, as `profile`.
 class Findings {
  public:

@@ -5,11 +5,10 @@
 namespace heapprof::cli {
 
 const std::vector<std::pair<std::string, Cost>>& cost_names() {
-  static const std::vector<std::pair<std::string, Cost>> names = {{"peak", Cost::kPeak},
-                                                                  {"leaked", Cost::kLeaked},
-                                                                  {"allocated", Cost::kAllocated},
-                                                                  {"allocations", Cost::kAllocations},
-                                                                  {"temporary", Cost::kTemporary}};
+  static const std::vector<std::pair<std::string, Cost>> names = {
+      {"peak", Cost::kPeak},           {"leaked", Cost::kLeaked},
+      {"allocated", Cost::kAllocated}, {"allocations", Cost::kAllocations},
+      {"temporary", Cost::kTemporary}, {"live", Cost::kLive}};
   return names;
 }
 
@@ -20,6 +19,7 @@ RankedStack figures_of(const model::Costs& costs, Cost cost) noexcept {
     case Cost::kAllocated:
     case Cost::kAllocations: return {0, costs.allocated_bytes, costs.allocations};
     case Cost::kTemporary: return {0, costs.temporary_bytes, costs.temporary};
+    case Cost::kLive: return {0, costs.live_bytes, costs.live_blocks};
   }
   return {};
 }

@@ -9,7 +9,7 @@
 
 namespace heapprof::cli {
 
-enum class Cost { kPeak, kLeaked, kAllocated, kAllocations, kTemporary };
+enum class Cost { kPeak, kLeaked, kAllocated, kAllocations, kTemporary, kLive };
 
 /// The values of --cost and their names.
 const std::vector<std::pair<std::string, Cost>>& cost_names();

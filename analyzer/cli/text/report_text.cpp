@@ -50,6 +50,23 @@ std::string allocation_count(std::uint64_t count) {
 
 }  // namespace
 
+std::string heading_of(Cost cost, const model::Profile& profile) {
+  switch (cost) {
+    case Cost::kPeak:
+      if (profile.is_moment()) return "Live at " + render::human_time(*profile.live_at_ns);
+      return profile.slice ? "Live at the slice's peak" : "Live at the peak";
+    case Cost::kLeaked: return live_words(profile);
+    case Cost::kAllocated: return "Allocated in total";
+    case Cost::kAllocations:
+      return profile.kind == model::Kind::kHeap   ? "Number of allocations"
+             : profile.kind == model::Kind::kMmap ? "Number of mappings"
+                                                  : "Number of allocations and mappings";
+    case Cost::kTemporary: return "Temporary allocations";
+    case Cost::kLive: return "Live at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns()));
+  }
+  return "";
+}
+
 ReportText& ReportText::title() {
   line(bold(clip(command_of(profile_), style().width)));
   for (const std::string& piece : render::wrapped(recorded_sentences(profile_), style().width)) line(piece);

@@ -15,6 +15,9 @@
 
 namespace heapprof::cli {
 
+/// What `cost` counts, as a heading: "Live at the peak", "Temporary allocations".
+std::string heading_of(Cost cost, const model::Profile& profile);
+
 class ReportText : public TextPage {
  public:
   /// The arguments must outlive this. Without `findings`, helpers are recognised by their names only.

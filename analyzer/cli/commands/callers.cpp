@@ -1,0 +1,229 @@
+// heapprof callers: who calls a function, and what it calls, each with what it costs.
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/figures.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/text_columns.h"
+#include "analyzer/cli/text/view_names.h"
+#include "analyzer/render/byte_column.h"
+#include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
+#include "analyzer/views/neighbours.h"
+
+namespace heapprof::cli {
+namespace {
+
+using views::Neighbour;
+using views::Neighbours;
+
+/// The functions that the user means, and what they are called.
+struct Match {
+  std::vector<std::uint32_t> functions;
+  std::string name;
+};
+
+/// The functions with this name: the whole one, else that of tables, else the part after the last scope.
+Match functions_named(const Findings& findings, const std::string& wanted) {
+  const findings::CodeFrames& frames = findings.frames();
+  Match match{{}, wanted};
+  const auto collect = [&](auto&& matches) {
+    for (std::uint32_t number = 0; number < frames.functions().size(); ++number)
+      if (matches(number)) match.functions.push_back(number);
+    return !match.functions.empty();
+  };
+  if (collect([&](std::uint32_t number) { return frames.name_of(number) == wanted; })) return match;
+  const std::string shortened = function_name(wanted);
+  if (collect([&](std::uint32_t number) { return function_name(frames.name_of(number)) == shortened; })) return match;
+  collect([&](std::uint32_t number) { return function_name(frames.name_of(number)).ends_with("::" + shortened); });
+  return match;
+}
+
+/// "; did you mean ...?" with the names that contain `wanted`, or the nearest one.
+std::string suggestions(const Findings& findings, const std::string& wanted) {
+  constexpr std::size_t kMaxNames = 5;
+  std::set<std::string> names;
+  for (std::uint32_t number = 0; number < findings.frames().functions().size(); ++number)
+    names.insert(function_name(findings.frames().name_of(number)));
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string& name : names) {
+    if (name.find(wanted) == std::string::npos || count == kMaxNames) continue;
+    text += (count++ == 0 ? "; names that contain it: " : ", ") + name;
+  }
+  if (count != 0) return text;
+  return did_you_mean(wanted, {names.begin(), names.end()});
+}
+
+class CallersAnswer {
+ public:
+  CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
+                const Findings& findings, Neighbours around, std::string function)
+      : options_(options), profile_(profile), names_(names), findings_(findings),
+        view_names_(profile, findings, options.call_sites.own), figure_(figure_of(options.cost)),
+        around_(std::move(around)), function_(std::move(function)) {
+    sort(around_.callers);
+    sort(around_.callees);
+  }
+
+  Json json() const {
+    Json json = head_json(profile_);
+    json["function"] = function_;
+    json["recursive"] = around_.recursive;
+    json["self"] = figures_json(around_.self);
+    json["as_helper"] = figures_json(around_.as_helper);
+    json["total"] = figures_json(around_.total);
+    json["callers"] = list(around_.callers);
+    json["callees"] = list(around_.callees);
+    json["symbol_warnings"] = names_.warnings();
+    return json;
+  }
+
+  std::string text() const {
+    const RankedStack whole = figures_of(profile_.totals, options_.cost);
+    ReportText text(profile_, style_for(options_.trace.output), &findings_);
+    text.title().line();
+    text.line(heading_of(options_.cost, profile_) + ": " + render::human_bytes(whole.bytes) + " in " +
+              count_of_kind(profile_, whole.blocks) + ".");
+    text.heading(text.clip(render::clean_utf8(function_), text.style().width));
+    const std::uint64_t all = figure_.of(profile_.totals);
+    const std::uint64_t total = figure_.of(around_.total);
+    text.row("total", value_text(total), render::percent(total, all) + " of everything");
+    if (const std::uint64_t self = figure_.of(around_.self); self != 0)
+      text.row("self", value_text(self), render::percent(self, total) + " of its total: it is the call site");
+    if (const std::uint64_t helper = figure_.of(around_.as_helper); helper != 0)
+      text.row("as helper", value_text(helper),
+               render::percent(helper, total) + " of its total: it allocates for a call site above it");
+    table(text, "Callers", around_.callers);
+    table(text, "Callees", around_.callees);
+    if (around_.recursive)
+      text.line().paragraph("The function is recursive: a stack counts once for each of its callers and callees, so "
+                            "that their sum can exceed the total.");
+    text.notes(names_.warnings());
+    return text.text();
+  }
+
+ private:
+  void sort(std::vector<Neighbour>& rows) const {
+    std::stable_sort(rows.begin(), rows.end(), [&](const Neighbour& a, const Neighbour& b) {
+      return figure_.of(a.total) > figure_.of(b.total);
+    });
+  }
+
+  std::string value_text(std::uint64_t value) const {
+    return figure_.is_bytes ? render::human_bytes(value) : render::exact_number(value);
+  }
+
+  ViewName name_of(const Neighbour& row) const {
+    ViewName name = view_names_.of_frame(row.frame, options_.by_line);
+    if (!row.frame.exists()) name.name = name.label = "(no caller)";
+    return name;
+  }
+
+  Json list(const std::vector<Neighbour>& rows) const {
+    Json list = Json::array();
+    for (const Neighbour& row : rows) {
+      Json entry = name_json(name_of(row));
+      entry["total"] = figures_json(row.total);
+      list.push_back(std::move(entry));
+    }
+    return list;
+  }
+
+  void table(ReportText& text, const char* heading, const std::vector<Neighbour>& rows) const {
+    std::size_t shown = 0;
+    std::uint64_t rest = 0;
+    for (const Neighbour& row : rows) {
+      if (figure_.of(row.total) == 0) break;
+      if (options_.top == 0 || shown < options_.top) ++shown;
+      else rest += figure_.of(row.total);
+    }
+    text.heading(std::string(heading) + ", with shares of the function's total");
+    if (shown == 0) {
+      text.line("  none");
+      return;
+    }
+    const render::ByteColumn sizes(figure_.of(rows.front().total));
+    std::vector<std::vector<Cell>> cells;
+    for (std::size_t i = 0; i < shown; ++i) {
+      const ViewName name = name_of(rows[i]);
+      const std::uint64_t value = figure_.of(rows[i].total);
+      const Figure& beside = figure_beside(options_.cost);
+      const std::uint64_t other = beside.of(rows[i].total);
+      cells.push_back({{figure_.is_bytes ? sizes.text(value) : render::exact_number(value), TextColour::kBold},
+                       {render::percent(value, figure_.of(around_.total))},
+                       {beside.is_bytes ? render::human_bytes(other) : render::exact_number(other)},
+                       {name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt},
+                       {name.location, TextColour::kDim}});
+    }
+    using Kind = Column::Kind;
+    write_columns(text,
+                  {{"total"},
+                   {"share", Kind::kFigure, 1},
+                   {figure_beside(options_.cost).is_bytes ? "bytes" : "blocks", Kind::kFigure, 2},
+                   {"function", Kind::kFunction},
+                   {"location", Kind::kLocation}},
+                  cells);
+    if (rest != 0)
+      text.line("  +" + render::exact_number(rows.size() - shown) + " more, " + value_text(rest) +
+                "; --top 0 prints all");
+  }
+
+  const CallersOptions& options_;
+  const model::Profile& profile_;
+  const StackNames& names_;
+  const Findings& findings_;
+  const ViewNames view_names_;
+  const Figure& figure_;
+  Neighbours around_;
+  const std::string function_;
+};
+
+/// Returns whether the function occurs.
+bool print_callers(const CallersOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_with_costs(profile));
+  const Findings findings(profile, names, options.call_sites);
+  const Match match = functions_named(findings, options.function);
+  const views::FrameTree tree(findings.frames(), findings.helpers(),
+                              options.by_line ? views::Level::kLine : views::Level::kFunction);
+  std::set<std::uint32_t> keys;
+  for (const views::FrameNode& node : tree.nodes())
+    if (node.frame.exists() && std::binary_search(match.functions.begin(), match.functions.end(),
+                                                  findings.frames().function_of(node.frame)))
+      keys.insert(node.key);
+  Neighbours around = views::neighbours_of(tree, {keys.begin(), keys.end()});
+  if (around.total.empty()) {
+    print_message(options.trace.trace + ": no stack with costs has a function '" +
+                  render::clean_utf8(options.function) + "'" + suggestions(findings, options.function));
+    return false;
+  }
+  // All functions of one name count as one; the name is whole if it is that of all.
+  const std::string first = findings.frames().name_of(match.functions.front());
+  const bool same = std::all_of(match.functions.begin(), match.functions.end(), [&](std::uint32_t number) {
+    return findings.frames().name_of(number) == first;
+  });
+  const CallersAnswer answer(options, profile, names, findings, std::move(around), same ? first : match.name);
+  write_output(options.trace.output, options.trace.json ? dump(answer.json()) : answer.text());
+  return true;
+}
+
+}  // namespace
+
+int run_callers(const CallersOptions& options) {
+  bool found = true;
+  const int status = run_on_trace(
+      options.trace, [&](const replay::Analysis& analysis) { found = print_callers(options, analysis); });
+  return found ? status : std::max(status, 1);
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,275 @@
+#include "analyzer/cli/commands/report_rows.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/figures.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/text_columns.h"
+#include "analyzer/cli/text/view_names.h"
+#include "analyzer/render/byte_column.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
+#include "analyzer/views/frame_tree.h"
+#include "analyzer/views/thread_rows.h"
+
+namespace heapprof::cli {
+namespace {
+
+using render::exact_number;
+using render::percent;
+using views::By;
+using views::Row;
+
+/// Tables end where a row has less than this share of the total by which they are sorted.
+constexpr double kMinShare = 0.005;
+
+struct ByWords {
+  const char* name;      ///< as --by names it
+  const char* heading;   ///< "function"
+  bool divides;          ///< every stack is in one row, so that a row's total is its own cost
+};
+
+ByWords words_for(By by) {
+  switch (by) {
+    case By::kFunction: return {"function", "function", false};
+    case By::kLine: return {"line", "line", false};
+    case By::kSite: return {"site", "call site", true};
+    case By::kStack: return {"stack", "stack", true};
+    case By::kModule: return {"module", "module", false};
+    case By::kThread: return {"thread", "thread", true};
+  }
+  return {};
+}
+
+std::uint64_t value_of(const Row& row, const RowColumn& column) noexcept {
+  return column.figure->of(column.total ? row.total : row.self);
+}
+
+std::vector<Row> rows_of(const ReportOptions& options, const replay::Analysis& analysis, const Findings& findings) {
+  switch (*options.rows.by) {
+    case By::kSite: return views::rows_by_site(findings.frames(), findings.helpers());
+    case By::kStack: return views::rows_by_stack(findings.frames(), findings.helpers());
+    case By::kThread: {
+      ProgressLine progress("Reading " + options.trace.trace + " again");
+      return views::rows_by_thread(analysis,
+                                   [&](double share, std::uint64_t events) { progress.show(share, events); });
+    }
+    case By::kFunction:
+      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kFunction));
+    case By::kLine:
+      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kLine));
+    case By::kModule:
+      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kModule));
+  }
+  return {};
+}
+
+/// The rows of a report in the order in which they are printed.
+struct RankedRows {
+  const ReportOptions& options;
+  const model::Profile& profile;
+  const ViewNames& names;
+  RowColumn sort;
+  std::vector<Row> rows;
+  std::size_t shown = 0;
+
+  By by() const noexcept { return *options.rows.by; }
+};
+
+void sort_rows(RankedRows& ranked) {
+  std::stable_sort(ranked.rows.begin(), ranked.rows.end(), [&](const Row& a, const Row& b) {
+    const RowColumn beside{ranked.sort.figure, !ranked.sort.total};
+    return std::pair(value_of(a, ranked.sort), value_of(a, beside)) >
+           std::pair(value_of(b, ranked.sort), value_of(b, beside));
+  });
+}
+
+std::size_t rows_worth_showing(const RankedRows& ranked) {
+  const std::size_t top = ranked.options.top;
+  if (top == 0) return ranked.rows.size();
+  const double least = kMinShare * static_cast<double>(ranked.sort.figure->of(ranked.profile.totals));
+  std::size_t count = 0;
+  while (count < std::min(top, ranked.rows.size()) && value_of(ranked.rows[count], ranked.sort) != 0 &&
+         static_cast<double>(value_of(ranked.rows[count], ranked.sort)) >= least)
+    ++count;
+  return count;
+}
+
+Json rows_json(const RankedRows& ranked, const StackNames& names) {
+  Json json = head_json(ranked.profile);
+  json["by"] = words_for(ranked.by()).name;
+  json["sort"] = ranked.sort.name();
+  json["total"] = figures_json(ranked.profile.totals);
+  json["all_rows"] = ranked.rows.size();
+  Json& list = json["rows"] = Json::array();
+  for (std::size_t i = 0; i < ranked.shown; ++i) {
+    const Row& row = ranked.rows[i];
+    Json entry = name_json(ranked.names.of_row(row, ranked.by()));
+    if (ranked.by() == By::kThread) {
+      entry["index"] = row.thread;
+      entry["tid"] = ranked.profile.threads[row.thread].tid;
+    }
+    entry["self"] = figures_json(row.self);
+    entry["total"] = figures_json(row.total);
+    if (ranked.by() == By::kStack) entry["stack"] = stack_json(names, row.node);
+    list.push_back(std::move(entry));
+  }
+  json["symbol_warnings"] = names.warnings();
+  return json;
+}
+
+std::string rows_csv(const RankedRows& ranked, std::vector<RowColumn> columns) {
+  if (columns.empty())
+    for (const bool total : {false, true})
+      for (const Figure& figure : all_figures()) columns.push_back({&figure, total});
+  std::string text = "name,file,line,module,origin";
+  for (const RowColumn& column : columns)
+    text += (column.total ? ",total_" : ",self_") + std::string(column.figure->key);
+  text += "\n";
+  for (std::size_t i = 0; i < ranked.shown; ++i) {
+    const ViewName name = ranked.names.of_row(ranked.rows[i], ranked.by());
+    for (const std::string* field : {&name.name, &name.file}) {
+      render::append_csv(text, render::clean_utf8(*field));
+      text += ',';
+    }
+    if (name.line > 0) text += std::to_string(name.line);
+    text += ',';
+    render::append_csv(text, render::clean_utf8(name.module));
+    text += std::string(",") + name.origin;
+    for (const RowColumn& column : columns) text += ',' + std::to_string(value_of(ranked.rows[i], column));
+    text += "\n";
+  }
+  return text;
+}
+
+/// A column of the table: its header, and its text for each row.
+struct TableColumn {
+  Column column;
+  std::function<std::string(const Row&)> text;
+  bool bold = false;
+};
+
+/// Columns of figures, with the share of the total after those of the cost.
+class TableColumns {
+ public:
+  explicit TableColumns(const RankedRows& ranked) : ranked_(ranked) {}
+
+  void add(const RowColumn& column, const std::string& header, int drop, bool bold = false) {
+    std::uint64_t largest = 0;
+    for (std::size_t i = 0; i < ranked_.shown; ++i) largest = std::max(largest, value_of(ranked_.rows[i], column));
+    const render::ByteColumn sizes(largest);
+    columns_.push_back({{header, Column::Kind::kFigure, drop},
+                        [column, sizes](const Row& row) {
+                          const std::uint64_t value = value_of(row, column);
+                          return column.figure->is_bytes ? sizes.text(value) : exact_number(value);
+                        },
+                        bold});
+  }
+  void add_share(const RowColumn& column, int drop) {
+    const std::uint64_t whole = column.figure->of(ranked_.profile.totals);
+    columns_.push_back({{"share", Column::Kind::kFigure, drop}, [column, whole](const Row& row) {
+                          return percent(value_of(row, column), whole);
+                        }});
+  }
+  const std::vector<TableColumn>& all() const noexcept { return columns_; }
+
+ private:
+  const RankedRows& ranked_;
+  std::vector<TableColumn> columns_;
+};
+
+void append_table(ReportText& text, const RankedRows& ranked, const std::vector<RowColumn>& chosen) {
+  const ByWords words = words_for(ranked.by());
+  const Cost cost = ranked.options.cost;
+  TableColumns figures(ranked);
+  if (chosen.empty()) {
+    const RowColumn self{&figure_of(cost), false};
+    const RowColumn total{&figure_of(cost), true};
+    const bool sorted_by_total = ranked.sort == total && !words.divides;
+    figures.add(self, words.divides ? figure_of(cost).name : "self", sorted_by_total ? 2 : 0, !sorted_by_total);
+    figures.add_share(self, sorted_by_total ? 3 : 1);
+    if (!words.divides) {
+      figures.add(total, "total", sorted_by_total ? 0 : 2, sorted_by_total);
+      figures.add_share(total, sorted_by_total ? 1 : 3);
+    }
+    figures.add({&figure_beside(cost), sorted_by_total}, figure_beside(cost).is_bytes ? "bytes" : "blocks", 4);
+  } else {
+    int drop = 0;
+    for (const RowColumn& column : chosen) figures.add(column, column.name(), drop++, column == ranked.sort);
+  }
+  std::vector<Column> columns;
+  for (const TableColumn& figure : figures.all()) columns.push_back(figure.column);
+  columns.push_back({words.heading, Column::Kind::kFunction});
+  columns.push_back({"location", Column::Kind::kLocation});
+  std::vector<std::vector<Cell>> rows;
+  for (std::size_t i = 0; i < ranked.shown; ++i) {
+    const Row& row = ranked.rows[i];
+    const ViewName name = ranked.names.of_row(row, ranked.by());
+    std::vector<Cell>& cells = rows.emplace_back();
+    for (const TableColumn& figure : figures.all())
+      cells.push_back({figure.text(row), figure.bold ? std::optional(TextColour::kBold) : std::nullopt});
+    cells.push_back({name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt});
+    cells.push_back({name.location, TextColour::kDim});
+  }
+  write_columns(text, columns, rows);
+}
+
+/// What the table leaves out: rows, and their own costs together.
+void append_rest(ReportText& text, const RankedRows& ranked) {
+  const std::size_t left_out = ranked.rows.size() - ranked.shown;
+  if (left_out == 0) return;
+  const Figure& figure = *ranked.sort.figure;
+  std::uint64_t sum = 0;
+  for (std::size_t i = ranked.shown; i < ranked.rows.size(); ++i) sum += figure.of(ranked.rows[i].self);
+  const std::string together = figure.is_bytes ? render::human_bytes(sum) : exact_number(sum) + " " + figure.name;
+  text.line("  +" + exact_number(left_out) + " more, " + together +
+            (words_for(ranked.by()).divides ? "" : " of their own") + "; --top 0 prints all");
+}
+
+std::string rows_text(const RankedRows& ranked, const Findings& findings, const std::vector<RowColumn>& chosen,
+                      const std::vector<std::string>& warnings) {
+  const ReportOptions& options = ranked.options;
+  const model::Profile& profile = ranked.profile;
+  const RankedStack whole = figures_of(profile.totals, options.cost);
+  ReportText text(profile, style_for(options.trace.output, options.frames), &findings);
+  text.title().line();
+  text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
+            count_of_kind(profile, whole.blocks) + (chosen.empty() ? "; shares are of this." : "."));
+  text.heading(std::string("By ") + words_for(ranked.by()).heading + ", sorted by " + options.rows.sort);
+  if (ranked.shown == 0) text.line("  none");
+  else append_table(text, ranked, chosen);
+  append_rest(text, ranked);
+  text.notes(warnings);
+  return text.text();
+}
+
+}  // namespace
+
+void print_report_rows(const ReportOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_with_costs(profile));
+  const Findings findings(profile, names, options.call_sites);
+  const ViewNames view_names(profile, findings, options.call_sites.own);
+  std::vector<RowColumn> columns;
+  for (const std::string& name : options.rows.columns)
+    columns.push_back(column_named(name, options.cost, "--columns"));
+  RankedRows ranked{options, profile, view_names, column_named(options.rows.sort, options.cost, "--sort"),
+                    rows_of(options, analysis, findings)};
+  sort_rows(ranked);
+  const bool as_table = !options.trace.json && !options.rows.csv;
+  ranked.shown = as_table           ? rows_worth_showing(ranked)
+                 : options.top == 0 ? ranked.rows.size()
+                                    : std::min(options.top, ranked.rows.size());
+  if (options.trace.json) write_output(options.trace.output, dump(rows_json(ranked, names)));
+  else if (options.rows.csv) write_output(options.trace.output, rows_csv(ranked, columns));
+  else write_output(options.trace.output, rows_text(ranked, findings, columns, names.warnings()));
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,146 @@
+// heapprof tree: the call tree, from the program's entry down to call sites, or from call sites up to their callers.
+#include "analyzer/views/tree.h"
+
+#include <algorithm>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/figures.h"
+#include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/view_names.h"
+#include "analyzer/render/byte_column.h"
+#include "analyzer/render/short_names.h"
+#include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
+
+namespace heapprof::cli {
+namespace {
+
+using views::TreeNode;
+
+Json node_json(const TreeNode& node, const ViewNames& names, bool by_line) {
+  Json json = name_json(names.of_frame(node.frame, by_line));
+  json["self"] = figures_json(node.self);
+  json["total"] = figures_json(node.total);
+  Json& children = json["children"] = Json::array();
+  for (const TreeNode& child : node.children) children.push_back(node_json(child, names, by_line));
+  if (node.left_out != 0) json["left_out"] = {{"nodes", node.left_out}, {"total", figures_json(node.left_out_total)}};
+  return json;
+}
+
+Json tree_json(const TreeOptions& options, const model::Profile& profile, const TreeNode& root,
+               const ViewNames& names, const std::vector<std::string>& warnings) {
+  Json json = head_json(profile);
+  json["inverted"] = options.inverted;
+  json["min_share"] = options.min_share_percent / 100;
+  Json tree = node_json(root, names, options.by_line);
+  tree["name"] = "";
+  json.update(tree);
+  json["symbol_warnings"] = warnings;
+  return json;
+}
+
+class TreeText {
+ public:
+  TreeText(ReportText& text, const TreeOptions& options, const ViewNames& names, const model::Costs& whole)
+      : text_(text), options_(options), names_(names), figure_(figure_of(options.cost)), whole_(figure_.of(whole)),
+        sizes_(whole_) {}
+
+  void header() {
+    text_.line(text_.paint(TextColour::kDim, "  " + render::pad_left("total", kValueWidth) + "  share  " +
+                                                 render::pad_left("self", kValueWidth) +
+                                                 (options_.by_line ? "  line" : "  function")));
+  }
+
+  /// The lines below `node`. Siblings begin with a dash. A single child has the indentation of its parent, so that long
+  /// chains stay in sight.
+  void children(const TreeNode& node, std::size_t indent) {
+    const bool are_siblings = node.children.size() + (node.left_out != 0) > 1;
+    for (const TreeNode& child : node.children) {
+      row(child, indent, are_siblings);
+      children(child, are_siblings ? indent + kIndent : indent);
+    }
+    if (node.left_out == 0 || figure_.of(node.left_out_total) == 0) return;
+    const std::uint64_t value = figure_.of(node.left_out_total);
+    text_.line("  " + render::pad_left(value_text(value), kValueWidth) + "  " +
+               render::pad_left(render::percent(value, whole_), kShareWidth) + std::string(kValueWidth + 4, ' ') +
+               std::string(std::min(indent, max_indent()), ' ') + "+" + render::exact_number(node.left_out) + " more");
+  }
+
+ private:
+  static constexpr std::size_t kValueWidth = 11, kShareWidth = 5, kIndent = 2;
+
+  std::size_t max_indent() const { return text_.style().width / 3; }
+  std::string value_text(std::uint64_t value) const {
+    return figure_.is_bytes ? sizes_.text(value) : render::exact_number(value);
+  }
+
+  void row(const TreeNode& node, std::size_t indent, bool is_sibling) {
+    const ViewName name = names_.of_frame(node.frame, options_.by_line);
+    const std::uint64_t total = figure_.of(node.total);
+    const std::uint64_t self = figure_.of(node.self);
+    const std::string figures = "  " + render::pad_left(value_text(total), kValueWidth) + "  " +
+                                render::pad_left(render::percent(total, whole_), kShareWidth) + "  " +
+                                render::pad_left(self == 0 ? "" : value_text(self), kValueWidth) + "  " +
+                                std::string(std::min(indent, max_indent()), ' ') + (is_sibling ? "- " : "");
+    const std::size_t used = render::length_utf8(figures);
+    const std::size_t width = text_.style().width - std::min(text_.style().width - 16, used);
+    std::string label = name.label;
+    if (options_.by_line && !name.location.empty()) label += "  " + name.location;
+    if (render::length_utf8(label) > width) label = text_.clip(render::fit_name(name.label, width), width);
+    text_.line(figures + (name.is_own ? text_.bold(label) : label));
+  }
+
+  ReportText& text_;
+  const TreeOptions& options_;
+  const ViewNames& names_;
+  const Figure& figure_;
+  const std::uint64_t whole_;
+  const render::ByteColumn sizes_;
+};
+
+std::string tree_text(const TreeOptions& options, const model::Profile& profile, const TreeNode& root,
+                      const Findings& findings, const ViewNames& names, const std::vector<std::string>& warnings) {
+  const RankedStack whole = figures_of(profile.totals, options.cost);
+  ReportText text(profile, style_for(options.trace.output), &findings);
+  text.title().line();
+  text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
+            count_of_kind(profile, whole.blocks) + "; shares are of this.");
+  text.heading(options.inverted ? "From call sites to their callers" : "From callers to call sites");
+  if (root.children.empty()) text.line("  none");
+  else {
+    TreeText tree(text, options, names, root.total);
+    tree.header();
+    tree.children(root, 0);
+  }
+  text.notes(warnings);
+  return text.text();
+}
+
+void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  StackNames names(profile, options.trace.symbols);
+  names.resolve(nodes_with_costs(profile));
+  const Findings findings(profile, names, options.call_sites);
+  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const views::FrameTree frames(findings.frames(), findings.helpers(),
+                                options.by_line ? views::Level::kLine : views::Level::kFunction);
+  const views::TreeLimits limits{options.depth, options.min_share_percent / 100};
+  const Figure& figure = figure_of(options.cost);
+  const views::Weight weight = [&figure](const model::Costs& costs) { return figure.of(costs); };
+  const TreeNode root = options.inverted ? views::inverted_tree(frames, weight, limits)
+                                         : views::top_down_tree(frames, weight, limits);
+  write_output(options.trace.output,
+               options.trace.json ? dump(tree_json(options, profile, root, view_names, names.warnings()))
+                                  : tree_text(options, profile, root, findings, view_names, names.warnings()));
+}
+
+}  // namespace
+
+int run_tree(const TreeOptions& options) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_tree(options, analysis); });
+}
+
+}  // namespace heapprof::cli

@@ -1,0 +1,104 @@
+#include "analyzer/cli/text/view_names.h"
+
+#include <algorithm>
+
+#include "analyzer/base/base_name.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/render/utf8.h"
+
+namespace heapprof::cli {
+namespace {
+
+using findings::Origin;
+using render::clean_utf8;
+
+constexpr const char* kNoStack = "(no stack recorded)";
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+ViewName ViewNames::of_frame(findings::FrameRef ref, bool by_line) const {
+  ViewName name;
+  if (!ref.exists()) {
+    name.name = name.label = kNoStack;
+    return name;
+  }
+  Frame frame = findings_.frame(ref);
+  const findings::CodeFrames& frames = findings_.frames();
+  const Origin origin = frames.at(ref).origin;
+  name.name = frames.name_of(frames.function_of(ref));
+  name.label = frame.function.empty() ? clean_utf8(name.name) : function_name(frame.function);
+  name.file = frame.file;
+  name.module = frame.module->path;
+  name.origin = findings::name_of(origin);
+  name.is_own = origin == Origin::kOwn;
+  if (by_line) name.line = frame.line;
+  else frame.line = 0;
+  if (by_line || !frame.function.empty()) name.location = location_of(frame);
+  return name;
+}
+
+ViewName ViewNames::of_row(const views::Row& row, views::By by) const {
+  switch (by) {
+    case views::By::kFunction: return of_frame(row.frame, false);
+    case views::By::kLine:
+    case views::By::kSite: return of_frame(row.frame, true);
+    case views::By::kStack: return of_stack(row.node);
+    case views::By::kModule: return of_module(row.frame);
+    case views::By::kThread: return of_thread(row.thread);
+  }
+  return {};
+}
+
+ViewName ViewNames::of_module(findings::FrameRef frame) const {
+  if (!frame.exists()) return of_frame(frame, false);
+  ViewName name;
+  name.module = profile_.modules[profile_.addresses[frame.address].module].path;
+  name.name = name.module.empty() ? "(code outside every file)" : name.module;
+  name.label = name.module.empty() ? name.name : clean_utf8(base_name(name.module));
+  const findings::OriginRules rules(profile_.recording.program, compiled_patterns(own_));
+  const Origin origin = rules.of({{}, {}, name.module});
+  if (name.module.empty()) return name;
+  name.is_own = rules.is_own_module(name.module) || origin == Origin::kOwn;
+  name.origin = findings::name_of(name.is_own                     ? Origin::kOwn
+                                  : origin == Origin::kUnresolved ? Origin::kThirdParty
+                                                                  : origin);
+  return name;
+}
+
+/// The call site and its callers, as far as they are no libraries' or helpers'.
+ViewName ViewNames::of_stack(std::uint32_t node) const {
+  const findings::CodeFrames& frames = findings_.frames();
+  const findings::FrameRef site = findings::call_site_of(frames, findings_.helpers(), node);
+  ViewName name = of_frame(site, true);
+  if (!site.exists()) return name;
+  const std::vector<findings::FrameRef> stack = frames.stack(node);
+  for (auto at = std::find(stack.begin(), stack.end(), site) + 1; at < stack.end(); ++at) {
+    if (findings_.helpers().skips(frames.function_of(*at))) continue;
+    const ViewName caller = of_frame(*at, false);
+    name.name += " < " + caller.name;
+    name.label += " < " + caller.label;
+  }
+  return name;
+}
+
+ViewName ViewNames::of_thread(std::uint32_t index) const {
+  ViewName name;
+  const model::Thread& thread = profile_.threads[index];
+  name.name = (thread.name.empty() ? "(no name)" : thread.name) + " " + std::to_string(thread.tid);
+  name.label = clean_utf8(name.name);
+  return name;
+}
+
+Json name_json(const ViewName& name) {
+  Json json;
+  json["name"] = name.name;
+  json["file"] = text_or_null(name.file);
+  json["line"] = name.line > 0 ? Json(name.line) : Json(nullptr);
+  json["module"] = text_or_null(name.module);
+  json["origin"] = name.origin;
+  return json;
+}
+
+}  // namespace heapprof::cli

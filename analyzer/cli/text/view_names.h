@@ -1,0 +1,49 @@
+// The frames of rows and trees by name, in JSON and in tables.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "analyzer/cli/text/findings.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/findings/code_frames.h"
+#include "analyzer/views/rows.h"
+
+namespace heapprof::cli {
+
+/// What a row or a node of a tree is called.
+struct ViewName {
+  std::string name;      ///< whole, not clean
+  std::string file;      ///< empty: unknown
+  int line = 0;          ///< 0: unknown, or all lines of a function
+  std::string module;    ///< path; empty: none
+  const char* origin = "unknown";
+  bool is_own = false;   ///< of the program's own code
+  std::string label;     ///< short and clean, for tables
+  std::string location;  ///< "parse.cpp:12", "parse.cpp" or "in libx.so", for tables; clean
+};
+
+class ViewNames {
+ public:
+  /// The arguments must outlive this.
+  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own)
+      : profile_(profile), findings_(findings), own_(own) {}
+
+  /// `by_line` false: the name is that of the function, whatever the line.
+  ViewName of_frame(findings::FrameRef frame, bool by_line) const;
+  ViewName of_row(const views::Row& row, views::By by) const;
+
+ private:
+  ViewName of_module(findings::FrameRef frame) const;
+  ViewName of_stack(std::uint32_t node) const;
+  ViewName of_thread(std::uint32_t thread) const;
+
+  const model::Profile& profile_;
+  const Findings& findings_;
+  const std::vector<std::string>& own_;
+};
+
+/// The keys "name", "file", "line", "module" and "origin".
+Json name_json(const ViewName& name);
+
+}  // namespace heapprof::cli

@@ -1,0 +1,207 @@
+"""Rows, trees and callers: their figures add up to those of `report --json` for the same selection, and to those of an
+accountant of this test, which adds up the stacks of the report and the events of the trace file."""
+
+import csv
+import io
+import json
+from collections import Counter, defaultdict
+
+import harness
+import trace_reader
+
+KEYS = ("function", "line", "site", "stack", "module", "thread")
+OF_HEAP = {"peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes", "allocations",
+           "temporary_allocations"}
+FIGURES = ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes", "allocations",
+           "temporary_bytes", "temporary_allocations", "live_bytes", "live_blocks")
+
+
+def name_of(frame):
+    """The name of a frame's function as rows have it, and its module."""
+    unresolved = f"{frame['module'].rsplit('/', 1)[-1]}+{frame.get('function_begin', frame['offset']):#x}" \
+        if frame["module"] else f"{frame['offset']:#x}"
+    return frame["function"] or unresolved, frame["module"] or None
+
+
+class Views(harness.Case):
+    def json(self, *arguments, status=0):
+        return json.loads(self.heapprof(*arguments, "--json", status=status))
+
+    def rows(self, trace, key, *options):
+        return self.json("report", trace, "--by", key, *options)
+
+    def selections(self, trace, random):
+        report = self.report(trace)
+        threads = [thread["tid"] for thread in report["threads"] if thread["allocations"]]
+        first, second = sorted(random.sample(range(1, 99), 2))
+        size = random.choice((16, 100, 1000))
+        yield ()
+        yield ("--from", f"{first}%", "--to", f"{second}%")
+        yield ("--to", f"{second}%", "--min-size", size)
+        yield ("--from", f"{first}%", "--max-size", size, "--thread", random.choice(threads))
+        yield ("--thread", random.choice(threads), "--live-at", f"{second}%")
+        yield ("--function", "site_", "--min-lifetime", "20us")
+        yield ("--not-function", "site_malloc", "--from", f"{first}%", "--live-at", f"{second}%")
+
+    def check_selection(self, trace, selection):
+        heap = self.report(trace, *selection)["heap"]
+        for key in KEYS:
+            view = self.rows(trace, key, *selection)
+            self.assertEqual(view["all_rows"], len(view["rows"]), key)
+            sums = Counter()
+            for row in view["rows"]:
+                sums.update(row["self"])
+                for figure in FIGURES:
+                    self.assertLessEqual(row["self"][figure], row["total"][figure], (key, row["name"]))
+            self.assertEqual({figure: sums[figure] for figure in FIGURES}, view["total"], key)
+            self.assertEqual({figure: view["total"][figure] for figure in OF_HEAP},
+                             {figure: heap[figure] for figure in OF_HEAP}, key)
+        for options in ((), ("--inverted",), ("--by", "line")):
+            tree = self.json("tree", trace, "--min-share", 0, *options, *selection)
+            self.assertEqual({figure: tree["total"][figure] for figure in OF_HEAP},
+                             {figure: heap[figure] for figure in OF_HEAP}, options)
+            self.check_tree(tree)
+
+    def check_tree(self, node):
+        sums = Counter(node["self"])
+        for child in node["children"]:
+            sums.update(child["total"])
+            self.check_tree(child)
+        if "left_out" in node:
+            sums.update(node["left_out"]["total"])
+        self.assertEqual({figure: sums[figure] for figure in FIGURES}, node["total"], node["name"])
+
+    def check_inclusive(self, trace, selection):
+        """The totals of functions and modules are the sums over the stacks that contain them."""
+        for cost, figure in (("peak", "peak_bytes"), ("leaked", "leaked_bytes"), ("allocated", "allocated_bytes"),
+                             ("live", "live_bytes")):
+            functions, modules = Counter(), Counter()
+            for stack in self.all_stacks(trace, cost, *selection):
+                names = {name_of(frame) for frame in stack["stack"]}
+                for name in names:
+                    functions[name] += stack["bytes"]
+                for module in {module for _, module in names}:
+                    modules[module] += stack["bytes"]
+            of_rows = Counter()
+            for row in self.rows(trace, "function", *selection)["rows"]:
+                self.assertNotIn((row["name"], row["module"]), of_rows)
+                of_rows[row["name"], row["module"]] = row["total"][figure]
+            self.assertEqual(+functions, +of_rows, cost)
+            of_rows = Counter({row["module"]: row["total"][figure]
+                               for row in self.rows(trace, "module", *selection)["rows"]})
+            self.assertEqual(+modules, +of_rows, cost)
+
+    def test_random_selections(self):
+        random = harness.random_generator("views")
+        for program, arguments in (("ledger_single", (3_000, random.randrange(1000), 1)),
+                                   ("ledger_threads", (800, random.randrange(1000), 3, 1))):
+            trace = self.record(harness.program(program), *arguments).trace
+            for selection in self.selections(trace, random):
+                with self.subTest(program=program, selection=selection):
+                    self.check_selection(trace, selection)
+                    self.check_inclusive(trace, selection)
+
+    def test_threads(self):
+        """The rows of threads are the sums of the events in each thread's streams."""
+        trace = self.record(harness.program("ledger_threads"), 2_000, 3, 4, 1).trace
+        reader = trace_reader.Trace(trace)
+        tids = [thread.tid for thread in reader.threads()]
+        allocated, live, owner = defaultdict(Counter), {}, {}
+        for thread, event in trace_reader.merged(reader):
+            if event.op in (trace_reader.ALLOC, trace_reader.REALLOC_END) and event.address:
+                allocated[tids[thread]].update(allocations=1, allocated_bytes=event.size)
+                live[event.address], owner[event.address] = event.size, tids[thread]
+            elif event.op in (trace_reader.FREE, trace_reader.FREE_STACK, trace_reader.REALLOC_BEGIN):
+                live.pop(event.address, None)
+        for address, size in live.items():
+            allocated[owner[address]].update(leaked_bytes=size, leaked_blocks=1)
+        rows = {row["tid"]: row["self"] for row in self.rows(trace, "thread")["rows"]}
+        for tid, sums in allocated.items():
+            self.assertEqual({key: rows[tid][key] for key in sums}, dict(sums), tid)
+        self.assertEqual(sorted(rows), sorted(allocated))
+
+    def test_live_at_the_end_of_a_slice(self):
+        """Live bytes are those at the end of a slice, whenever they were allocated."""
+        trace = self.record(harness.program("ledger_single"), 3_000, 5, 1).trace
+        until = self.report(trace, "--to", "70%")["heap"]
+        live = self.rows(trace, "site", "--from", "50%", "--to", "70%")["total"]
+        self.assertEqual((live["live_bytes"], live["live_blocks"]), (until["leaked_bytes"], until["leaked_blocks"]))
+        self.assertGreater(live["live_bytes"], live["leaked_bytes"])
+        moment = self.rows(trace, "site", "--live-at", "60%")["total"]
+        self.assertEqual(moment["live_bytes"], moment["peak_bytes"])
+
+    def test_callers(self):
+        trace = self.record(harness.program("ledger_single"), 3_000, 6, 1).trace
+        rows = self.rows(trace, "function")["rows"]
+        for row in rows:
+            around = self.json("callers", trace, row["name"])
+            same_name = [other for other in rows if other["name"] == row["name"]]
+            self.assertEqual(around["function"], row["name"])
+            if len(same_name) == 1:
+                self.assertEqual((around["self"], around["total"]), (row["self"], row["total"]))
+            if not around["recursive"]:
+                for figure in FIGURES:
+                    total = around["total"][figure]
+                    self.assertEqual(sum(caller["total"][figure] for caller in around["callers"]), total)
+                    self.assertEqual(around["self"][figure] + around["as_helper"][figure] +
+                                     sum(callee["total"][figure] for callee in around["callees"]), total)
+        self.assertIn("main", {caller["name"] for caller in self.json("callers", trace, "site_malloc")["callers"]} |
+                      {caller["name"] for row in rows for caller in
+                       self.json("callers", trace, row["name"])["callers"]})
+        missing = self.run_heapprof("callers", trace, "site_malocc")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("did you mean 'site_malloc'", missing.stderr)
+
+    def test_csv_has_the_figures_of_json(self):
+        trace = self.record(harness.program("ledger_single"), 500, 7, 1).trace
+        text = self.heapprof("report", trace, "--by", "line", "--csv", "--sort", "total-allocated")
+        table = list(csv.DictReader(io.StringIO(text)))
+        rows = self.rows(trace, "line", "--sort", "total-allocated")["rows"]
+        self.assertEqual([row["name"] for row in table], [row["name"] for row in rows])
+        for one, other in zip(table, rows):
+            for figure in FIGURES:
+                self.assertEqual(int(one[f"self_{figure}"]), other["self"][figure])
+                self.assertEqual(int(one[f"total_{figure}"]), other["total"][figure])
+        totals = [int(row["total_allocated_bytes"]) for row in table]
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        chosen = self.heapprof("report", trace, "--by", "line", "--csv", "--columns", "live-blocks,total")
+        self.assertTrue(chosen.startswith("name,file,line,module,origin,self_live_blocks,total_peak_bytes\n"))
+
+    def test_tables_fit_the_terminal(self):
+        trace = self.record(harness.program("ledger_names")).trace
+        for width in (60, 80, 120, 160):
+            for command in (*(("report", trace, "--by", key) for key in KEYS), ("tree", trace),
+                            ("tree", trace, "--inverted", "--by", "line"), ("callers", trace, "main"),
+                            ("report", trace, "--by", "function", "--columns", "self,total,live,allocations,leaked")):
+                with self.subTest(width=width, command=command):
+                    text = self.printed(width, *command)
+                    self.assertLessEqual(max(map(len, text.splitlines())), width, text)
+
+    def printed(self, width, *command):
+        import subprocess
+        environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",
+                                                XDG_CACHE_HOME=self.dir / "cache")
+        return subprocess.run([str(harness.HEAPPROF), *map(str, command)], env=environment, capture_output=True,
+                              text=True, check=True, stdin=subprocess.DEVNULL, timeout=120).stdout
+
+    def test_what_is_cut_is_counted(self):
+        trace = self.record(harness.program("ledger_single"), 3_000, 8, 1).trace
+        rows = self.rows(trace, "function")
+        text = self.heapprof("report", trace, "--by", "function", "--top", 2)
+        self.assertIn(f"  +{rows['all_rows'] - 2} more, ", text)
+        self.assertNotIn(" more, ", self.heapprof("report", trace, "--by", "function", "--top", 0))
+        self.assertEqual(len(self.rows(trace, "function", "--top", 2)["rows"]), 2)
+
+    def test_wrong_command_lines(self):
+        trace = self.record(harness.program("ledger_single"), 100, 1, 1).trace
+        for options in (("--by", "functoin"), ("--sort", "total"), ("--csv",), ("--by", "line", "--sort", "toal"),
+                        ("--by", "line", "--columns", "peak,,live"), ("--by", "line", "--csv", "--json"),
+                        ("--by", "thread", "--kind", "mmap")):
+            with self.subTest(options=options):
+                self.heapprof("report", trace, *options, status=2)
+        self.heapprof("tree", trace, "--min-share", "x", status=2)
+        self.heapprof("callers", trace, status=2)
+
+
+if __name__ == "__main__":
+    harness.main()
