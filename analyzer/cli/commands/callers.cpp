@@ -105,8 +105,9 @@ class CallersAnswer {
     table(text, "Callers", around_.callers);
     table(text, "Callees", around_.callees);
     if (around_.recursive)
-      text.line().paragraph("The function is recursive: a stack counts once for each of its callers and callees, so "
-                            "that their sum can exceed the total.");
+      text.line().paragraph(
+          "The function is recursive: a stack counts once for each of its callers and callees, so "
+          "that their sum can exceed the total.");
     text.notes(names_.warnings());
     return text.text();
   }
@@ -198,8 +199,8 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
                               options.by_line ? views::Level::kLine : views::Level::kFunction);
   std::set<std::uint32_t> keys;
   for (const views::FrameNode& node : tree.nodes())
-    if (node.frame.exists() && std::binary_search(match.functions.begin(), match.functions.end(),
-                                                  findings.frames().function_of(node.frame)))
+    if (node.frame.exists() &&
+        std::binary_search(match.functions.begin(), match.functions.end(), findings.frames().function_of(node.frame)))
       keys.insert(node.key);
   Neighbours around = views::neighbours_of(tree, {keys.begin(), keys.end()});
   if (around.total.empty()) {
@@ -209,9 +210,8 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   }
   // All functions of one name count as one; the name is whole if it is that of all.
   const std::string first = findings.frames().name_of(match.functions.front());
-  const bool same = std::all_of(match.functions.begin(), match.functions.end(), [&](std::uint32_t number) {
-    return findings.frames().name_of(number) == first;
-  });
+  const bool same = std::all_of(match.functions.begin(), match.functions.end(),
+                                [&](std::uint32_t number) { return findings.frames().name_of(number) == first; });
   const CallersAnswer answer(options, profile, names, findings, std::move(around), same ? first : match.name);
   write_output(options.trace.output, options.trace.json ? dump(answer.json()) : answer.text());
   return true;

@@ -30,9 +30,9 @@ using views::Row;
 constexpr double kMinShare = 0.005;
 
 struct ByWords {
-  const char* name;      ///< as --by names it
-  const char* heading;   ///< "function"
-  bool divides;          ///< every stack is in one row, so that a row's total is its own cost
+  const char* name;     ///< as --by names it
+  const char* heading;  ///< "function"
+  bool divides;         ///< every stack is in one row, so that a row's total is its own cost
 };
 
 ByWords words_for(By by) {
@@ -173,9 +173,8 @@ class TableColumns {
   }
   void add_share(const RowColumn& column, int drop) {
     const std::uint64_t whole = column.figure->of(ranked_.profile.totals);
-    columns_.push_back({{"share", Column::Kind::kFigure, drop}, [column, whole](const Row& row) {
-                          return percent(value_of(row, column), whole);
-                        }});
+    columns_.push_back({{"share", Column::Kind::kFigure, drop},
+                        [column, whole](const Row& row) { return percent(value_of(row, column), whole); }});
   }
   const std::vector<TableColumn>& all() const noexcept { return columns_; }
 

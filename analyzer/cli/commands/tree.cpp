@@ -54,8 +54,8 @@ class TreeText {
                                                  (options_.by_line ? "  line" : "  function")));
   }
 
-  /// The lines below `node`. Siblings begin with a dash. A single child has the indentation of its parent, so that long
-  /// chains stay in sight.
+  /// The lines below `node`. Siblings begin with a dash. A single child has the indentation of its parent, so that
+  /// long chains stay in sight.
   void children(const TreeNode& node, std::size_t indent) {
     const bool are_siblings = node.children.size() + (node.left_out != 0) > 1;
     for (const TreeNode& child : node.children) {
@@ -66,7 +66,8 @@ class TreeText {
     const std::uint64_t value = figure_.of(node.left_out_total);
     text_.line("  " + render::pad_left(value_text(value), kValueWidth) + "  " +
                render::pad_left(render::percent(value, whole_), kShareWidth) + std::string(kValueWidth + 4, ' ') +
-               std::string(std::min(indent, max_indent()), ' ') + "+" + render::exact_number(node.left_out) + " more");
+               std::string(std::min(indent, max_indent()), ' ') + "+" + render::exact_number(node.left_out) +
+               " more");
   }
 
  private:
@@ -130,11 +131,11 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
   const views::TreeLimits limits{options.depth, options.min_share_percent / 100};
   const Figure& figure = figure_of(options.cost);
   const views::Weight weight = [&figure](const model::Costs& costs) { return figure.of(costs); };
-  const TreeNode root = options.inverted ? views::inverted_tree(frames, weight, limits)
-                                         : views::top_down_tree(frames, weight, limits);
-  write_output(options.trace.output,
-               options.trace.json ? dump(tree_json(options, profile, root, view_names, names.warnings()))
-                                  : tree_text(options, profile, root, findings, view_names, names.warnings()));
+  const TreeNode root =
+      options.inverted ? views::inverted_tree(frames, weight, limits) : views::top_down_tree(frames, weight, limits);
+  write_output(options.trace.output, options.trace.json
+                                         ? dump(tree_json(options, profile, root, view_names, names.warnings()))
+                                         : tree_text(options, profile, root, findings, view_names, names.warnings()));
 }
 
 }  // namespace

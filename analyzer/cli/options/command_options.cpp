@@ -10,6 +10,7 @@
 #include "analyzer/cli/options/declare_commands.h"
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/options/shared_options.h"
+#include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/text/figures.h"
 #include "analyzer/launch/recorder_settings.h"
 #include "analyzer/render/units.h"
@@ -184,12 +185,15 @@ void check_rows(const ReportOptions& options) {
   }
   if (rows.csv && options.trace.json) refuse("--csv and --json exclude each other");
   if (*rows.by == views::By::kThread) refuse_mappings(options.trace, "report --by thread");
-  try {
-    column_named(rows.sort, options.cost, "--sort");
-    for (const std::string& name : rows.columns) column_named(name, options.cost, "--columns");
-  } catch (const std::invalid_argument& error) {
-    refuse(error.what());
-  }
+  const auto check = [&](const std::string& name, const char* option) {
+    try {
+      column_named(name, options.cost, option);
+    } catch (const std::invalid_argument& error) {
+      refuse(error.what() + did_you_mean(name, column_names()));
+    }
+  };
+  check(rows.sort, "--sort");
+  for (const std::string& name : rows.columns) check(name, "--columns");
 }
 
 void declare_report(CLI::App& app, Chosen& chosen) {

@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "analyzer/cli/options/spelling_suggestion.h"
-
 namespace heapprof::cli {
 namespace {
 
@@ -53,17 +51,23 @@ const Figure& figure_beside(Cost cost) noexcept {
 RowColumn column_named(const std::string& name, Cost cost, const char* option) {
   if (name == "self") return {&figure_of(cost), false};
   if (name == "total") return {&figure_of(cost), true};
-  std::vector<std::string> words = {"self", "total"};
   std::string all;
   for (const Figure& figure : kFigures) {
     if (name == figure.name) return {&figure, false};
     if (name == std::string("total-") + figure.name) return {&figure, true};
-    words.emplace_back(figure.name);
-    words.push_back(std::string("total-") + figure.name);
     all += std::string(", ") + figure.name;
   }
   throw std::invalid_argument("invalid value '" + name + "' for " + option + "; expected self, total" + all +
-                              ", or total- before one of these" + did_you_mean(name, words));
+                              ", or total- before one of these");
+}
+
+std::vector<std::string> column_names() {
+  std::vector<std::string> names = {"self", "total"};
+  for (const Figure& figure : kFigures) {
+    names.emplace_back(figure.name);
+    names.push_back(std::string("total-") + figure.name);
+  }
+  return names;
 }
 
 Json figures_json(const model::Costs& costs) {

@@ -40,6 +40,9 @@ struct RowColumn {
 /// std::invalid_argument with a sentence that names `option`.
 RowColumn column_named(const std::string& name, Cost cost, const char* option);
 
+/// All names that column_named() reads.
+std::vector<std::string> column_names();
+
 /// The object F of docs/json.md.
 Json figures_json(const model::Costs& costs);
 

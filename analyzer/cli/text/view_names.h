@@ -13,10 +13,10 @@ namespace heapprof::cli {
 
 /// What a row or a node of a tree is called.
 struct ViewName {
-  std::string name;      ///< whole, not clean
-  std::string file;      ///< empty: unknown
-  int line = 0;          ///< 0: unknown, or all lines of a function
-  std::string module;    ///< path; empty: none
+  std::string name;    ///< whole, not clean
+  std::string file;    ///< empty: unknown
+  int line = 0;        ///< 0: unknown, or all lines of a function
+  std::string module;  ///< path; empty: none
   const char* origin = "unknown";
   bool is_own = false;   ///< of the program's own code
   std::string label;     ///< short and clean, for tables
