@@ -12,13 +12,13 @@ TEST_CASE("an option has all its names, the name of its value, and its default")
   const Outcome help = run({"report", "--help"});
   CHECK(help.has_line({"-o, --output FILE", "(default -)"}));
   CHECK(help.has_line({"--top N", "(default 10)"}));
-  CHECK(help.has_line({"--cost peak|leaked|allocated|allocations|temporary"}));
+  CHECK(help.has_line({"--cost peak|leaked|allocated|allocations|temporary|live"}));
   CHECK(help.has_line({"--min-size SIZE"}));
   CHECK(help.has_line({"--from TIME"}));
   const Outcome page = run({"manual", "report"});
   CHECK(page.has_line({"\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fIFILE\\fR"}));
   CHECK(page.has_line({"\\fB\\-\\-top\\fR \\fIN\\fR"}));
-  CHECK(page.has_line({"\\fB\\-\\-cost\\fR \\fIpeak|leaked|allocated|allocations|temporary\\fR"}));
+  CHECK(page.has_line({"\\fB\\-\\-cost\\fR \\fIpeak|leaked|allocated|allocations|temporary|live\\fR"}));
 }
 
 TEST_CASE("export has no manual page; each export format has one") {

@@ -61,10 +61,10 @@ TEST_CASE("the message about a word that is not in the list prints the list") {
   const Outcome outcome = run({"report", trace.path(), "--cost", "peek"});
   CHECK(outcome.status == 2);
   CHECK(outcome.err.find("'peek'") != std::string::npos);
-  for (const char* word : {"peak", "leaked", "allocated", "allocations", "temporary"})
+  for (const char* word : {"peak", "leaked", "allocated", "allocations", "temporary", "live"})
     CHECK(outcome.err.find(word) != std::string::npos);
 }
 
 TEST_CASE("--help lists the words of an option in their order") {
-  CHECK(run({"report", "--help"}).has_line({"--cost", "peak|leaked|allocated|allocations|temporary"}));
+  CHECK(run({"report", "--help"}).has_line({"--cost", "peak|leaked|allocated|allocations|temporary|live"}));
 }

@@ -65,5 +65,5 @@ TEST_CASE("stacks are ranked by bytes or blocks, equal ones by node, and those w
 TEST_CASE("every cost has a name") {
   std::vector<std::string> names;
   for (const auto& [name, cost] : cost_names()) names.push_back(name);
-  CHECK(names == std::vector<std::string>{"peak", "leaked", "allocated", "allocations", "temporary"});
+  CHECK(names == std::vector<std::string>{"peak", "leaked", "allocated", "allocations", "temporary", "live"});
 }
