@@ -39,12 +39,16 @@ struct Selection {
   std::string description;  ///< the selecting options but --from, --to and --kind, for reports; empty: none
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
-  std::vector<std::uint32_t> thread_ids;  ///< tids; empty: all
-  std::vector<std::string> thread_names;  ///< a thread matches by its tid or by its name
+  std::vector<std::uint32_t> thread_ids;           ///< tids; empty: all
+  std::vector<std::string> thread_names;           ///< a thread matches by its tid or by its name
+  std::vector<std::uint32_t> excluded_thread_ids;  ///< a thread that matches these as well is not selected
+  std::vector<std::string> excluded_thread_names;
   model::Kind kind = model::Kind::kHeap;  ///< what the costs of the nodes count
 
   bool all_sizes() const noexcept { return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max(); }
-  bool all_threads() const noexcept { return thread_ids.empty() && thread_names.empty(); }
+  bool all_threads() const noexcept {
+    return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();
+  }
   bool is_slice() const noexcept { return from || to; }
   bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
   /// Whether every block and mapping of the slice is selected.

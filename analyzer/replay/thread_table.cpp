@@ -9,16 +9,20 @@
 namespace heapprof::replay {
 
 ThreadTable::ThreadTable(const Selection& selection, std::uint64_t file_bytes)
-    : selected_ids_(selection.thread_ids), selected_names_(selection.thread_names),
+    : selected_{selection.thread_ids, selection.thread_names},
+      excluded_{selection.excluded_thread_ids, selection.excluded_thread_names},
       max_threads_(trace::max_threads(file_bytes)), max_name_bytes_(trace::max_name_bytes(file_bytes)),
       others_(kNoThread) {}
 
-bool ThreadTable::is_selected(std::uint32_t tid, const std::string& name) const {
-  const auto has = [](const auto& list, const auto& value) {
-    return std::find(list.begin(), list.end(), value) != list.end();
-  };
-  if (selected_ids_.empty() && selected_names_.empty()) return true;
-  return has(selected_ids_, tid) || has(selected_names_, name);
+bool ThreadTable::Listed::has(std::uint32_t tid, const std::string& name) const {
+  return std::find(ids.begin(), ids.end(), tid) != ids.end() ||
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void ThreadTable::match(Thread& thread, const std::string& name) const {
+  thread.included |= selected_.empty() || selected_.has(thread.tid, name);
+  thread.excluded |= excluded_.has(thread.tid, name);
+  thread.selected = thread.included && !thread.excluded;
 }
 
 /// False: the names exceed what a file of this size can hold; the caller leaves this one empty.
@@ -32,7 +36,7 @@ std::uint32_t ThreadTable::join_others(std::uint32_t tid) {
   if (others_ == kNoThread) {
     Thread thread;
     thread.name = thread.first_name = "(other threads)";
-    thread.selected = is_selected(thread.tid, thread.name);
+    match(thread, thread.name);
     thread.is_others = true;
     others_ = static_cast<std::uint32_t>(threads_.size());
     threads_.push_back(std::move(thread));
@@ -51,7 +55,7 @@ std::uint32_t ThreadTable::start(std::uint32_t tid, std::string name) {
     name.clear();
     name.shrink_to_fit();
   }
-  thread.selected = is_selected(tid, name);
+  match(thread, name);
   thread.first_name = name;
   thread.name = std::move(name);
   const auto index = static_cast<std::uint32_t>(threads_.size());
@@ -75,7 +79,7 @@ void ThreadTable::rename(std::uint32_t index, std::string name) {
   }
   thread.renamed |= thread.name != name;
   thread.name = std::move(name);
-  thread.selected |= is_selected(thread.tid, thread.name);
+  match(thread, thread.name);
 }
 
 void ThreadTable::reset_sums() noexcept {
@@ -112,16 +116,18 @@ void ThreadTable::restore(trace::ByteReader& in) {
     thread.is_others = (flags & 8) != 0;
     if (thread.is_others) others_ = static_cast<std::uint32_t>(threads_.size());
     admit_name(thread.first_name);
-    thread.selected = is_selected(thread.tid, thread.first_name);
+    match(thread, thread.first_name);
     if (!thread.is_others) index_of_tid_[thread.tid] = static_cast<std::uint32_t>(threads_.size());
     threads_.push_back(std::move(thread));
   }
 }
 
 bool ThreadTable::selection_is_unambiguous() const {
-  return selected_names_.empty() || std::all_of(threads_.begin(), threads_.end(), [](const Thread& thread) {
-           return thread.selected || !thread.renamed;
-         });
+  // Later names can only include a thread, or exclude it.
+  return std::all_of(threads_.begin(), threads_.end(), [&](const Thread& thread) {
+    return !thread.renamed || thread.excluded ||
+           (excluded_.names.empty() && (selected_.names.empty() || thread.included));
+  });
 }
 
 }  // namespace heapprof::replay

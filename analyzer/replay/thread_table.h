@@ -25,8 +25,10 @@ class ThreadTable {
     std::uint64_t allocations = 0;
     std::uint64_t allocated_bytes = 0;
     std::uint64_t last_allocation = 0;  ///< address of its latest block; 0: it was freed
-    bool selected = true;
-    bool started = false;  ///< it had an event
+    bool selected = true;               ///< included, and not excluded
+    bool included = false;              ///< one of its names, or its tid, matches the selection
+    bool excluded = false;              ///< likewise, what the selection excludes
+    bool started = false;               ///< it had an event
     bool renamed = false;
     bool name_left_out = false;  ///< one of its names exceeded max_name_bytes()
     bool is_others = false;      ///< all threads beyond max_threads()
@@ -52,16 +54,26 @@ class ThreadTable {
   void save(trace::ByteWriter& out) const;
   /// Precondition: the table is empty. Throws trace::FormatError.
   void restore(trace::ByteReader& in);
-  /// False: a selected name belongs to a thread that had several names, so it is unknown which of its blocks match.
+  /// False: a thread had several names, and whether the selection matches it depends on more than the first one, so
+  /// it is unknown which of its blocks match. Precondition: restored, and no thread was renamed since.
   bool selection_is_unambiguous() const;
 
  private:
-  bool is_selected(std::uint32_t tid, const std::string& name) const;
+  /// Compares `name`, which the thread has from now on, with the selection.
+  void match(Thread& thread, const std::string& name) const;
   bool admit_name(const std::string& name) noexcept;
   std::uint32_t join_others(std::uint32_t tid);
 
-  const std::vector<std::uint32_t> selected_ids_;
-  const std::vector<std::string> selected_names_;
+  /// Threads by tid or by name.
+  struct Listed {
+    std::vector<std::uint32_t> ids;
+    std::vector<std::string> names;
+    bool empty() const noexcept { return ids.empty() && names.empty(); }
+    bool has(std::uint32_t tid, const std::string& name) const;
+  };
+
+  const Listed selected_;
+  const Listed excluded_;
   const std::uint64_t max_threads_;
   const std::uint64_t max_name_bytes_;
   std::vector<Thread> threads_;

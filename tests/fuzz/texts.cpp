@@ -24,13 +24,14 @@ std::vector<std::string> words(fuzz::Input& input) {
 void selection(const std::vector<std::string>& given) {
   cli::SelectionTexts texts;
   std::string* const moments[] = {&texts.from, &texts.to, &texts.live_at, &texts.min_lifetime, &texts.max_lifetime};
-  std::vector<std::string>* const lists[] = {&texts.threads, &texts.modules, &texts.functions, &texts.not_functions};
+  std::vector<std::string>* const lists[] = {&texts.threads,       &texts.modules,     &texts.functions,
+                                             &texts.not_functions, &texts.not_threads, &texts.not_modules};
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (i < 5) *moments[i] = given[i];
-    else lists[i % 4]->push_back(given[i].substr(0, 20));
+    else lists[i % std::size(lists)]->push_back(given[i].substr(0, 20));
     // libc's regcomp takes exponential time for nested repetitions (twice as long for a+++ as for a++), so they are
     // replaced.
-    std::string& text = i < 5 ? *moments[i] : lists[i % 4]->back();
+    std::string& text = i < 5 ? *moments[i] : lists[i % std::size(lists)]->back();
     for (std::size_t at = 0; at < text.size(); ++at)
       if (text[at] == '{' || (text[at] == '+' && at != 0 && text[at - 1] == '+')) text[at] = '(';
   }

@@ -33,7 +33,7 @@ void explain_empty_result(const std::string& trace, const replay::Selection& sel
   if (selection.is_slice() || selection.needs_lifetimes() || selection.select_stacks || !selection.all_sizes())
     print_message(trace + ": nothing matches the selection");
   else if (!selection.all_threads())
-    print_message(trace + ": no allocation of that thread; 'heapprof info' lists the threads");
+    print_message(trace + ": no allocation of the selected threads; 'heapprof info' lists the threads");
   else if (selection.kind == model::Kind::kMmap) print_message(trace + ": the program made no mapping");
   else print_message(trace + ": no allocation was recorded");
 }

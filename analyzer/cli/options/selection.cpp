@@ -75,7 +75,7 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
     names.resolve(nodes);
   }
   // Each address is matched once. A node inherits the matches of its callers, which come before it in the profile.
-  constexpr std::uint8_t kMatched = 1, kModule = 2, kFunction = 4, kNotFunction = 8;
+  constexpr std::uint8_t kMatched = 1, kModule = 2, kFunction = 4, kExcluded = 8;
   std::vector<std::uint8_t> of_address(profile.addresses.size(), 0);
   std::vector<std::uint8_t> of_node(profile.nodes.size(), 0);
   const auto match = [&](std::uint32_t node) {
@@ -84,7 +84,7 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
       const std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
       if (module_matches(texts.modules, frame.module->path)) matches |= kModule;
       if (any_matches(wanted, name)) matches |= kFunction;
-      if (any_matches(unwanted, name)) matches |= kNotFunction;
+      if (any_matches(unwanted, name) || module_matches(texts.not_modules, frame.module->path)) matches |= kExcluded;
     }
     return matches;
   };
@@ -100,12 +100,23 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
       }
     }
     chosen[node] = (texts.modules.empty() || (of_node[node] & kModule) != 0) &&
-                   (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kNotFunction) == 0;
+                   (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kExcluded) == 0;
   }
   return chosen;
 }
 
 namespace {
+
+/// A thread's name can be a number, so a number is matched both as a name and as a tid.
+void read_threads(const std::vector<std::string>& texts, std::vector<std::uint32_t>& ids,
+                  std::vector<std::string>& names) {
+  for (const std::string& text : texts) {
+    names.push_back(text);
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(text.c_str(), &end, 10);
+    if (!text.empty() && *end == '\0') ids.push_back(static_cast<std::uint32_t>(number));
+  }
+}
 
 /// The selecting options with their values, except --from, --to and --kind.
 std::string description_of(const SelectionTexts& texts, const replay::Selection& selection) {
@@ -117,7 +128,9 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
     for (const std::string& value : values) add(option, value);
   };
   add_all("--thread", texts.threads);
+  add_all("--not-thread", texts.not_threads);
   add_all("--module", texts.modules);
+  add_all("--not-module", texts.not_modules);
   add_all("--function", texts.functions);
   add_all("--not-function", texts.not_functions);
   const replay::Selection all;
@@ -132,13 +145,8 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
 }  // namespace
 
 void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
-  // A thread's name can be a number, so a number is matched both as a name and as a tid.
-  for (const std::string& text : texts.threads) {
-    selection.thread_names.push_back(text);
-    char* end = nullptr;
-    const unsigned long number = std::strtoul(text.c_str(), &end, 10);
-    if (!text.empty() && *end == '\0') selection.thread_ids.push_back(static_cast<std::uint32_t>(number));
-  }
+  read_threads(texts.threads, selection.thread_ids, selection.thread_names);
+  read_threads(texts.not_threads, selection.excluded_thread_ids, selection.excluded_thread_names);
   const auto moment = [](const char* option, const std::string& text) -> std::optional<replay::Moment> {
     if (text.empty()) return std::nullopt;
     return parsed(option, text, kMomentExamples, parse_moment);

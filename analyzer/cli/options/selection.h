@@ -16,13 +16,18 @@ namespace heapprof::cli {
 /// The texts as given on the command line; empty: not given.
 struct SelectionTexts {
   std::vector<std::string> threads;        ///< tids or names
+  std::vector<std::string> not_threads;    ///< likewise
   std::vector<std::string> modules;        ///< base names or paths; * and ? are wildcards
+  std::vector<std::string> not_modules;    ///< likewise
   std::vector<std::string> functions;      ///< extended regular expressions (POSIX), or parts of names
   std::vector<std::string> not_functions;  ///< likewise
   std::string from, to, live_at;           ///< moments
   std::string min_lifetime, max_lifetime;  ///< durations
 
-  bool selects_stacks() const noexcept { return !modules.empty() || !functions.empty() || !not_functions.empty(); }
+  bool selects_threads() const noexcept { return !threads.empty() || !not_threads.empty(); }
+  bool selects_stacks() const noexcept {
+    return !modules.empty() || !not_modules.empty() || !functions.empty() || !not_functions.empty();
+  }
 };
 
 /// What parse_moment() and parse_duration_ns() accept, for messages about invalid values.
@@ -38,9 +43,9 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text);
 /// contradict each other.
 void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection);
 
-/// For each node of the profile, whether its stack (all frames, inlined ones too) has a frame in one of the modules,
-/// has a frame that matches one of the functions, and none that matches one of the not_functions. Frames without a
-/// name are matched as "module+0xoffset".
+/// For each node of the profile, whether its stack (all frames, inlined ones too) has a frame in one of the modules
+/// and none in one of the not_modules, has a frame that matches one of the functions, and none that matches one of
+/// the not_functions. Frames without a name are matched as "module+0xoffset".
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
                                        const symbols::Options& symbols);
 

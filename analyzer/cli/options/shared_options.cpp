@@ -69,9 +69,12 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
        "trace");
   text("--max-lifetime", texts.max_lifetime, "TIME", "Select blocks that are freed within TIME");
   list("--thread", texts.threads, "THREAD", "Select allocations of THREAD, a tid or a name (repeatable)");
+  list("--not-thread", texts.not_threads, "THREAD", "Exclude allocations of THREAD (repeatable)");
   list("--module", texts.modules, "PATTERN",
        "Select stacks with a frame in a program or library whose name or path matches PATTERN; * and ? are wildcards "
        "(repeatable)");
+  list("--not-module", texts.not_modules, "PATTERN",
+       "Exclude stacks with a frame in a program or library whose name or path matches PATTERN (repeatable)");
   list("--function", texts.functions, "REGEX",
        "Select stacks with a function whose name matches REGEX, an extended regular expression, or contains REGEX "
        "literally (repeatable)");
@@ -310,7 +313,7 @@ void refuse_terminal(const std::string& output, const std::string& what, const s
 void refuse_selected_blocks(const TraceOptions& options, const std::string& option) {
   const SelectionTexts& texts = options.texts;
   const replay::Selection& selection = options.selection;
-  if (texts.selects_stacks() || !texts.threads.empty() || !texts.from.empty() || !texts.live_at.empty() ||
+  if (texts.selects_stacks() || texts.selects_threads() || !texts.from.empty() || !texts.live_at.empty() ||
       !texts.min_lifetime.empty() || !texts.max_lifetime.empty() || !selection.all_sizes() ||
       selection.kind != model::Kind::kHeap)
     refuse(option + " is about all blocks together; of the selection, give --to only" +

@@ -42,6 +42,26 @@ TEST_CASE("--thread selects by name or tid, and may be repeated") {
         Figures{kAllocations, kAllocatedBytes, kPeakBytes, kLeakedBytes});
 }
 
+TEST_CASE("--not-thread excludes by name or tid, also of the threads that --thread selects") {
+  const KnownTrace trace;
+  const Figures of_worker{1, kC, kC, kC};
+  CHECK(selected(trace, {"--not-thread", "main"}) == of_worker);
+  CHECK(selected(trace, {"--not-thread", std::to_string(kMainTid)}) == of_worker);
+  CHECK(selected(trace, {"--thread", "main", "--thread", "worker", "--not-thread", "main"}) == of_worker);
+  CHECK(selected(trace, {"--not-thread", "main", "--not-thread", "worker"}) == Figures{0, 0, 0, 0});
+  CHECK(selected(trace, {"--not-thread", "nobody"}) ==
+        Figures{kAllocations, kAllocatedBytes, kPeakBytes, kLeakedBytes});
+}
+
+TEST_CASE("--not-module excludes stacks with a frame in the module") {
+  const KnownTrace trace;
+  const Figures of_work{1, kC, kC, kC};
+  CHECK(selected(trace, {"--not-module", "demo"}) == of_work);
+  CHECK(selected(trace, {"--not-module", "/opt/known/d*"}) == of_work);
+  CHECK(selected(trace, {"--module", "libwork.so", "--not-module", "demo"}) == of_work);
+  CHECK(selected(trace, {"--not-module", "libwork.so", "--not-function", kParseName}) == Figures{2, kA + kE, kA, kE});
+}
+
 TEST_CASE("--module, --function and --not-function select stacks") {
   const KnownTrace trace;
   const Figures of_work{1, kC, kC, kC};

@@ -66,6 +66,7 @@ TEST_CASE("Random slices are the same with and without an index") {
     if (i % 5 == 1) selection.min_size = 100, selection.max_size = 50'000;
     if (i % 5 == 2) selection.thread_ids = {100, 102, 203};
     if (i % 7 == 3) selection.thread_names = {"worker"};
+    if (i % 8 == 6) selection.excluded_thread_names = {"worker"};
     if (i % 7 == 5) selection.max_lifetime_ns = 30;
     if (i % 6 == 4)
       selection.select_stacks = [](const model::Profile& profile) {

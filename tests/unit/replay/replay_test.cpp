@@ -421,6 +421,12 @@ TEST_CASE("Blocks that are not selected do not count, and their frees are not un
     selection.thread_names = {};
     selection.thread_ids = {2};
     CHECK(replay_trace(trace, selection).heap.allocated_bytes == 20);
+    selection.excluded_thread_ids = {2};
+    CHECK(replay_trace(trace, selection).heap.allocated_bytes == 0);
+    selection.thread_ids = {};
+    CHECK(replay_trace(trace, selection).heap.leaked_bytes == 1000);
+    selection.excluded_thread_names = {"one"};
+    CHECK(replay_trace(trace, selection).heap.allocated_bytes == 0);
   }
 }
 
