@@ -20,10 +20,43 @@ std::uint32_t count_keys(const findings::CodeFrames& frames, Level level) {
   return count;
 }
 
+/// The innermost frame of own code at an address, from `first` on, that is no helper.
+findings::FrameRef own_frame_at(const findings::CodeFrames& frames, const findings::Helpers& helpers,
+                                findings::FrameRef first) {
+  const std::span<const std::uint32_t> functions = frames.functions_at(first.address);
+  for (; first.index < functions.size(); ++first.index)
+    if (frames.at(first).origin == findings::Origin::kOwn && !helpers.skips(functions[first.index])) return first;
+  return {};
+}
+
 }  // namespace
 
-FrameTree::FrameTree(const findings::CodeFrames& frames, const findings::Helpers& helpers, Level level)
-    : frames_(frames), level_(level), key_count_(count_keys(frames, level)), nodes_(1) {
+std::vector<findings::FrameRef> sites_in(Scope scope, const findings::CodeFrames& frames,
+                                         const findings::Helpers& helpers) {
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
+  if (scope == Scope::kAll) return sites;
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  std::vector<findings::FrameRef> own(nodes.size());
+  std::vector<findings::FrameRef> nearest(nodes.size());  // own code anywhere in the stack
+  for (std::uint32_t node = 1; node < nodes.size(); ++node) {
+    const std::uint32_t address = nodes[node].address;
+    if (address != model::kNoIndex) nearest[node] = own_frame_at(frames, helpers, {address, 0});
+    if (!nearest[node].exists()) nearest[node] = nearest[nodes[node].parent];
+    if (!sites[node].exists()) continue;
+    if (sites[node].address != address) {  // the site is the callers'
+      own[node] = own[nodes[node].parent];
+    } else {
+      own[node] = own_frame_at(frames, helpers, sites[node]);
+      if (!own[node].exists()) own[node] = nearest[nodes[node].parent];
+    }
+    // A site can be a caller of main.
+    if (!own[node].exists()) own[node] = nearest[node];
+  }
+  return own;
+}
+
+FrameTree::FrameTree(const findings::CodeFrames& frames, const findings::Helpers& helpers, Level level, Scope scope)
+    : frames_(frames), level_(level), scope_(scope), key_count_(count_keys(frames, level)), nodes_(1) {
   add_stacks(helpers);
   mark_recursion();
 }
@@ -39,9 +72,8 @@ std::uint32_t FrameTree::key_of(findings::FrameRef frame) const {
 
 void FrameTree::add_stacks(const findings::Helpers& helpers) {
   const std::vector<model::CallNode>& calls = frames_.profile().nodes;
-  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames_, helpers);
-  std::unordered_map<std::uint64_t, std::uint32_t> known;     // by parent and key
-  std::vector<std::uint32_t> first_of_call(calls.size(), 0);  // the outermost node of each node of the profile
+  const std::vector<findings::FrameRef> sites = sites_in(scope_, frames_, helpers);
+  std::unordered_map<std::uint64_t, std::uint32_t> known;  // by parent and key
   leaf_of_stack_.assign(calls.size(), 0);
   site_of_stack_.assign(calls.size(), 0);
   for (std::uint32_t call = 1; call < calls.size(); ++call) {
@@ -50,18 +82,26 @@ void FrameTree::add_stacks(const findings::Helpers& helpers) {
     if (address != model::kNoIndex) {
       for (auto index = static_cast<std::uint32_t>(frames_.functions_at(address).size()); index-- > 0;) {
         const findings::FrameRef frame{address, index};
+        if (scope_ == Scope::kOwn && frames_.at(frame).origin != findings::Origin::kOwn) continue;
         const std::uint32_t key = key_of(frame);
         const auto [found, fresh] =
             known.try_emplace(std::uint64_t{at} << 32 | key, static_cast<std::uint32_t>(nodes_.size()));
         if (fresh) nodes_.push_back({at, key, frame});
         at = found->second;
-        // A call site is the innermost frame with its properties, so callers inherit it to calls without one.
         if (frame == sites[call]) site_of_stack_[call] = at;
       }
     }
     leaf_of_stack_[call] = at;
-    if (site_of_stack_[call] == 0 && sites[call].exists()) site_of_stack_[call] = site_of_stack_[calls[call].parent];
+    if (site_of_stack_[call] == 0 && sites[call].exists())
+      site_of_stack_[call] = sites[call] == sites[calls[call].parent] ? site_of_stack_[calls[call].parent]
+                                                                      : nearest_above(at, key_of(sites[call]));
   }
+}
+
+/// The node with this key that is `node` or the first above it; 0: there is none.
+std::uint32_t FrameTree::nearest_above(std::uint32_t node, std::uint32_t key) const {
+  while (node != 0 && nodes_[node].key != key) node = nodes_[node].parent;
+  return node;
 }
 
 void FrameTree::mark_recursion() {

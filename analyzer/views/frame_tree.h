@@ -19,6 +19,17 @@ namespace heapprof::views {
 /// What a frame is known by.
 enum class Level { kFunction, kLine, kModule };
 
+/// Which frames views have.
+enum class Scope {
+  kAll,
+  kOwn,  ///< of the program's own code; what others allocate is a cost of the own code that called them
+};
+
+/// By node of the profile, the frame of its call site; of kOwn, the innermost frame of own code from there on that is
+/// no helper, else anywhere in the stack. exists() is false: there is none.
+std::vector<findings::FrameRef> sites_in(Scope scope, const findings::CodeFrames& frames,
+                                         const findings::Helpers& helpers);
+
 struct FrameNode {
   std::uint32_t parent = 0;
   std::uint32_t key = model::kNoIndex;  ///< below FrameTree::key_count(); kNoIndex: the root
@@ -28,13 +39,16 @@ struct FrameNode {
 
 class FrameTree {
  public:
-  FrameTree(const findings::CodeFrames& frames, const findings::Helpers& helpers, Level level);
+  FrameTree(const findings::CodeFrames& frames, const findings::Helpers& helpers, Level level,
+            Scope scope = Scope::kAll);
 
   /// Parents come before their children; node 0 is the root.
   const std::vector<FrameNode>& nodes() const noexcept { return nodes_; }
   std::uint32_t key_count() const noexcept { return key_count_; }
   const findings::CodeFrames& frames() const noexcept { return frames_; }
   Level level() const noexcept { return level_; }
+  /// By node of the profile, the node of its site; 0: it has none.
+  const std::vector<std::uint32_t>& site_of_stack() const noexcept { return site_of_stack_; }
 
   /// For each node, the costs of the stacks whose site it is.
   std::vector<model::Costs> at_sites() const { return placed(site_of_stack_); }
@@ -46,12 +60,14 @@ class FrameTree {
  private:
   std::uint32_t key_of(findings::FrameRef frame) const;
   void add_stacks(const findings::Helpers& helpers);
+  std::uint32_t nearest_above(std::uint32_t node, std::uint32_t key) const;
   void mark_recursion();
   std::vector<model::Costs> placed(const std::vector<std::uint32_t>& node_of_stack) const;
   std::vector<model::Costs> summed(std::vector<model::Costs> costs) const;
 
   const findings::CodeFrames& frames_;
   const Level level_;
+  const Scope scope_;
   std::uint32_t key_count_ = 0;
   std::vector<FrameNode> nodes_;
   std::vector<std::uint32_t> leaf_of_stack_;  ///< by node of the profile

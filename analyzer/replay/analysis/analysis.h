@@ -140,6 +140,8 @@ class Analysis {
   /// kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
   std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                         std::uint32_t groups, const Progress& progress = {}) const;
+  /// Likewise by index in Profile::threads, of the blocks that the thread allocated.
+  std::vector<std::vector<std::uint64_t>> live_by_thread(const Progress& progress = {}) const;
 
  private:
   struct Run;

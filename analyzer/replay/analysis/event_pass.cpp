@@ -1,5 +1,5 @@
 // Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record(),
-// for_each_batch() and live_by_group().
+// for_each_batch(), live_by_group() and live_by_thread().
 #include <algorithm>
 #include <utility>
 
@@ -109,34 +109,64 @@ void Analysis::for_each_record(const std::function<void(std::span<const trace::M
   });
 }
 
+namespace {
+
+/// Live bytes by group, at the end of each bucket of a timeline.
+class LiveByGroup {
+ public:
+  LiveByGroup(const model::Timeline& timeline, std::size_t groups)
+      : buckets_(timeline.buckets), live_(groups, 0),
+        result_(groups, std::vector<std::uint64_t>(timeline.buckets.size(), 0)) {}
+
+  /// A group that does not exist is ignored.
+  void add(const ProfileEvent& event, std::uint32_t group) {
+    while (bucket_ + 1 < buckets_.size() && event.time_ns >= buckets_[bucket_ + 1].start_ns) close_bucket();
+    if (event.kind == ResolvedKind::kSample || group >= live_.size()) return;
+    if (event.kind == ResolvedKind::kAllocation) live_[group] += event.size;
+    else live_[group] -= event.size;
+  }
+  std::vector<std::vector<std::uint64_t>> take() {
+    while (bucket_ < buckets_.size()) close_bucket();
+    return std::move(result_);
+  }
+
+ private:
+  void close_bucket() {
+    for (std::size_t group = 0; group < live_.size(); ++group) result_[group][bucket_] = live_[group];
+    ++bucket_;
+  }
+
+  const std::vector<model::Timeline::Bucket>& buckets_;
+  std::vector<std::uint64_t> live_;
+  std::vector<std::vector<std::uint64_t>> result_;
+  std::size_t bucket_ = 0;
+};
+
+}  // namespace
+
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                                 std::uint32_t groups,
                                                                 const Progress& progress) const {
-  const std::vector<model::Timeline::Bucket>& buckets = profile_.timeline.buckets;
-  std::vector<std::vector<std::uint64_t>> result(groups, std::vector<std::uint64_t>(buckets.size(), 0));
-  std::vector<std::uint64_t> live(groups, 0);
   std::vector<std::uint8_t> nodes_in_group;
   nodes_in_group.reserve(group_of_node.size());
   for (const std::uint32_t group : group_of_node) nodes_in_group.push_back(group < groups);
-  std::size_t bucket = 0;
-  const auto close_bucket = [&] {
-    for (std::uint32_t group = 0; group < groups; ++group) result[group][bucket] = live[group];
-    ++bucket;
-  };
+  LiveByGroup live(profile_.timeline, groups);
   for_each_event(
       [&](std::span<const ProfileEvent> events) {
-        for (const ProfileEvent& event : events) {
-          while (bucket + 1 < buckets.size() && event.time_ns >= buckets[bucket + 1].start_ns) close_bucket();
-          if (event.kind == ResolvedKind::kSample) continue;
-          const std::uint32_t group = group_of_node[event.node];
-          if (group >= groups) continue;
-          if (event.kind == ResolvedKind::kAllocation) live[group] += event.size;
-          else live[group] -= event.size;
-        }
+        for (const ProfileEvent& event : events) live.add(event, group_of_node[event.node]);
       },
       progress, {.with_older = true, .of_kind = true, .nodes = &nodes_in_group});
-  while (bucket < buckets.size()) close_bucket();
-  return result;
+  return live.take();
+}
+
+std::vector<std::vector<std::uint64_t>> Analysis::live_by_thread(const Progress& progress) const {
+  LiveByGroup live(profile_.timeline, profile_.threads.size());
+  for_each_event(
+      [&](std::span<const ProfileEvent> events) {
+        for (const ProfileEvent& event : events) live.add(event, event.thread);
+      },
+      progress, {.with_older = true});
+  return live.take();
 }
 
 }  // namespace heapprof::replay

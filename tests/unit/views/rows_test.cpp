@@ -128,3 +128,46 @@ TEST_CASE("functions cost what their call sites cost") {
   CHECK(sites.at("serve").first == 1010);
   CHECK(sites.at("crate::queue").first == 100);
 }
+
+TEST_CASE("with own code only, the costs of other code are those of the own code that called it") {
+  ViewStacks stacks;
+  stacks.leak({"malloc", "/usr/lib/libxml.so!xmlParse", "load", "main"}, 1);
+  stacks.leak({"malloc", "/usr/lib/libxml.so!xmlParse", "callback", "/usr/lib/libxml.so!xmlWalk", "load", "main"},
+              10);
+  stacks.leak({"malloc", "/usr/lib/libxml.so!xmlInit"}, 100);
+  stacks.leak({"malloc", "load", "main"}, 1000);
+  stacks.leak({"malloc", "main", "/usr/lib/libwrap.so!run"}, 10'000);
+  const findings::CodeFrames frames = stacks.frames();
+  const findings::Helpers helpers(frames, {});
+  const FrameTree tree(frames, helpers, Level::kFunction, views::Scope::kOwn);
+  CHECK(named(frames, views::rows_of(tree)) ==
+        NamedRows{
+            {"callback", {10, 10}}, {"load", {1001, 1011}}, {"main", {10'000, 11'011}}, {"(no frames)", {100, 100}}});
+  CHECK(named(frames, views::rows_by_site(frames, helpers, views::Scope::kOwn)) ==
+        NamedRows{
+            {"callback", {10, 10}}, {"load", {1001, 1001}}, {"main", {10'000, 10'000}}, {"(no frames)", {100, 100}}});
+}
+
+TEST_CASE("each stack is in the group of the row to whose own costs it belongs") {
+  ViewStacks stacks;
+  stacks.leak({"malloc", "load", "main"}, 1);
+  stacks.leak({"malloc", "xmalloc", "parse", "load", "main"}, 10);
+  stacks.leak({}, 100);
+  const findings::CodeFrames frames = stacks.frames();
+  const findings::Helpers helpers(frames, {});
+  const auto check = [&](const std::vector<Row>& rows, const views::StackGroups& groups) {
+    const std::vector<model::CallNode>& nodes = stacks.profile().nodes;
+    REQUIRE(groups.size() == nodes.size());
+    for (const Row& row : rows) {
+      std::uint64_t sum = 0;
+      for (std::size_t node = 0; node < nodes.size(); ++node)
+        if (groups[node] == row.group) sum += nodes[node].costs.leaked_bytes;
+      CHECK(sum == row.self.leaked_bytes);
+    }
+  };
+  for (const Level level : {Level::kFunction, Level::kLine, Level::kModule}) {
+    const FrameTree tree(frames, helpers, level);
+    check(views::rows_of(tree), views::groups_of(tree));
+  }
+  check(views::rows_by_site(frames, helpers), views::groups_by_site(frames, helpers));
+}
