@@ -41,6 +41,7 @@ class Views(harness.Case):
         yield ("--from", f"{first}%", "--max-size", size, "--thread", random.choice(threads))
         yield ("--thread", random.choice(threads), "--live-at", f"{second}%")
         yield ("--function", "site_", "--min-lifetime", "20us")
+        yield ("--not-thread", random.choice(threads), "--to", f"{second}%")
         yield ("--not-function", "site_malloc", "--from", f"{first}%", "--live-at", f"{second}%")
 
     def check_selection(self, trace, selection):
@@ -56,7 +57,7 @@ class Views(harness.Case):
             self.assertEqual({figure: sums[figure] for figure in FIGURES}, view["total"], key)
             self.assertEqual({figure: view["total"][figure] for figure in OF_HEAP},
                              {figure: heap[figure] for figure in OF_HEAP}, key)
-        for options in ((), ("--inverted",), ("--by", "line")):
+        for options in ((), ("--inverted",), ("--by", "line"), ("--only-own",), ("--only-own", "--inverted")):
             tree = self.json("tree", trace, "--min-share", 0, *options, *selection)
             self.assertEqual({figure: tree["total"][figure] for figure in OF_HEAP},
                              {figure: heap[figure] for figure in OF_HEAP}, options)
@@ -91,6 +92,21 @@ class Views(harness.Case):
                                for row in self.rows(trace, "module", *selection)["rows"]})
             self.assertEqual(+modules, +of_rows, cost)
 
+    def check_only_own(self, trace, selection):
+        """Without other code, the totals of own functions stay, and their own costs add up to everything."""
+        everything = self.rows(trace, "function", *selection)
+        totals = {(row["name"], row["module"]): row["total"] for row in everything["rows"] if row["origin"] == "own"}
+        for key in ("function", "line", "site", "stack", "module"):
+            view = self.rows(trace, key, "--only-own", *selection)
+            sums = Counter()
+            for row in view["rows"]:
+                sums.update(row["self"])
+                self.assertTrue(row["origin"] == "own" or row["name"] == "(no own code)", (key, row["name"]))
+            self.assertEqual({figure: sums[figure] for figure in FIGURES}, everything["total"], key)
+            if key == "function":
+                own = {(row["name"], row["module"]): row["total"] for row in view["rows"] if row["origin"] == "own"}
+                self.assertEqual(own, totals)
+
     def test_random_selections(self):
         random = harness.random_generator("views")
         for program, arguments in (("ledger_single", (3_000, random.randrange(1000), 1)),
@@ -100,6 +116,7 @@ class Views(harness.Case):
                 with self.subTest(program=program, selection=selection):
                     self.check_selection(trace, selection)
                     self.check_inclusive(trace, selection)
+                    self.check_only_own(trace, selection)
 
     def test_threads(self):
         """The rows of threads are the sums of the events in each thread's streams."""
@@ -129,6 +146,42 @@ class Views(harness.Case):
         self.assertGreater(live["live_bytes"], live["leaked_bytes"])
         moment = self.rows(trace, "site", "--live-at", "60%")["total"]
         self.assertEqual(moment["live_bytes"], moment["peak_bytes"])
+
+    def test_over_time(self):
+        """A row's live bytes over time end with what is live at the end, and have no more than all blocks together."""
+        trace = self.record(harness.program("ledger_threads"), 1_000, 9, 3, 1).trace
+        for key in KEYS:
+            view = self.rows(trace, key, "--columns", "over-time")
+            for row in view["rows"]:
+                self.assertEqual(len(row["live_over_time"]), 9)
+                self.assertGreaterEqual(row["live_over_time"][-1], row["self"]["live_bytes"], (key, row["name"]))
+                self.assertLessEqual(max(row["live_over_time"]), view["total"]["peak_bytes"], (key, row["name"]))
+            self.assertGreaterEqual(sum(row["live_over_time"][-1] for row in view["rows"]),
+                                    view["total"]["live_bytes"])
+
+    def test_excluded_threads_and_modules(self):
+        """What is selected and what is excluded add up to everything."""
+        trace = self.record(harness.program("ledger_threads"), 500, 10, 3, 1).trace
+        everything = self.report(trace)["heap"]
+        for option, value in (("thread", self.rows(trace, "thread")["rows"][0]["tid"]), ("module", "libc.so.6")):
+            with_it = self.report(trace, f"--{option}", value)["heap"]
+            without = self.report(trace, f"--not-{option}", value)["heap"]
+            self.assertGreater(with_it["allocations"], 0)
+            for figure in ("allocations", "allocated_bytes", "leaked_bytes", "leaked_blocks"):
+                self.assertEqual(with_it[figure] + without[figure], everything[figure], (option, figure))
+
+    def test_full_names(self):
+        trace = self.record(harness.program("ledger_names")).trace
+        whole = [row["name"] for row in self.rows(trace, "function")["rows"]
+                 if row["name"].endswith(")") and not row["name"].endswith("()")]
+        self.assertGreater(len(whole), 0)
+        for command in (("report", trace, "--by", "function", "--top", 0), ("tree", trace, "--min-share", 0)):
+            text = self.printed(60, *command, "--full-names")
+            short = self.printed(60, *command)
+            for name in whole:
+                if command[0] == "report":
+                    self.assertIn(name, text)
+                self.assertNotIn(name, short)
 
     def test_callers(self):
         trace = self.record(harness.program("ledger_single"), 3_000, 6, 1).trace
@@ -196,7 +249,8 @@ class Views(harness.Case):
         trace = self.record(harness.program("ledger_single"), 100, 1, 1).trace
         for options in (("--by", "functoin"), ("--sort", "total"), ("--csv",), ("--by", "line", "--sort", "toal"),
                         ("--by", "line", "--columns", "peak,,live"), ("--by", "line", "--csv", "--json"),
-                        ("--by", "thread", "--kind", "mmap")):
+                        ("--by", "thread", "--kind", "mmap"), ("--only-own",), ("--full-names",),
+                        ("--columns", "over-time"), ("--by", "site", "--columns", "over-time", "--kind", "mmap")):
             with self.subTest(options=options):
                 self.heapprof("report", trace, *options, status=2)
         self.heapprof("tree", trace, "--min-share", "x", status=2)

@@ -1,5 +1,6 @@
 // heapprof callers: who calls a function, and what it calls, each with what it costs.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -68,7 +69,7 @@ class CallersAnswer {
   CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
                 const Findings& findings, Neighbours around, std::string function)
       : options_(options), profile_(profile), names_(names), findings_(findings),
-        view_names_(profile, findings, options.call_sites.own), figure_(figure_of(options.cost)),
+        view_names_(profile, findings, options.call_sites.own, options.view), figure_(figure_of(options.cost)),
         around_(std::move(around)), function_(std::move(function)) {
     sort(around_.callers);
     sort(around_.callees);
@@ -77,6 +78,7 @@ class CallersAnswer {
   Json json() const {
     Json json = head_json(profile_);
     json["function"] = function_;
+    json["only_own"] = options_.view.only_own;
     json["recursive"] = around_.recursive;
     json["self"] = figures_json(around_.self);
     json["as_helper"] = figures_json(around_.as_helper);
@@ -147,7 +149,8 @@ class CallersAnswer {
       if (options_.top == 0 || shown < options_.top) ++shown;
       else rest += figure_.of(row.total);
     }
-    text.heading(std::string(heading) + ", with shares of the function's total");
+    text.heading(std::string(heading) + (options_.view.only_own ? " in own code" : "") +
+                 ", with shares of the function's total");
     if (shown == 0) {
       text.line("  none");
       return;
@@ -161,18 +164,15 @@ class CallersAnswer {
       const std::uint64_t other = beside.of(rows[i].total);
       cells.push_back({{figure_.is_bytes ? sizes.text(value) : render::exact_number(value), TextColour::kBold},
                        {render::percent(value, figure_.of(around_.total))},
-                       {beside.is_bytes ? render::human_bytes(other) : render::exact_number(other)},
-                       {name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt},
-                       {name.location, TextColour::kDim}});
+                       {beside.is_bytes ? render::human_bytes(other) : render::exact_number(other)}});
+      std::ranges::move(view_names_.name_cells(name), std::back_inserter(cells.back()));
     }
-    using Kind = Column::Kind;
-    write_columns(text,
-                  {{"total"},
-                   {"share", Kind::kFigure, 1},
-                   {figure_beside(options_.cost).is_bytes ? "bytes" : "blocks", Kind::kFigure, 2},
-                   {"function", Kind::kFunction},
-                   {"location", Kind::kLocation}},
-                  cells);
+    std::vector<Column> columns = {
+        {"total"},
+        {"share", Column::Kind::kFigure, 1},
+        {figure_beside(options_.cost).is_bytes ? "bytes" : "blocks", Column::Kind::kFigure, 2}};
+    std::ranges::move(view_names_.name_columns("function"), std::back_inserter(columns));
+    write_columns(text, columns, cells);
     if (rest != 0)
       text.line("  +" + render::exact_number(rows.size() - shown) + " more, " + value_text(rest) +
                 "; --top 0 prints all");
@@ -196,13 +196,18 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   const Findings findings(profile, names, options.call_sites);
   const Match match = functions_named(findings, options.function);
   const views::FrameTree tree(findings.frames(), findings.helpers(),
-                              options.by_line ? views::Level::kLine : views::Level::kFunction);
+                              options.by_line ? views::Level::kLine : views::Level::kFunction, options.view.scope());
   std::set<std::uint32_t> keys;
   for (const views::FrameNode& node : tree.nodes())
     if (node.frame.exists() &&
         std::binary_search(match.functions.begin(), match.functions.end(), findings.frames().function_of(node.frame)))
       keys.insert(node.key);
   Neighbours around = views::neighbours_of(tree, {keys.begin(), keys.end()});
+  if (around.total.empty() && options.view.only_own && !match.functions.empty()) {
+    print_message(options.trace.trace + ": '" + render::clean_utf8(options.function) +
+                  "' is not in the program's own code, or has no costs; leave out --only-own, or add --own REGEX");
+    return false;
+  }
   if (around.total.empty()) {
     print_message(options.trace.trace + ": no stack with costs has a function '" +
                   render::clean_utf8(options.function) + "'" + suggestions(findings, options.function));

@@ -1,7 +1,10 @@
 #include "analyzer/cli/commands/report_rows.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -16,6 +19,7 @@
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/views/frame_tree.h"
+#include "analyzer/views/row_history.h"
 #include "analyzer/views/thread_rows.h"
 
 namespace heapprof::cli {
@@ -28,6 +32,9 @@ using views::Row;
 
 /// Tables end where a row has less than this share of the total by which they are sorted.
 constexpr double kMinShare = 0.005;
+constexpr std::size_t kHistoryParts = 9;
+/// Further rows have no live bytes over time, which take 8 KiB a row while the trace is read.
+constexpr std::size_t kMaxRowsWithHistory = 1'000;
 
 struct ByWords {
   const char* name;     ///< as --by names it
@@ -51,21 +58,37 @@ std::uint64_t value_of(const Row& row, const RowColumn& column) noexcept {
   return column.figure->of(column.total ? row.total : row.self);
 }
 
-std::vector<Row> rows_of(const ReportOptions& options, const replay::Analysis& analysis, const Findings& findings) {
+/// The rows, and the group of each stack; by thread, no groups.
+struct GroupedRows {
+  std::vector<Row> rows;
+  std::optional<views::StackGroups> groups;
+};
+
+GroupedRows rows_at(const Findings& findings, views::Level level, views::Scope scope) {
+  const views::FrameTree tree(findings.frames(), findings.helpers(), level, scope);
+  return {views::rows_of(tree), views::groups_of(tree)};
+}
+
+GroupedRows rows_of(const ReportOptions& options, const replay::Analysis& analysis, const Findings& findings) {
+  const views::Scope scope = options.view.scope();
   switch (*options.rows.by) {
-    case By::kSite: return views::rows_by_site(findings.frames(), findings.helpers());
-    case By::kStack: return views::rows_by_stack(findings.frames(), findings.helpers());
+    case By::kSite:
+      return {views::rows_by_site(findings.frames(), findings.helpers(), scope),
+              views::groups_by_site(findings.frames(), findings.helpers(), scope)};
+    case By::kStack: {
+      views::StackGroups itself(analysis.profile().nodes.size());
+      std::iota(itself.begin(), itself.end(), 0);
+      return {views::rows_by_stack(findings.frames(), findings.helpers(), scope), std::move(itself)};
+    }
     case By::kThread: {
       ProgressLine progress("Reading " + options.trace.trace + " again");
-      return views::rows_by_thread(analysis,
-                                   [&](double share, std::uint64_t events) { progress.show(share, events); });
+      return {
+          views::rows_by_thread(analysis, [&](double share, std::uint64_t events) { progress.show(share, events); }),
+          std::nullopt};
     }
-    case By::kFunction:
-      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kFunction));
-    case By::kLine:
-      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kLine));
-    case By::kModule:
-      return views::rows_of(views::FrameTree(findings.frames(), findings.helpers(), views::Level::kModule));
+    case By::kFunction: return rows_at(findings, views::Level::kFunction, scope);
+    case By::kLine: return rows_at(findings, views::Level::kLine, scope);
+    case By::kModule: return rows_at(findings, views::Level::kModule, scope);
   }
   return {};
 }
@@ -78,6 +101,8 @@ struct RankedRows {
   RowColumn sort;
   std::vector<Row> rows;
   std::size_t shown = 0;
+  /// Of the first rows; empty: not asked for.
+  std::vector<std::vector<std::uint64_t>> over_time{};
 
   By by() const noexcept { return *options.rows.by; }
 };
@@ -101,10 +126,21 @@ std::size_t rows_worth_showing(const RankedRows& ranked) {
   return count;
 }
 
+/// Reads the trace again.
+void read_history(RankedRows& ranked, const replay::Analysis& analysis,
+                  const std::optional<views::StackGroups>& groups) {
+  const std::size_t count = std::min(ranked.shown, kMaxRowsWithHistory);
+  ProgressLine progress("Reading " + ranked.options.trace.trace + " again");
+  ranked.over_time =
+      views::live_over_time(analysis, std::span(ranked.rows).first(count), groups ? &*groups : nullptr, kHistoryParts,
+                            [&](double share, std::uint64_t events) { progress.show(share, events); });
+}
+
 Json rows_json(const RankedRows& ranked, const StackNames& names) {
   Json json = head_json(ranked.profile);
   json["by"] = words_for(ranked.by()).name;
   json["sort"] = ranked.sort.name();
+  json["only_own"] = ranked.options.view.only_own;
   json["total"] = figures_json(ranked.profile.totals);
   json["all_rows"] = ranked.rows.size();
   Json& list = json["rows"] = Json::array();
@@ -117,6 +153,8 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
     }
     entry["self"] = figures_json(row.self);
     entry["total"] = figures_json(row.total);
+    if (ranked.options.rows.over_time)
+      entry["live_over_time"] = i < ranked.over_time.size() ? Json(ranked.over_time[i]) : Json(nullptr);
     if (ranked.by() == By::kStack) entry["stack"] = stack_json(names, row.node);
     list.push_back(std::move(entry));
   }
@@ -131,6 +169,7 @@ std::string rows_csv(const RankedRows& ranked, std::vector<RowColumn> columns) {
   std::string text = "name,file,line,module,origin";
   for (const RowColumn& column : columns)
     text += (column.total ? ",total_" : ",self_") + std::string(column.figure->key);
+  if (ranked.options.rows.over_time) text += ",live_over_time";
   text += "\n";
   for (std::size_t i = 0; i < ranked.shown; ++i) {
     const ViewName name = ranked.names.of_row(ranked.rows[i], ranked.by());
@@ -143,6 +182,12 @@ std::string rows_csv(const RankedRows& ranked, std::vector<RowColumn> columns) {
     render::append_csv(text, render::clean_utf8(name.module));
     text += std::string(",") + name.origin;
     for (const RowColumn& column : columns) text += ',' + std::to_string(value_of(ranked.rows[i], column));
+    if (ranked.options.rows.over_time) {
+      text += ',';
+      if (i < ranked.over_time.size())
+        for (const std::uint64_t& bytes : ranked.over_time[i])
+          text += (&bytes == ranked.over_time[i].data() ? "" : " ") + std::to_string(bytes);
+    }
     text += "\n";
   }
   return text;
@@ -204,8 +249,8 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
   }
   std::vector<Column> columns;
   for (const TableColumn& figure : figures.all()) columns.push_back(figure.column);
-  columns.push_back({words.heading, Column::Kind::kFunction});
-  columns.push_back({"location", Column::Kind::kLocation});
+  if (ranked.options.rows.over_time) columns.push_back({"over time", Column::Kind::kText});
+  std::ranges::move(ranked.names.name_columns(words.heading), std::back_inserter(columns));
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < ranked.shown; ++i) {
     const Row& row = ranked.rows[i];
@@ -213,8 +258,11 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
     std::vector<Cell>& cells = rows.emplace_back();
     for (const TableColumn& figure : figures.all())
       cells.push_back({figure.text(row), figure.bold ? std::optional(TextColour::kBold) : std::nullopt});
-    cells.push_back({name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt});
-    cells.push_back({name.location, TextColour::kDim});
+    if (ranked.options.rows.over_time)
+      cells.push_back({i < ranked.over_time.size()
+                           ? text.sparkline(ranked.over_time[i].data(), ranked.over_time[i].size())
+                           : std::string()});
+    std::ranges::move(ranked.names.name_cells(name), std::back_inserter(cells));
   }
   write_columns(text, columns, rows);
 }
@@ -240,7 +288,9 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   text.title().line();
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + (chosen.empty() ? "; shares are of this." : "."));
-  text.heading(std::string("By ") + words_for(ranked.by()).heading + ", sorted by " + options.rows.sort);
+  text.heading(std::string("By ") + words_for(ranked.by()).heading +
+               (options.view.only_own && ranked.by() != By::kThread ? ", own code only" : "") + ", sorted by " +
+               (chosen.empty() ? options.rows.sort : ranked.sort.name()));
   if (ranked.shown == 0) text.line("  none");
   else append_table(text, ranked, chosen);
   append_rest(text, ranked);
@@ -255,17 +305,19 @@ void print_report_rows(const ReportOptions& options, const replay::Analysis& ana
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const ViewNames view_names(profile, findings, options.call_sites.own, options.view);
   std::vector<RowColumn> columns;
   for (const std::string& name : options.rows.columns)
     columns.push_back(column_named(name, options.cost, "--columns"));
+  GroupedRows grouped = rows_of(options, analysis, findings);
   RankedRows ranked{options, profile, view_names, column_named(options.rows.sort, options.cost, "--sort"),
-                    rows_of(options, analysis, findings)};
+                    std::move(grouped.rows)};
   sort_rows(ranked);
   const bool as_table = !options.trace.json && !options.rows.csv;
   ranked.shown = as_table           ? rows_worth_showing(ranked)
                  : options.top == 0 ? ranked.rows.size()
                                     : std::min(options.top, ranked.rows.size());
+  if (options.rows.over_time) read_history(ranked, analysis, grouped.groups);
   if (options.trace.json) write_output(options.trace.output, dump(rows_json(ranked, names)));
   else if (options.rows.csv) write_output(options.trace.output, rows_csv(ranked, columns));
   else write_output(options.trace.output, rows_text(ranked, findings, columns, names.warnings()));

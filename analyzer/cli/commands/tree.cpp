@@ -34,6 +34,7 @@ Json tree_json(const TreeOptions& options, const model::Profile& profile, const 
                const ViewNames& names, const std::vector<std::string>& warnings) {
   Json json = head_json(profile);
   json["inverted"] = options.inverted;
+  json["only_own"] = options.view.only_own;
   json["min_share"] = options.min_share_percent / 100;
   Json tree = node_json(root, names, options.by_line);
   tree["name"] = "";
@@ -70,6 +71,15 @@ class TreeText {
                " more");
   }
 
+  /// The stacks that have no node.
+  void without_frames(const TreeNode& root) {
+    const std::uint64_t value = figure_.of(root.self);
+    if (value == 0) return;
+    text_.line("  " + render::pad_left(value_text(value), kValueWidth) + "  " +
+               render::pad_left(render::percent(value, whole_), kShareWidth) + "  " +
+               render::pad_left(value_text(value), kValueWidth) + "  " + names_.without_frames());
+  }
+
  private:
   static constexpr std::size_t kValueWidth = 11, kShareWidth = 5, kIndent = 2;
 
@@ -90,7 +100,8 @@ class TreeText {
     const std::size_t width = text_.style().width - std::min(text_.style().width - 16, used);
     std::string label = name.label;
     if (options_.by_line && !name.location.empty()) label += "  " + name.location;
-    if (render::length_utf8(label) > width) label = text_.clip(render::fit_name(name.label, width), width);
+    if (render::length_utf8(label) > width && !options_.view.full_names)
+      label = text_.clip(render::fit_name(name.label, width), width);
     text_.line(figures + (name.is_own ? text_.bold(label) : label));
   }
 
@@ -109,12 +120,14 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
   text.title().line();
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + "; shares are of this.");
-  text.heading(options.inverted ? "From call sites to their callers" : "From callers to call sites");
-  if (root.children.empty()) text.line("  none");
+  text.heading(std::string(options.inverted ? "From call sites to their callers" : "From callers to call sites") +
+               (options.view.only_own ? ", own code only" : ""));
+  if (root.total.empty()) text.line("  none");
   else {
     TreeText tree(text, options, names, root.total);
     tree.header();
     tree.children(root, 0);
+    tree.without_frames(root);
   }
   text.notes(warnings);
   return text.text();
@@ -125,9 +138,10 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const ViewNames view_names(profile, findings, options.call_sites.own, options.view);
   const views::FrameTree frames(findings.frames(), findings.helpers(),
-                                options.by_line ? views::Level::kLine : views::Level::kFunction);
+                                options.by_line ? views::Level::kLine : views::Level::kFunction,
+                                options.view.scope());
   const views::TreeLimits limits{options.depth, options.min_share_percent / 100};
   const Figure& figure = figure_of(options.cost);
   const views::Weight weight = [&figure](const model::Costs& costs) { return figure.of(costs); };

@@ -148,6 +148,17 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
+/// How rows and trees are shown.
+void add_view(CLI::App& command, ViewOptions& view, const char* group) {
+  add_switch(command, "--only-own", view.only_own,
+             "Show the program's own code only (see --own); what other code allocates is a cost of the own code that "
+             "called it")
+      ->group(group);
+  add_switch(command, "--full-names", view.full_names,
+             "Print names with parameters and template arguments, however long")
+      ->group(group);
+}
+
 /// --by of `report`, and the options that belong to it.
 void add_rows(CLI::App& command, ReportOptions& options) {
   constexpr const char* kGroup = "Rows";
@@ -170,26 +181,36 @@ void add_rows(CLI::App& command, ReportOptions& options) {
       ->group(kGroup);
   add_value(command, "--columns", "COLUMN,...",
             "Print these columns: peak, peak-blocks, leaked, leaked-blocks, allocated, allocations, temporary-bytes, "
-            "temporary, live, live-blocks, or total- before one of these; self and total are those of --cost",
-            [&options](const std::string& text) { options.rows.columns = split_at_commas(text); })
+            "temporary, live, live-blocks, or total- before one of these; self and total are those of --cost; "
+            "over-time: live bytes over the recording, of the row itself",
+            [&options](const std::string& text) {
+              options.rows.columns = split_at_commas(text);
+              options.rows.over_time = std::erase(options.rows.columns, kOverTime) != 0;
+            })
       ->group(kGroup);
   add_switch(command, "--csv", options.rows.csv, "Write the rows as CSV")->group(kGroup);
+  add_view(command, options.view, kGroup);
 }
 
 void check_rows(const ReportOptions& options) {
   const RowOptions& rows = options.rows;
   if (!rows.by) {
-    if (rows.csv || !rows.columns.empty() || rows.sort != RowOptions().sort)
+    if (rows.csv || rows.over_time || !rows.columns.empty() || rows.sort != RowOptions().sort)
       refuse("--sort, --columns and --csv are options of rows; add --by function, or another KEY");
+    if (options.view.only_own || options.view.full_names)
+      refuse("--only-own and --full-names are options of rows; add --by function, or another KEY");
     return;
   }
   if (rows.csv && options.trace.json) refuse("--csv and --json exclude each other");
   if (*rows.by == views::By::kThread) refuse_mappings(options.trace, "report --by thread");
+  if (rows.over_time) refuse_mappings(options.trace, "report --columns over-time");
   const auto check = [&](const std::string& name, const char* option) {
     try {
       column_named(name, options.cost, option);
     } catch (const std::invalid_argument& error) {
-      refuse(error.what() + did_you_mean(name, column_names()));
+      std::vector<std::string> names = column_names();
+      names.emplace_back(kOverTime);
+      refuse(error.what() + did_you_mean(name, names));
     }
   };
   check(rows.sort, "--sort");
@@ -239,6 +260,7 @@ void declare_tree(CLI::App& app, Chosen& chosen) {
                 refuse_value(text, "--min-share", "a percentage from 0 to 100");
             })
       ->default_str("1");
+  add_view(command, options->view, "Options");
   add_call_site_options(command, options->call_sites);
   command.footer(
       "The frames below call sites (allocation functions, helpers, standard libraries) are not part of the tree: "
@@ -258,6 +280,7 @@ void declare_callers(CLI::App& app, Chosen& chosen) {
   add_cost(command, options->cost, "Rank callers and callees by this cost");
   add_by_line(command, options->by_line);
   add_top(command, options->top, "callers, and callees");
+  add_view(command, options->view, "Options");
   add_call_site_options(command, options->call_sites);
   choose(command, chosen, options);
 }

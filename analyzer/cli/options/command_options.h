@@ -14,6 +14,7 @@
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/text/view_options.h"
 #include "analyzer/export/rows.h"
 #include "analyzer/views/rows.h"
 
@@ -59,13 +60,15 @@ inline constexpr std::uint64_t kMaxEventsWithHistory = 20'000'000;
 struct RowOptions {
   std::optional<views::By> by;       ///< nullopt: no --by
   std::string sort = "self";         ///< a column
-  std::vector<std::string> columns;  ///< empty: those of the cost
+  std::vector<std::string> columns;  ///< of figures; empty: those of the cost
+  bool over_time = false;            ///< with the column kOverTime
   bool csv = false;
 };
 
 struct ReportOptions {
   TraceOptions trace;
   RowOptions rows;
+  ViewOptions view;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;  ///< 0: all
@@ -77,6 +80,7 @@ struct ReportOptions {
 
 struct TreeOptions {
   TraceOptions trace;
+  ViewOptions view;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   bool by_line = false;
@@ -87,6 +91,7 @@ struct TreeOptions {
 
 struct CallersOptions {
   TraceOptions trace;
+  ViewOptions view;
   CallSiteOptions call_sites;
   std::string function;
   Cost cost = Cost::kPeak;

@@ -40,6 +40,9 @@ struct RowColumn {
 /// std::invalid_argument with a sentence that names `option`.
 RowColumn column_named(const std::string& name, Cost cost, const char* option);
 
+/// The column of live bytes over time, which is no figure.
+inline constexpr const char* kOverTime = "over-time";
+
 /// All names that column_named() reads.
 std::vector<std::string> column_names();
 

@@ -33,6 +33,7 @@ class Layout {
       }
       widths_[i] = std::max(widths_[i], width_of(columns[i].header));
       if (columns[i].kind == Kind::kLocation) widths_[i] = std::min(widths_[i], page.style().width * 2 / 5);
+      if (columns[i].kind == Kind::kWhole) widths_[i] = std::min(widths_[i], kMinNameWidth);
     }
     drop_columns();
     const std::size_t all = used();
@@ -83,6 +84,7 @@ class Layout {
       case Kind::kText:
         if (column + 1 == columns_.size()) return std::min(widths_[column], kMinTextWidth);
         break;
+      case Kind::kWhole:
       case Kind::kFigure: break;
     }
     return widths_[column];
@@ -122,6 +124,7 @@ class Layout {
         return text.starts_with(kCaller) ? page_.clip(text, width) : page_.clip_front(text, width);
       case Kind::kFigure:
       case Kind::kText: return page_.clip(text, width);
+      case Kind::kWhole: break;
     }
     return text;
   }

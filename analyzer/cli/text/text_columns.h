@@ -16,6 +16,7 @@ struct Column {
     kFunction,  ///< aligned left; a name that is too long loses its outer scopes, then its end
     kLocation,  ///< aligned left, at most 2/5 of the line. What is too long loses its beginning, a path's folders;
                 ///< "from CALLER" loses its end
+    kWhole,     ///< aligned left; never cut, even if the line becomes longer than the page. The last column
   };
   std::string header;
   Kind kind = Kind::kFigure;

@@ -12,23 +12,42 @@ namespace {
 using findings::Origin;
 using render::clean_utf8;
 
-constexpr const char* kNoStack = "(no stack recorded)";
-
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 }  // namespace
 
+const char* ViewNames::without_frames() const noexcept {
+  return options_.only_own ? "(no own code)" : "(no stack recorded)";
+}
+
+std::vector<Column> ViewNames::name_columns(const std::string& heading) const {
+  const Column location{"location", Column::Kind::kLocation};
+  if (options_.full_names) return {location, {heading, Column::Kind::kWhole}};
+  return {{heading, Column::Kind::kFunction}, location};
+}
+
+std::vector<Cell> ViewNames::name_cells(const ViewName& name) const {
+  const Cell label{name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt};
+  const Cell location{name.location, TextColour::kDim};
+  if (options_.full_names) return {location, label};
+  return {label, location};
+}
+
+std::string ViewNames::label_of(const std::string& function) const {
+  return options_.full_names ? clean_utf8(function) : function_name(function);
+}
+
 ViewName ViewNames::of_frame(findings::FrameRef ref, bool by_line) const {
   ViewName name;
   if (!ref.exists()) {
-    name.name = name.label = kNoStack;
+    name.name = name.label = without_frames();
     return name;
   }
   Frame frame = findings_.frame(ref);
   const findings::CodeFrames& frames = findings_.frames();
   const Origin origin = frames.at(ref).origin;
   name.name = frames.name_of(frames.function_of(ref));
-  name.label = frame.function.empty() ? clean_utf8(name.name) : function_name(frame.function);
+  name.label = frame.function.empty() ? clean_utf8(name.name) : label_of(frame.function);
   name.file = frame.file;
   name.module = frame.module->path;
   name.origin = findings::name_of(origin);
@@ -44,7 +63,7 @@ ViewName ViewNames::of_row(const views::Row& row, views::By by) const {
     case views::By::kFunction: return of_frame(row.frame, false);
     case views::By::kLine:
     case views::By::kSite: return of_frame(row.frame, true);
-    case views::By::kStack: return of_stack(row.node);
+    case views::By::kStack: return of_stack(row);
     case views::By::kModule: return of_module(row.frame);
     case views::By::kThread: return of_thread(row.thread);
   }
@@ -68,14 +87,14 @@ ViewName ViewNames::of_module(findings::FrameRef frame) const {
 }
 
 /// The call site and its callers, as far as they are no libraries' or helpers'.
-ViewName ViewNames::of_stack(std::uint32_t node) const {
+ViewName ViewNames::of_stack(const views::Row& row) const {
   const findings::CodeFrames& frames = findings_.frames();
-  const findings::FrameRef site = findings::call_site_of(frames, findings_.helpers(), node);
-  ViewName name = of_frame(site, true);
-  if (!site.exists()) return name;
-  const std::vector<findings::FrameRef> stack = frames.stack(node);
-  for (auto at = std::find(stack.begin(), stack.end(), site) + 1; at < stack.end(); ++at) {
+  ViewName name = of_frame(row.frame, true);
+  if (!row.frame.exists()) return name;
+  const std::vector<findings::FrameRef> stack = frames.stack(row.node);
+  for (auto at = std::find(stack.begin(), stack.end(), row.frame) + 1; at < stack.end(); ++at) {
     if (findings_.helpers().skips(frames.function_of(*at))) continue;
+    if (options_.only_own && frames.at(*at).origin != Origin::kOwn) continue;
     const ViewName caller = of_frame(*at, false);
     name.name += " < " + caller.name;
     name.label += " < " + caller.label;

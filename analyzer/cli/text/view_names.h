@@ -6,6 +6,8 @@
 
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/text_columns.h"
+#include "analyzer/cli/text/view_options.h"
 #include "analyzer/findings/code_frames.h"
 #include "analyzer/views/rows.h"
 
@@ -19,28 +21,37 @@ struct ViewName {
   std::string module;  ///< path; empty: none
   const char* origin = "unknown";
   bool is_own = false;   ///< of the program's own code
-  std::string label;     ///< short and clean, for tables
+  std::string label;     ///< clean, and short unless ViewOptions::full_names, for tables
   std::string location;  ///< "parse.cpp:12", "parse.cpp" or "in libx.so", for tables; clean
 };
 
 class ViewNames {
  public:
   /// The arguments must outlive this.
-  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own)
-      : profile_(profile), findings_(findings), own_(own) {}
+  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own,
+            const ViewOptions& options = {})
+      : profile_(profile), findings_(findings), own_(own), options_(options) {}
 
   /// `by_line` false: the name is that of the function, whatever the line.
   ViewName of_frame(findings::FrameRef frame, bool by_line) const;
   ViewName of_row(const views::Row& row, views::By by) const;
+  /// What stands for stacks without a frame that is shown: "(no stack recorded)", "(no own code)".
+  const char* without_frames() const noexcept;
+
+  /// The last columns of a table, and their cells. `heading`: that of the names.
+  std::vector<Column> name_columns(const std::string& heading) const;
+  std::vector<Cell> name_cells(const ViewName& name) const;
 
  private:
+  std::string label_of(const std::string& function) const;
   ViewName of_module(findings::FrameRef frame) const;
-  ViewName of_stack(std::uint32_t node) const;
+  ViewName of_stack(const views::Row& row) const;
   ViewName of_thread(std::uint32_t thread) const;
 
   const model::Profile& profile_;
   const Findings& findings_;
   const std::vector<std::string>& own_;
+  const ViewOptions options_;
 };
 
 /// The keys "name", "file", "line", "module" and "origin".

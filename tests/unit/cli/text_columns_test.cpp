@@ -55,3 +55,14 @@ TEST_CASE("cells are coloured where the text is") {
   write_rows(page, {{"", Column::Kind::kText}, {""}}, {{{"growing", TextColour::kWarning}, {"7"}}});
   CHECK(page.text() == "  \x1b[33mgrowing\x1b[0m  7\n");
 }
+
+TEST_CASE("a whole name is never cut, and takes no space from the columns before it") {
+  TextPage page({.width = 60, .unicode = false});
+  const std::string name(100, 'x');
+  write_columns(page, {{"live"}, {"line", Column::Kind::kLocation}, {"function", Column::Kind::kWhole}},
+                {{{"8.07 MiB"}, {"store.cpp:13"}, {name}}, {{"0.93 MiB"}, {""}, {"f"}}});
+  CHECK(page.text() ==
+        "      live  line          function\n"
+        "  8.07 MiB  store.cpp:13  " +
+            name + "\n" + "  0.93 MiB                f\n");
+}
