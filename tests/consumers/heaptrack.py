@@ -1,7 +1,9 @@
 """heaptrack_print: calls, peak, leaks, the histogram of sizes and the sums over all stacks equal the report's."""
 
+import json
 import re
 import shutil
+from collections import Counter
 
 import consumers
 import harness
@@ -46,6 +48,25 @@ class Heaptrack(consumers.Case):
             self.check_nasty_names(self.shown.decode())
             self.check_nasty_names(self.shown.decode(), [f"({file})" for file in nasty.clean_files()])
         self.check_peak(sum(self.stacks_of(file, "peak")), totals)
+
+    def test_inclusive_sums(self):
+        """The totals of `report --by function` are the sums over heaptrack_print's stacks that have the function."""
+        trace = self.record(harness.program("ledger_single"), 2_000, 1, 1).trace
+        file = self.export("heaptrack", trace)
+        rows = json.loads(self.heapprof("report", trace, "--by", "function", "--json"))["rows"]
+        names = Counter(row["name"] for row in rows)
+        for cost, figure in (("allocations", "allocations"), ("leaked", "leaked_bytes")):
+            self.stacks_of(file, cost)
+            theirs = Counter()
+            for line in self.shown.decode().splitlines():
+                frames, _, value = line.rpartition(" ")
+                # A frame is "name (file)". heaptrack_print omits the callers of main.
+                for name in {re.sub(r" \([^()/ ]+\.\w+\)$", "", frame) for frame in frames.split(";")}:
+                    theirs[name] += int(value)
+            ours = {row["name"]: row["total"][figure] for row in rows
+                    if row["origin"] == "own" and names[row["name"]] == 1 and row["total"][figure] != 0}
+            self.assertGreater(len(ours), 5)
+            self.assertEqual({name: theirs[name] for name in ours}, ours, cost)
 
 
 @harness.unittest.skipIf(viewer.missing(), f"{viewer.missing()} is not installed")
