@@ -106,6 +106,17 @@ std::string times_of(const LeakTrend& trend) {
   return first == last ? "allocated at " + first : "allocated from " + first + " to " + last;
 }
 
+/// The order of the call sites, if it is not that of the first column.
+const char* words_for(LeaksOptions::Order order, bool has_history) {
+  switch (order) {
+    case LeaksOptions::Order::kGrowth: return ", likeliest leaks first";
+    case LeaksOptions::Order::kBlocks: return ", most blocks first";
+    case LeaksOptions::Order::kAge: return has_history ? ", oldest first" : "";
+    case LeaksOptions::Order::kBytes: break;
+  }
+  return "";
+}
+
 class LeaksText : public AnswerText {
  public:
   LeaksText(const LeaksOptions& options, const LeaksAnswer& answer, const TextStyle& style)
@@ -199,7 +210,7 @@ class LeaksText : public AnswerText {
   SiteRanking ranking() const {
     SiteRanking ranking;
     ranking.cost = Cost::kLeaked;
-    ranking.heading = live_words(profile());
+    ranking.heading = live_words(profile()) + words_for(options_.order, answer_.history != nullptr);
     ranking.all_sites = answer_.sites.size();
     ranking.total = {profile().totals.leaked_bytes, profile().totals.leaked_blocks};
     for (const LeakingSite& leaking : answer_.sites) {

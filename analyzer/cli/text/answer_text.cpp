@@ -218,10 +218,10 @@ AnswerText& AnswerText::call_sites(const SiteRanking& ranking) {
   const std::string bytes_header = is_of_live_blocks(ranking.cost) ? "live" : "bytes";
   const std::vector<Column> columns = {{"#"},
                                        {by_blocks ? count_header : bytes_header},
-                                       {"share", Kind::kFigure, 3},
-                                       {by_blocks ? bytes_header : count_header},
-                                       {"freed", Kind::kFigure, 4},
-                                       {"over time", Kind::kText, 2},
+                                       {"share", Kind::kFigure, 4},
+                                       {by_blocks ? bytes_header : count_header, Kind::kFigure, 2},
+                                       {"freed", Kind::kFigure, 5},
+                                       {"over time", Kind::kText, 3},
                                        {"trend", Kind::kText, 1},
                                        {"function", Kind::kFunction},
                                        {"line", Kind::kLocation}};
@@ -288,13 +288,21 @@ AnswerText& AnswerText::stacks(const SiteRanking& ranking, const findings::HeldB
   if (ranking.rows.empty()) return *this;
   const std::vector<SiteStacks> all = choose_stacks(ranking, held, max);
   Held shown;
+  std::size_t printed = 0;
   std::size_t stacks = 0;
   for (const SiteStacks& site : all)
     for (std::size_t i = 0; i < site.shown; ++i) {
       shown += site.stacks[i].held;
+      ++printed;
       stacks += site.stacks[i].stacks;
     }
-  heading("Stacks" + (stacks < ranking.all_stacks ? part_of(ranking, stacks, ranking.all_stacks, shown) : ""));
+  // One of several similar stacks is printed for all of them.
+  const std::string similar =
+      printed < stacks
+          ? ": " + exact_number(printed) + (printed == 1 ? " that stands" : " that stand") + " for similar ones"
+          : "";
+  heading("Stacks" + similar +
+          (stacks < ranking.all_stacks ? part_of(ranking, stacks, ranking.all_stacks, shown) : ""));
   for (std::size_t row = 0; row < all.size() && all[row].shown != 0; ++row) {
     for (std::size_t i = 0; i < all[row].shown; ++i) {
       const findings::FoldedStack& one = all[row].stacks[i];

@@ -73,3 +73,22 @@ TEST_CASE("the next commands name the options that show more") {
   CHECK_FALSE(all.has_line({"--top 0"}));
   CHECK_FALSE(all.has_line({"--stacks "}));
 }
+
+TEST_CASE("the heading says that a stack stands for others that differ in recursion only") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  for (std::uint32_t node = 2; node <= 4; ++node) main.node(node, node - 1, 2, 0x400);
+  main.node(5, 3, 2, 0x300);  // two calls of 0x400
+  main.node(6, 4, 2, 0x300);  // three calls
+  main.node(7, 1, 2, 0x200);
+  main.alloc(1 * kMs, 0xa000, 1000, 5);
+  main.alloc(2 * kMs, 0xb000, 1000, 6);
+  main.alloc(3 * kMs, 0xc000, 500, 7);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  CHECK(run({"report", trace.path(), "--stacks", "1"})
+            .has_line({"Stacks: 1 that stands for similar ones (2 of 3; 80.0% of the bytes)"}));
+}

@@ -69,7 +69,9 @@ TEST_CASE("leaks prints the same figures as text") {
 TEST_CASE("the text of leaks limits call sites and stacks apart, and counts what it leaves out") {
   const KnownTrace trace;
   const Outcome one = run({"leaks", trace.path(), "--top", "1"});
-  CHECK(one.has_line({"by call site (1 of 2; 88.9% of the bytes)"}));
+  CHECK(one.has_line({", likeliest leaks first, by call site (1 of 2; 88.9% of the bytes)"}));
+  CHECK(run({"leaks", trace.path(), "--sort", "age"}).has_line({", oldest first, by call site"}));
+  CHECK_FALSE(run({"leaks", trace.path(), "--sort", "bytes"}).has_line({" first, by call site"}));
   CHECK(one.has_line({"(1 of 2; 88.9% of the bytes)"}));
   CHECK_FALSE(one.has_line({"2  0.50 KiB"}));
   CHECK(one.has_line({"All 2 call sites: --top 0"}));
