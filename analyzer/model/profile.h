@@ -216,7 +216,10 @@ struct Profile {
   std::optional<Slice> slice;  ///< nullopt: the whole recording. Figures of a slice: docs/concepts/analysis.md
   std::string selection_text;  ///< the selecting options but --from, --to and --kind; empty: none
   std::optional<std::uint64_t> live_at_ns;  ///< only the blocks live at this moment are selected
-  ResidentAt resident;                      ///< at live_at_ns
+  /// The blocks of the slice were followed until this moment, at or after its end: costs of peak, leaked and live are
+  /// those of the blocks that are still live there. Only with a slice.
+  std::optional<std::uint64_t> survivors_ns;
+  ResidentAt resident;  ///< at live_at_ns
   Integrity integrity;
   Kind kind = Kind::kHeap;  ///< of the nodes' costs
   HeapTotals heap;
@@ -233,12 +236,16 @@ struct Profile {
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }
-  /// Whether the figures are those of the blocks live at live_at_ns, with that moment as their peak. False in a
-  /// slice.
-  bool is_moment() const noexcept { return live_at_ns.has_value() && !slice; }
-  /// The time to which the figures apply: the slice, or the whole recording.
+  /// The moment that takes the place of the peak: survivors_ns, or live_at_ns without a slice.
+  std::optional<std::uint64_t> moment_ns() const noexcept {
+    return survivors_ns ? survivors_ns : slice ? std::nullopt : live_at_ns;
+  }
+  bool is_moment() const noexcept { return moment_ns().has_value(); }
+  /// The time to which the figures apply: the slice, until survivors_ns if its blocks were followed; or the whole
+  /// recording.
   std::uint64_t begin_ns() const noexcept { return slice ? slice->from_ns : 0; }
   std::uint64_t end_ns() const noexcept {
+    if (survivors_ns) return *survivors_ns;
     return slice ? std::min(slice->to_ns, recording.duration_ns) : recording.duration_ns;
   }
 };

@@ -37,7 +37,7 @@ bool is_of_program(const MergedEvent& event) noexcept { return event.op() != Op:
 
 Replay::Replay(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
     : selection_(selection), filter_(filter), every_size_(selection.all_sizes()),
-      every_block_(filter.nodes == nullptr && filter.blocks == nullptr),
+      every_block_(filter.nodes == nullptr && filter.blocks == nullptr && !filter.own_blocks_only),
       count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
       streams_(file.streams().size()), threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0),
@@ -169,7 +169,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
   if (!every_block_) [[unlikely]] {
     const std::uint64_t ordinal = ordinal_++;
-    selected = selected && is_stack_selected(event.node) &&
+    selected = selected && is_stack_selected(event.node) && is_time_selected(event.time) &&
                (filter_.blocks == nullptr || (ordinal < filter_.blocks->size() && (*filter_.blocks)[ordinal]));
   }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
@@ -249,7 +249,8 @@ void Replay::count_move(const Block& block) {
 
 /// A failed call has no lifetime, so it does not match a selection by lifetime.
 void Replay::count_failure(const MergedEvent& event) {
-  heap_.failed += is_selected(thread_of(event.stream()), event.node, event.size()) && filter_.blocks == nullptr;
+  heap_.failed += is_selected(thread_of(event.stream()), event.node, event.size()) && filter_.blocks == nullptr &&
+                  is_time_selected(event.time);
 }
 
 template <bool kResolve>

@@ -147,6 +147,13 @@ class Replay {
     blocks_.for_each(visit);
     for (const Block& block : blocks_in_realloc()) visit(block);
   }
+  /// The same, for the selected ones of these.
+  template <typename Visit>
+  void for_each_selected_live(Visit&& visit) const {
+    for_each_live([&](const Block& block) {
+      if ((block.thread & kNotSelected) == 0) visit(block);
+    });
+  }
   std::uint64_t samples() const noexcept { return samples_; }
   /// Snapshots of resident pages (trace/residency.h), unfinished ones included.
   std::uint64_t snapshots() const noexcept { return snapshots_; }
@@ -221,6 +228,10 @@ class Replay {
   bool is_selected(const Thread& thread, std::uint32_t node, std::uint64_t size) const noexcept {
     return thread.selected && size >= selection_.min_size && size <= selection_.max_size && is_stack_selected(node);
   }
+  /// Whether what is allocated at `ticks` counts.
+  bool is_time_selected(std::uint64_t ticks) const noexcept {
+    return !filter_.own_blocks_only || (ticks >= filter_.from_ticks && ticks < filter_.allocated_end_ticks);
+  }
   bool is_block_event(std::uint32_t node) const noexcept {
     return blocks_are_events_ && (node >= resolved_nodes_.size() || resolved_nodes_[node] != 0);
   }
@@ -246,7 +257,7 @@ class Replay {
   const Selection selection_;
   const ResolvedFilter filter_;
   const bool every_size_;
-  const bool every_block_;  // the filter admits all stacks and blocks
+  const bool every_block_;  // the filter admits all stacks, blocks and times
   const bool count_all_;
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
   BlockTable blocks_;

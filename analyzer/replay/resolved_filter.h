@@ -13,6 +13,9 @@ struct ResolvedFilter {
   std::uint64_t from_ticks = 0;  ///< the slice: [from_ticks, end_ticks)
   std::uint64_t end_ticks = std::numeric_limits<std::uint64_t>::max();
   bool has_end() const noexcept { return end_ticks != std::numeric_limits<std::uint64_t>::max(); }
+  /// Only the slice's own blocks count, those that are allocated in [from_ticks, allocated_end_ticks).
+  bool own_blocks_only = false;
+  std::uint64_t allocated_end_ticks = std::numeric_limits<std::uint64_t>::max();
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by dense index: 1 counts; null: all
   const std::vector<bool>* blocks = nullptr;         ///< by ordinal of the allocation in the trace; null: all
 };

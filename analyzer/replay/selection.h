@@ -13,7 +13,8 @@
 
 namespace heapprof::replay {
 
-/// A moment outside the recording, or a slice that ends before it begins. what() is a sentence.
+/// A moment outside the recording, a mark that it does not have, or a slice that ends before it begins. what() is a
+/// sentence.
 class SelectionError : public trace::TraceError {
  public:
   using trace::TraceError::TraceError;
@@ -24,19 +25,23 @@ struct Moment {
   double value = 0;
   bool percent = false;   ///< of the recording's duration; else seconds since its start
   std::string text = {};  ///< as the user wrote it, for messages
+  std::string mark = {};  ///< the moment of the user's mark with this text; empty: `value` is the moment
+  std::string name = {};  ///< what messages call it: "@40%"; empty: the option with `text`
 };
 
 /// A block is selected when it matches every part.
 struct Selection {
   std::optional<Moment> from;
-  std::optional<Moment> to;                      ///< included in the slice
-  std::optional<Moment> live_at;                 ///< allocated at or before this moment, and not freed by then
+  std::optional<Moment> to;         ///< included in the slice
+  std::optional<Moment> live_at;    ///< allocated at or before this moment, and not freed by then
+  std::optional<Moment> survivors;  ///< follow the blocks of the slice, and only these, until this moment
   std::optional<std::uint64_t> min_lifetime_ns;  ///< the lifetime of a block that is never freed ends with the trace
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block that is never freed does not match
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.
   std::function<std::vector<std::uint8_t>(const model::Profile&)> select_stacks;
-  std::string description;  ///< the selecting options but --from, --to and --kind, for reports; empty: none
+  bool reads_marks = false;  ///< Analysis::ns_of() must know all marks
+  std::string description;   ///< the selecting options but --from, --to, --survivors and --kind; empty: none
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::uint32_t> thread_ids;           ///< tids; empty: all
@@ -49,12 +54,19 @@ struct Selection {
   bool all_threads() const noexcept {
     return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();
   }
-  bool is_slice() const noexcept { return from || to; }
+  bool is_slice() const noexcept { return from || to; }  ///< always with `survivors`
   bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
   /// Whether every block and mapping of the slice is selected.
-  bool all_blocks() const noexcept { return all_sizes() && all_threads() && !needs_lifetimes() && !select_stacks; }
+  bool all_blocks() const noexcept {
+    return all_sizes() && all_threads() && !needs_lifetimes() && !select_stacks && !survivors;
+  }
+  /// Whether a moment is that of a mark.
+  bool needs_marks() const noexcept {
+    const auto is_mark = [](const std::optional<Moment>& moment) { return moment && !moment->mark.empty(); };
+    return reads_marks || is_mark(from) || is_mark(to) || is_mark(live_at) || is_mark(survivors);
+  }
   /// Whether the trace summary is needed before the pass that counts.
-  bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || select_stacks; }
+  bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || select_stacks || needs_marks(); }
 };
 
 }  // namespace heapprof::replay

@@ -38,9 +38,13 @@ std::vector<Row> rows_by_thread(const replay::Analysis& analysis, const replay::
     self.allocated_bytes = costs.allocated_bytes;
     self.temporary = costs.temporary;
     self.temporary_bytes = costs.temporary_bytes;
-    // With --live-at all selected blocks are live at that moment.
-    self.peak_bytes = profile.is_moment() ? costs.allocated_bytes : costs.peak_bytes;
-    self.peak_blocks = profile.is_moment() ? costs.allocations : costs.peak_blocks;
+    // With --live-at all selected blocks are live at that moment; --survivors is the moment at which reading ends.
+    self.peak_bytes = profile.survivors_ns  ? self.leaked_bytes
+                      : profile.is_moment() ? costs.allocated_bytes
+                                            : costs.peak_bytes;
+    self.peak_blocks = profile.survivors_ns  ? self.leaked_blocks
+                       : profile.is_moment() ? costs.allocations
+                                             : costs.peak_blocks;
     self.live_bytes = profile.live_at_ns ? self.peak_bytes : costs.live_bytes;
     self.live_blocks = profile.live_at_ns ? self.peak_blocks : costs.live_blocks;
     rows[thread].thread = thread;

@@ -22,7 +22,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     : selection_(selection), index_use_(index_use), file_(path) {
   profile_.selection_text = selection_.description;
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr;
-  PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_lifetimes());
+  PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + selection_.needs_lifetimes());
 
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
@@ -34,7 +34,9 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     set_recording(summary_->definitions, summary_->last_time);
     // From here on the clock, the call tree and the duration are final.
 
+    if (selection_.needs_marks()) read_marks(passes);
     if (selection_.is_slice()) resolve_slice();
+    if (selection_.survivors) resolve_survivors();
     if (selection_.select_stacks) resolve_stacks();
     if (selection_.needs_lifetimes()) resolve_lifetimes(passes);
     // From here on the filter is final.
@@ -116,19 +118,63 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
   profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
 }
 
+/// Finds the user's marks in the whole recording, in a pass that replays nothing. Precondition: clock_ is final.
+void Analysis::read_marks(PassProgress& passes) {
+  marks_.emplace();
+  trace::MergedReader reader(file_);
+  passes.begin(reader);
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    for (const trace::EventText& text : batch.texts)
+      if (text.kind == TextKind::kMark && marks_->size() < Replay::kMaxMarks)
+        marks_->push_back({clock_.to_ns(trace::Ticks{text.address}), text.text});
+    passes.show(batch);
+    return true;
+  });
+  passes.end(reader);
+  std::ranges::stable_sort(*marks_, {}, &MarkedTime::ns);
+}
+
+/// `option`: for messages about a moment that is not within the recording.
+std::uint64_t Analysis::resolve(const Moment& moment, const char* option) const {
+  const std::uint64_t duration_ns = profile_.recording.duration_ns;
+  if (moment.mark.empty()) return ns_within(moment, duration_ns, option, file_);
+  return std::min(ns_of_mark(moment, *marks_, file_), duration_ns);
+}
+
+std::uint64_t Analysis::ns_of(const Moment& moment) const { return resolve(moment, "the time"); }
+
 void Analysis::resolve_slice() {
   const std::uint64_t duration_ns = profile_.recording.duration_ns;
+  const std::optional<Moment>& from = selection_.from;
+  const std::optional<Moment>& to = selection_.to;
   model::Slice slice{0, duration_ns};
-  if (selection_.from) slice.from_ns = ns_within(*selection_.from, duration_ns, "--from", file_);
-  if (selection_.to) slice.to_ns = ns_of(*selection_.to, duration_ns);
+  if (from) slice.from_ns = resolve(*from, "--from");
+  // --to may be after the end, a moment with a name may not.
+  if (to) slice.to_ns = to->mark.empty() && to->name.empty() ? replay::ns_of(*to, duration_ns) : resolve(*to, "--to");
   if (slice.from_ns > slice.to_ns)
-    throw SelectionError("--from " + (selection_.from ? text_of(*selection_.from, slice.from_ns) : "0s") +
-                         " is after --to " +
-                         (selection_.to ? text_of(*selection_.to, slice.to_ns) : exact_time(slice.to_ns)));
+    throw SelectionError(text_of(from.value_or(Moment{}), "--from", slice.from_ns) + " is after " +
+                         text_of(to.value_or(Moment{}), "--to", slice.to_ns) +
+                         (from && !from->name.empty() ? "; give the earlier moment first" : ""));
   filter_.from_ticks = ticks_at(clock_, slice.from_ns);
-  if (selection_.to) filter_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
+  if (to) filter_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
   slice.to_ns = std::min(slice.to_ns, duration_ns);
   profile_.slice = slice;
+}
+
+/// Lets the replay go on after the end of the slice, without the blocks that are allocated there. Precondition: the
+/// slice is resolved.
+void Analysis::resolve_survivors() {
+  const Moment& moment = *selection_.survivors;
+  const std::uint64_t duration_ns = profile_.recording.duration_ns;
+  const std::uint64_t survivors_ns = resolve(moment, "--survivors");
+  if (survivors_ns < profile_.slice->to_ns)
+    throw SelectionError(text_of(moment, "--survivors", survivors_ns) + " is before the end of the slice, " +
+                         text_of(selection_.to.value_or(Moment{}), "--to", profile_.slice->to_ns) +
+                         "; give the same time or a later one");
+  filter_.own_blocks_only = true;
+  filter_.allocated_end_ticks = std::exchange(filter_.end_ticks, ResolvedFilter{}.end_ticks);
+  if (survivors_ns < duration_ns) filter_.end_ticks = ticks_at(clock_, survivors_ns + 1);
+  profile_.survivors_ns = survivors_ns;
 }
 
 void Analysis::resolve_stacks() {
@@ -145,7 +191,7 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   const std::uint64_t end_ns = to_ns(summary_->last_time);
   std::uint64_t moment_ns = 0;
   if (selection_.live_at) {
-    moment_ns = ns_within(*selection_.live_at, end_ns, "--live-at", file_);
+    moment_ns = resolve(*selection_.live_at, "--live-at");
     profile_.live_at_ns = moment_ns;
   }
   const auto matches = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool freed) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "analyzer/model/profile.h"
+#include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/replay/progress.h"
 #include "analyzer/replay/replay.h"
@@ -112,6 +113,10 @@ class Analysis {
   /// Whether the replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
 
+  /// Nanoseconds since the start of the recording. Throws SelectionError when the moment is not within it.
+  /// Precondition: the selection has this moment, or reads_marks, if it is that of a mark.
+  std::uint64_t ns_of(const Moment& moment) const;
+
   /// The node of the profile for a dense index of the trace.
   std::uint32_t node_of(std::uint32_t dense_index) const noexcept {
     return dense_index < node_of_index_.size() ? node_of_index_[dense_index] : 0;
@@ -133,6 +138,13 @@ class Analysis {
   /// replays the batch, in parts if it looks at the state in between (visit_live()).
   void for_each_batch(const std::function<void(trace::Batch&, Replay&)>& sink, const Progress& progress = {}) const;
 
+  /// Replays the trace once more, to the last of the moments, and calls visit(i, block) for each selected block that
+  /// is live at moments_ns[i], whenever it was allocated, in no order. Heap only. Precondition: the moments ascend,
+  /// none is before the slice's begin or after its end.
+  void for_each_live_at(std::span<const std::uint64_t> moments_ns,
+                        const std::function<void(std::size_t, const LiveBlock&)>& visit,
+                        const Progress& progress = {}) const;
+
   /// Visits what is live in a replay of this trace now; each visitor may be null.
   void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;
 
@@ -150,7 +162,10 @@ class Analysis {
   bool find_summary();
   void read_summary(PassProgress& passes);
   void set_recording(const trace::Definitions& definitions, std::uint64_t last_time);
+  void read_marks(PassProgress& passes);
+  std::uint64_t resolve(const Moment& moment, const char* option) const;
   void resolve_slice();
+  void resolve_survivors();
   void resolve_stacks();
   void resolve_lifetimes(PassProgress& passes);
   void choose_snapshot();
@@ -174,6 +189,7 @@ class Analysis {
   std::optional<Index> index_;
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
   std::vector<std::uint8_t> snapshot_;                  // where the replay begins; empty: at the start of the trace
+  std::optional<std::vector<MarkedTime>> marks_;        // of the whole recording; none: they were not needed
   std::vector<std::string> warnings_;
 };
 

@@ -1,5 +1,5 @@
 // Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record(),
-// for_each_batch(), live_by_group() and live_by_thread().
+// for_each_batch(), for_each_live_at(), live_by_group() and live_by_thread().
 #include <algorithm>
 #include <utility>
 
@@ -91,6 +91,56 @@ void Analysis::for_each_batch(const std::function<void(trace::Batch&, Replay&)>&
     passes.show(batch);
     return !last;
   });
+}
+
+void Analysis::for_each_live_at(std::span<const std::uint64_t> moments_ns,
+                                const std::function<void(std::size_t, const LiveBlock&)>& visit,
+                                const Progress& progress) const {
+  const std::unique_ptr<Run> run = start();
+  PassProgress passes(file_, progress, 1);
+  passes.begin(*run->reader, filter_);
+  std::size_t next = 0;
+  std::uint64_t next_ticks = 0;  // the first tick after the next moment
+  const auto prepare = [&] {
+    if (next < moments_ns.size()) next_ticks = ticks_at(clock_, moments_ns[next] + 1);
+  };
+  const auto visit_moment = [&] {
+    run->replay.for_each_selected_live([&](const Block& block) {
+      const std::uint64_t time_ns = clock_.to_ns(trace::Ticks{block.time});
+      visit(next, {time_ns, block.address, block.size, node_of(block.node), block.thread});
+    });
+    ++next;
+    prepare();
+  };
+  prepare();
+  trace::Batch part;
+  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    passes.show(batch);
+    // The batch in parts: up to each moment that is within it, and the rest.
+    const std::span<trace::MergedEvent> events = batch.events();
+    std::size_t done = 0;
+    const auto replay_to = [&](std::size_t end) {
+      part.storage.assign(events.begin() + static_cast<std::ptrdiff_t>(done),
+                          events.begin() + static_cast<std::ptrdiff_t>(end));
+      part.count = end - done;
+      std::swap(part.texts, batch.texts);
+      run->replay.replay(part);
+      std::swap(part.texts, batch.texts);
+      done = end;
+    };
+    while (next < moments_ns.size() && !events.empty() && events.back().time >= next_ticks) {
+      replay_to(static_cast<std::size_t>(
+          std::partition_point(events.begin(), events.end(),
+                               [&](const trace::MergedEvent& event) { return event.time < next_ticks; }) -
+          events.begin()));
+      visit_moment();
+    }
+    if (next == moments_ns.size()) return false;
+    if (done == 0) run->replay.replay(batch);
+    else replay_to(events.size());
+    return true;
+  });
+  while (next < moments_ns.size()) visit_moment();  // the recording has no event after them
 }
 
 void Analysis::for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "analyzer/replay/selection.h"
@@ -13,7 +14,17 @@ namespace heapprof::replay {
 /// The first tick that is not before `ns`.
 std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns);
 
-/// Nanoseconds since the start of the recording.
+/// When the user marked the recording, and with which text.
+struct MarkedTime {
+  std::uint64_t ns = 0;
+  std::string text;
+};
+
+/// The time of the mark with this text. Throws SelectionError, which lists the marks or times, when there is none or
+/// more than one.
+std::uint64_t ns_of_mark(const Moment& moment, std::span<const MarkedTime> marks, const trace::TraceFile& file);
+
+/// Nanoseconds since the start of the recording. Precondition: the moment is not that of a mark.
 std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns);
 
 /// The same, at most `duration_ns`. Throws SelectionError when the moment is more than half a percent of the duration
@@ -25,7 +36,7 @@ std::uint64_t ns_within(const Moment& moment, std::uint64_t duration_ns, const c
 /// All digits of a time, in the form that options accept: "1.004321ms".
 std::string exact_time(std::uint64_t ns);
 
-/// The moment as the user gave it, else `ns`.
-std::string text_of(const Moment& moment, std::uint64_t ns);
+/// The moment's name; without one, the option with the moment as the user gave it, else with `ns`.
+std::string text_of(const Moment& moment, const char* option, std::uint64_t ns);
 
 }  // namespace heapprof::replay

@@ -85,10 +85,14 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
   // bytes, which would leave out blocks of 0 bytes that were allocated later.
   const bool moment = profile.is_moment();
   if (moment) {
-    profile.peak_time_ns = *profile.live_at_ns;
-    profile.heap.peak_time_ns = *profile.live_at_ns;
-    profile.heap.peak_bytes = profile.heap.allocated_bytes;
-    profile.heap.peak_blocks = profile.heap.allocations;
+    profile.peak_time_ns = *profile.moment_ns();
+    profile.heap.peak_time_ns = *profile.moment_ns();
+    profile.heap.peak_bytes = profile.survivors_ns ? profile.heap.leaked_bytes : profile.heap.allocated_bytes;
+    profile.heap.peak_blocks = profile.survivors_ns ? profile.heap.leaked_blocks : profile.heap.allocations;
+  }
+  if (profile.survivors_ns) {
+    profile.mmap.peak_time_ns = *profile.survivors_ns;
+    profile.mmap.peak_bytes = profile.mmap.live_bytes;
   }
   const bool later_than_start = mapping.filter.from_ticks != 0;
   std::vector<Leak> leaks;
@@ -106,6 +110,10 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
     sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
     sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
     sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
+    if (profile.survivors_ns) {
+      sum.peak_bytes = sum.leaked_bytes;
+      sum.peak_blocks = sum.leaked_blocks;
+    }
     // The sum of blocks that are all live at a moment is highest there.
     sum.live_bytes = profile.live_at_ns ? sum.peak_bytes : node.live_bytes;
     sum.live_blocks = profile.live_at_ns ? sum.peak_blocks : node.live_blocks;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "analyzer/base/atomic_file.h"
@@ -61,6 +62,8 @@ TEST_CASE("Random slices are the same with and without an index") {
     const double from = static_cast<double>(random() % 1'000) / 10;
     selection.from = Moment{from, true};
     if (i % 3 != 0) selection.to = Moment{from + static_cast<double>(random() % 1'000) / 10000 * (100 - from), true};
+    if (i % 4 == 3 && selection.to)
+      selection.survivors = Moment{i % 8 == 3 ? 100 : (selection.to->value + 100) / 2, true};
     if (i % 4 == 1) selection.kind = model::Kind::kAll;
     if (i % 4 == 2) selection.kind = model::Kind::kMmap;
     if (i % 5 == 1) selection.min_size = 100, selection.max_size = 50'000;
@@ -83,6 +86,70 @@ TEST_CASE("Random slices are the same with and without an index") {
     CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
   }
   CHECK(began_at_snapshot >= 4);
+}
+
+TEST_CASE("Survivors of mappings are the same with and without an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(31, 32));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 60'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 6'000)};
+  for (const model::Kind kind : {model::Kind::kHeap, model::Kind::kMmap, model::Kind::kAll}) {
+    Selection selection;
+    selection.kind = kind;
+    selection.from = Moment{50, true};
+    selection.to = Moment{70, true};
+    const std::uint64_t leaked = Analysis(path.path(), selection, {}, kNoIndex).profile().totals.leaked_bytes;
+    for (const double until : {70.0, 80.0, 100.0}) {
+      selection.survivors = Moment{until, true};
+      const Analysis with(path.path(), selection, {}, kIndex);
+      const Analysis without(path.path(), selection, {}, kNoIndex);
+      INFO("seed " << seed << ", kind " << static_cast<int>(kind) << ", until " << until);
+      REQUIRE(with.began_at_snapshot());
+      CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+      const model::Costs& totals = with.profile().totals;
+      CHECK(totals.live_bytes == totals.leaked_bytes);
+      CHECK(totals.peak_bytes == totals.leaked_bytes);
+      CHECK(totals.live_blocks == totals.leaked_blocks);
+      if (until == 70) CHECK(totals.leaked_bytes == leaked);
+      else CHECK(totals.leaked_bytes <= leaked);
+    }
+  }
+}
+
+TEST_CASE("The live blocks of moments are the same with and without an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(41, 42));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 60'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 6'000)};
+  Selection selection;
+  selection.from = Moment{60, true};
+  const auto live_at = [&](const IndexUse& use) {
+    const Analysis analysis(path.path(), selection, {}, use);
+    CHECK(analysis.began_at_snapshot() == use.use);
+    const std::uint64_t begin_ns = analysis.profile().begin_ns();
+    const std::uint64_t end_ns = analysis.profile().end_ns();
+    const std::vector<std::uint64_t> moments = {begin_ns, (begin_ns + end_ns) / 2, end_ns};
+    std::vector<std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>> live(moments.size());
+    analysis.for_each_live_at(moments, [&](std::size_t i, const LiveBlock& block) {
+      live[i][block.address] = {block.size, block.time_ns};
+    });
+    // What a slice that ends at the moment counts.
+    Selection until;
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      until.to = Moment{.value = static_cast<double>(moments[i]) / 1e9};
+      std::uint64_t bytes = 0;
+      for (const auto& [address, block] : live[i]) bytes += block.first;
+      const Analysis slice(path.path(), until, {}, kNoIndex);
+      CHECK(bytes == slice.profile().totals.live_bytes);
+      CHECK(live[i].size() == slice.profile().totals.live_blocks);
+    }
+    return live;
+  };
+  CHECK((live_at(kIndex) == live_at(kNoIndex)));
 }
 
 TEST_CASE("Slices of mappings are the same with and without an index, and so are their events") {

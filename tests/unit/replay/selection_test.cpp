@@ -281,3 +281,114 @@ TEST_CASE("for_each_event() gives the events of blocks of the slice") {
   const std::vector<std::uint32_t> one_group(analysis.profile().nodes.size(), 0);
   CHECK(analysis.live_by_group(one_group, 1)[0].back() == 550);
 }
+
+TEST_CASE("Survivors are the slice's own blocks that are live at a later moment") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(205);
+  selection.to = at_ns(350);
+  selection.survivors = at_ns(450);
+  const model::Profile until_450 = recorded.under(selection);
+  CHECK(until_450.slice->to_ns == 350);
+  CHECK(until_450.survivors_ns == 450);
+  CHECK(until_450.end_ns() == 450);
+  CHECK(until_450.heap.allocations == 3);  // B, C and D: A is older, E younger
+  CHECK(until_450.heap.allocated_bytes == 1'600);
+  CHECK(until_450.heap.frees == 1);  // of C; A does not count
+  CHECK(until_450.heap.leaked_bytes == 1'300);
+  CHECK(until_450.heap.leaked_blocks == 2);
+  CHECK(until_450.heap.peak_bytes == 1'300);
+  CHECK(until_450.heap.peak_time_ns == 450);
+  auto costs = by_offset(until_450);
+  CHECK(costs.count(0xf) == 0);
+  CHECK(costs[0x10].leaked_bytes == 1'300);
+  CHECK(costs[0x10].live_bytes == 1'300);
+  CHECK(costs[0x10].peak_bytes == 1'300);
+  CHECK(costs[0x11].allocations == 1);
+  CHECK(costs[0x11].leaked_blocks == 0);
+  CHECK(until_450.timeline.buckets.back().last_bytes == 1'300);
+
+  selection.survivors = Moment{100, true};
+  const model::Profile at_end = recorded.under(selection);
+  CHECK(at_end.heap.leaked_bytes == 500);  // B
+  CHECK(at_end.heap.frees == 2);
+  CHECK(at_end.totals.live_bytes == 500);
+
+  // Without a beginning, A counts too; it is freed at 400.
+  selection.from.reset();
+  selection.survivors = at_ns(399);
+  CHECK(recorded.under(selection).heap.leaked_bytes == 2'300);
+  selection.survivors = at_ns(400);
+  CHECK(recorded.under(selection).heap.leaked_bytes == 1'300);
+  CHECK(recorded.under(selection).heap.allocations == 4);
+}
+
+TEST_CASE("Survivors at the end of the slice are its leaks") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(205);
+  selection.to = at_ns(350);
+  const std::uint64_t leaked = recorded.under(selection).heap.leaked_bytes;
+  selection.survivors = at_ns(350);
+  CHECK(recorded.under(selection).heap.leaked_bytes == leaked);
+}
+
+TEST_CASE("Survivors are looked for within the recording, after the slice") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(205);
+  selection.to = at_ns(350);
+  selection.survivors = at_ns(349);
+  CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+  selection.survivors = at_ns(1'100);
+  CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+  selection.to.reset();  // the slice ends with the recording
+  selection.survivors = at_ns(900);
+  CHECK_THROWS_AS(recorded.under(selection), SelectionError);
+  selection.survivors = at_ns(1'000);
+  CHECK(recorded.under(selection).heap.leaked_bytes == 550);
+}
+
+TEST_CASE("The live blocks of several moments are visited in one pass") {
+  const Recorded recorded;
+  Selection selection;
+  selection.from = at_ns(205);
+  const Analysis analysis(recorded.path.path(), selection);
+  const std::vector<std::uint64_t> moments = {205, 225, 229, 230, 405, 405, 1'000};
+  std::vector<std::uint64_t> bytes(moments.size());
+  analysis.for_each_live_at(moments, [&](std::size_t i, const LiveBlock& block) { bytes[i] += block.size; });
+  CHECK(bytes == std::vector<std::uint64_t>{1'000, 1'800, 1'800, 1'500, 1'300, 1'300, 550});
+}
+
+TEST_CASE("A moment can be that of a mark") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.thread(1, "main");
+  stream.alloc(100, 0xa000, 10);
+  stream.text(TextKind::kMark, 0, 150, "load begins");
+  stream.alloc(200, 0xb000, 20);
+  stream.text(TextKind::kMark, 0, 250, "twice");
+  stream.alloc(300, 0xc000, 40);
+  stream.text(TextKind::kMark, 0, 350, "twice");
+  stream.alloc(400, 0xd000, 80);
+  const TemporaryFile path;
+  trace.write(path.path());
+  Selection selection;
+  selection.from = Moment{.text = "load begins", .mark = "load begins"};
+  CHECK(Analysis(path.path(), selection).profile().slice->from_ns == 150);
+  CHECK(Analysis(path.path(), selection).profile().heap.allocated_bytes == 140);
+  const auto message = [&](const char* mark) -> std::string {
+    selection.from = Moment{.text = mark, .mark = mark};
+    try {
+      const Analysis analysis(path.path(), selection);
+    } catch (const SelectionError& error) {
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(message("load ends")
+            .find("no mark has the text 'load ends'; the recording's marks are 'load begins' (150ns), "
+                  "'twice' (250ns), 'twice' (350ns)") != std::string::npos);
+  CHECK(message("twice").find("2 marks have the text 'twice'; give the time of one: 250ns, 350ns") !=
+        std::string::npos);
+}
