@@ -34,9 +34,12 @@ std::span<const CostColumn> cost_columns() {
 
 std::string description_of(const CostColumn& column, const model::Profile& profile) {
   std::string text = column.description;
-  const std::size_t peak = text.find("the peak");
-  if (profile.is_moment() && peak != std::string::npos)
-    text.replace(peak, std::string::npos, render::human_time(*profile.live_at_ns));
+  const auto name_moment = [&](const char* words) {
+    if (const std::size_t at = text.find(words); at != std::string::npos)
+      text.replace(at, std::string::npos, render::human_time(*profile.moment_ns()));
+  };
+  if (profile.is_moment()) name_moment("the peak");
+  if (profile.survivors_ns) name_moment("the end");
   return text;
 }
 

@@ -82,10 +82,10 @@ class Growth(harness.Case):
         leaks = self.leaks(*options)
         self.assertEqual([leaks["top"][0]["bytes"], leaks["top"][0]["blocks"]], self.truth["half"])
         text = self.heapprof("leaks", self.trace, *options)
-        self.assertIn("Allocated in the slice and live at its end: ", text)
+        self.assertRegex(text, r"\nAllocated from [\d.]+ m?s on and live at the end: ")
         self.assertNotIn("Leaked (live at the end)", text)
-        self.assertIn("Allocated in the slice and live at its end",
-                      self.heapprof("report", self.trace, "--cost", "leaked", *options))
+        self.assertRegex(self.heapprof("report", self.trace, "--cost", "leaked", *options),
+                         r"\nAllocated from [\d.]+ m?s on and live at the end, by call site")
 
     def test_suppressions(self):
         """Built-in suppressions match the runtime's blocks and none of the program's; the sums agree."""

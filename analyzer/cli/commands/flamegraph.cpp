@@ -7,6 +7,7 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -19,12 +20,18 @@ namespace {
 
 using Format = FlamegraphOptions::Format;
 
+/// Whether `cost` is what of the slice is live at the moment of --survivors, or at the slice's end.
+bool is_of_slice(Cost cost, const model::Profile& profile) {
+  return profile.slice && (cost == Cost::kLeaked || (profile.survivors_ns && is_of_live_blocks(cost)));
+}
+
 std::string words_for(Cost cost, const model::Profile& profile) {
+  if (is_of_slice(cost, profile)) return "bytes " + lower_case(live_words(profile));
   switch (cost) {
     case Cost::kPeak:
-      return "bytes live at " + (profile.is_moment() ? render::human_time(*profile.live_at_ns) : "the peak");
+      return "bytes live at " + (profile.is_moment() ? render::human_time(*profile.moment_ns()) : "the peak");
     case Cost::kLeaked: return "bytes live at the end";
-    case Cost::kAllocated: return "bytes allocated in total";
+    case Cost::kAllocated: return "bytes " + lower_case(allocated_words(profile));
     case Cost::kAllocations: return "allocations";
     case Cost::kTemporary: return "temporary allocations";
     case Cost::kLive: return "bytes live at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns()));
@@ -33,9 +40,10 @@ std::string words_for(Cost cost, const model::Profile& profile) {
 }
 
 std::string title_for(Cost cost, const model::Profile& profile) {
+  if (is_of_slice(cost, profile)) return live_words(profile) + ": ";
   switch (cost) {
     case Cost::kPeak:
-      return profile.is_moment() ? "Live heap at " + render::human_time(*profile.live_at_ns) + " of "
+      return profile.is_moment() ? "Live heap at " + render::human_time(*profile.moment_ns()) + " of "
                                  : "Peak heap of ";
     case Cost::kLeaked: return "Leaks of ";
     case Cost::kAllocated: return "Memory allocated by ";
@@ -162,7 +170,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};
     if (profile.slice)
       flame.context.push_back(
-          {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.end_ns())});
+          {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.slice->to_ns)});
     if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
     if (options.cost == Cost::kPeak && !options.pinned) {
       const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;

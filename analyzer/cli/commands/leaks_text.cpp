@@ -150,7 +150,7 @@ class LeaksText : public AnswerText {
     const model::Costs& total = profile().totals;
     const bool running = profile().integrity.ended_by == "running";
     if (total.leaked_blocks == 0) {
-      line(profile().slice ? "No block allocated in the slice was live at its end."
+      line(profile().slice ? live_words(profile()) + ": no block."
            : running       ? "No block is live."
                            : "No block was live at the end: no leaks.");
       return;
@@ -160,6 +160,13 @@ class LeaksText : public AnswerText {
     if (!profile().slice && !profile().is_moment() && total.peak_bytes != 0)
       text += ", " + render::percent(total.leaked_bytes, total.peak_bytes) + " of the peak";
     for (const std::string& piece : render::wrapped(text + ".", style().width)) line(piece);
+    if (ends_early()) line("Of these, still live at the end of the recording: --survivors");
+  }
+
+  /// Whether the slice ends before the recording, so that its blocks may have been freed later.
+  bool ends_early() const {
+    const std::optional<model::Slice>& slice = profile().slice;
+    return slice && slice->from_ns != 0 && slice->to_ns < profile().recording.duration_ns && !profile().survivors_ns;
   }
 
   /// A line for each trend, and for what is suppressed.

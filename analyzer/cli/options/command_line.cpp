@@ -295,6 +295,19 @@ std::string option_with_empty_value(const CLI::App& app, const std::vector<std::
   return {};
 }
 
+/// Joins --survivors and its value, which the parser could not tell from the TRACE that follows. The next word is a
+/// value unless it is an option or a recording; without a value the end of the recording is meant.
+void join_survivors(std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i] != "--survivors") continue;
+    std::error_code ignored;
+    const bool has_value = i + 1 < words.size() && !words[i + 1].starts_with("-") &&
+                           !is_named_as_trace(words[i + 1]) && !std::filesystem::exists(words[i + 1], ignored);
+    words[i] += "=" + (has_value ? words[i + 1] : "end");
+    if (has_value) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
 /// Whether the command that `help` explains exists. False: `error` is a sentence.
 bool check_help(const CLI::App& app, const std::string& name, std::string& error) {
   const CLI::App* command = &app;
@@ -350,6 +363,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   }
   if (const std::string option = option_with_empty_value(app, words); !option.empty())
     return wrong(option + ": " + kEmptyValue);
+
+  join_survivors(words);
 
   try {
     // The parser expects the words in reverse order.

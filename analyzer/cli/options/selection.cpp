@@ -46,6 +46,8 @@ auto parsed(const char* option, const std::string& text, const char* expected, P
 }  // namespace
 
 std::optional<replay::Moment> parse_moment(const std::string& text) {
+  if (text == "start") return replay::Moment{0, true, text};
+  if (text == "end") return replay::Moment{100, true, text};
   const auto number = parse_number(text);
   if (!number) return std::nullopt;
   if (number->second == "%")
@@ -53,6 +55,16 @@ std::optional<replay::Moment> parse_moment(const std::string& text) {
   const auto unit = seconds_in(number->second);
   if (!unit) return std::nullopt;
   return replay::Moment{number->first * *unit, false, text};
+}
+
+std::optional<replay::Moment> parse_moment_or_mark(const std::string& text) {
+  constexpr std::string_view kMark = "mark:";
+  const auto mark = [&](std::string name) {
+    return name.empty() ? std::nullopt : std::optional(replay::Moment{.text = text, .mark = std::move(name)});
+  };
+  if (text.starts_with(kMark)) return mark(text.substr(kMark.size()));
+  if (const auto moment = parse_moment(text); moment) return moment;
+  return text.find_first_of("0123456789.+-") == 0 ? std::nullopt : mark(text);
 }
 
 std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
@@ -118,7 +130,7 @@ void read_threads(const std::vector<std::string>& texts, std::vector<std::uint32
   }
 }
 
-/// The selecting options with their values, except --from, --to and --kind.
+/// The selecting options with their values, except --from, --to, --survivors and --kind.
 std::string description_of(const SelectionTexts& texts, const replay::Selection& selection) {
   std::string words;
   const auto add = [&](const char* option, const std::string& value) {
@@ -147,17 +159,26 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
 void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
   read_threads(texts.threads, selection.thread_ids, selection.thread_names);
   read_threads(texts.not_threads, selection.excluded_thread_ids, selection.excluded_thread_names);
-  const auto moment = [](const char* option, const std::string& text) -> std::optional<replay::Moment> {
-    if (text.empty()) return std::nullopt;
-    return parsed(option, text, kMomentExamples, parse_moment);
+  const auto moment = [](const char* option, const std::string& text,
+                         const std::optional<replay::Moment>& otherwise) -> std::optional<replay::Moment> {
+    if (text.empty()) return otherwise;
+    return parsed(option, text, kMomentOrMarkExamples, parse_moment_or_mark);
   };
   const auto duration = [](const char* option, const std::string& text) -> std::optional<std::uint64_t> {
     if (text.empty()) return std::nullopt;
     return parsed(option, text, kDurationExamples, parse_duration_ns);
   };
-  selection.from = moment("--from", texts.from);
-  selection.to = moment("--to", texts.to);
-  selection.live_at = moment("--live-at", texts.live_at);
+  selection.from = moment("--from", texts.from, selection.from);
+  selection.to = moment("--to", texts.to, selection.to);
+  selection.live_at = moment("--live-at", texts.live_at, selection.live_at);
+  selection.survivors = moment("--survivors", texts.survivors, selection.survivors);
+  if (selection.survivors && !selection.is_slice())
+    throw std::invalid_argument(
+        "--survivors selects of the blocks that are allocated between --from and --to; give at least one of these, "
+        "or "
+        "use --live-at to select all blocks that are live at a time");
+  if (selection.survivors && selection.live_at)
+    throw std::invalid_argument("--survivors and --live-at exclude each other; give one of them");
   selection.min_lifetime_ns = duration("--min-lifetime", texts.min_lifetime);
   selection.max_lifetime_ns = duration("--max-lifetime", texts.max_lifetime);
   if (selection.needs_lifetimes() && selection.kind != model::Kind::kHeap)

@@ -22,6 +22,7 @@ struct SelectionTexts {
   std::vector<std::string> functions;      ///< extended regular expressions (POSIX), or parts of names
   std::vector<std::string> not_functions;  ///< likewise
   std::string from, to, live_at;           ///< moments
+  std::string survivors;                   ///< a moment
   std::string min_lifetime, max_lifetime;  ///< durations
 
   bool selects_threads() const noexcept { return !threads.empty() || !not_threads.empty(); }
@@ -34,13 +35,18 @@ struct SelectionTexts {
 inline constexpr const char* kMomentExamples = "a time such as 2.5 (seconds), 300ms or 40%";
 inline constexpr const char* kDurationExamples = "a duration such as 2.5 (seconds), 300ms or 20us";
 
-/// Reads "2.5", "2.5s", "300ms", "1min" or "40%". None: `text` is not valid.
+inline constexpr const char* kMomentOrMarkExamples =
+    "a time such as 2.5 (seconds), 300ms or 40%, start, end, or the text of a mark";
+
+/// Reads "2.5", "2.5s", "300ms", "1min", "40%", "start" or "end". None: `text` is not valid.
 std::optional<replay::Moment> parse_moment(const std::string& text);
+/// The same, or a mark: "mark:TEXT", or TEXT alone if it begins as no number does.
+std::optional<replay::Moment> parse_moment_or_mark(const std::string& text);
 /// The same without percentages; nanoseconds.
 std::optional<std::uint64_t> parse_duration_ns(const std::string& text);
 
-/// Turns the texts into `selection`. Throws std::invalid_argument with a sentence when one is invalid or two
-/// contradict each other.
+/// Turns the texts into `selection`, whose moments are kept where the texts have none. Throws std::invalid_argument
+/// with a sentence when one is invalid or two contradict each other.
 void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection);
 
 /// For each node of the profile, whether its stack (all frames, inlined ones too) has a frame in one of the modules

@@ -58,12 +58,18 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
   add_size(command, "--max-size", "Select allocations of at most SIZE bytes", [&selection](std::uint64_t bytes) {
     selection.max_size = bytes;
   })->group(kSelection);
-  text("--from", texts.from, "TIME",
-       "Select what happens from TIME on: seconds since the start, with a unit (300ms), or a percentage of the "
-       "recording (40%). The peak of such a slice counts all blocks that are live in it; its leaks are the blocks "
-       "that were allocated in it and are live at its end");
+  text(
+      "--from", texts.from, "TIME",
+      "Select what happens from TIME on: seconds since the start, with a unit (300ms), a percentage of the recording "
+      "(40%), start, end, or the text of a mark. The peak of such a slice counts all blocks that are live in it; its "
+      "leaks are the blocks "
+      "that were allocated in it and are live at its end");
   text("--to", texts.to, "TIME", "Select what happens up to TIME");
   text("--live-at", texts.live_at, "TIME", "Select the blocks that are live at TIME");
+  text(
+      "--survivors", texts.survivors, "[TIME]",
+      "Of the blocks that are allocated between --from and --to, print those that are still live at TIME, by default "
+      "at the end of the recording");
   text("--min-lifetime", texts.min_lifetime, "TIME",
        "Select blocks that live at least TIME (20us, 1.5); blocks that are never freed live until the end of the "
        "trace");
@@ -283,8 +289,9 @@ void add_top(CLI::App& command, std::size_t& top, const std::string& things) {
   add_number(command, "--top", top, "Print at most N " + things + "; 0: all");
 }
 
-void add_stacks(CLI::App& command, std::size_t& stacks) {
-  add_number(command, "--stacks", stacks, "Print at most N stacks, the largest of each call site first; 0: all");
+CLI::Option* add_stacks(CLI::App& command, std::size_t& stacks) {
+  return add_number(command, "--stacks", stacks,
+                    "Print at most N stacks, the largest of each call site first; 0: all");
 }
 
 void add_frames(CLI::App& command, std::size_t& frames) {
@@ -297,8 +304,8 @@ void add_shared_frames(CLI::App& command, bool& shared) {
              "the output is about a hundredth of the size");
 }
 
-void add_cost(CLI::App& command, Cost& cost, const std::string& help) {
-  add_word(command, "--cost", cost, cost_names(), help);
+CLI::Option* add_cost(CLI::App& command, Cost& cost, const std::string& help) {
+  return add_word(command, "--cost", cost, cost_names(), help);
 }
 
 bool ends_in(const std::string& path, const std::string& ending) {
@@ -314,8 +321,8 @@ void refuse_selected_blocks(const TraceOptions& options, const std::string& opti
   const SelectionTexts& texts = options.texts;
   const replay::Selection& selection = options.selection;
   if (texts.selects_stacks() || texts.selects_threads() || !texts.from.empty() || !texts.live_at.empty() ||
-      !texts.min_lifetime.empty() || !texts.max_lifetime.empty() || !selection.all_sizes() ||
-      selection.kind != model::Kind::kHeap)
+      !texts.survivors.empty() || !texts.min_lifetime.empty() || !texts.max_lifetime.empty() ||
+      !selection.all_sizes() || selection.kind != model::Kind::kHeap)
     refuse(option + " is about all blocks together; of the selection, give --to only" +
            (texts.live_at.empty() ? "" : ": --to " + texts.live_at));
 }

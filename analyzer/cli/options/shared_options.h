@@ -87,13 +87,13 @@ void add_call_site_options(CLI::App& command, CallSiteOptions& options);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
 /// --stacks: how many stacks are printed below a table of call sites.
-void add_stacks(CLI::App& command, std::size_t& stacks);
+CLI::Option* add_stacks(CLI::App& command, std::size_t& stacks);
 /// --frames: how many frames of each stack are printed.
 void add_frames(CLI::App& command, std::size_t& frames);
 /// --shared-frames, of commands whose JSON can have thousands of stacks.
 void add_shared_frames(CLI::App& command, bool& shared);
 /// --cost.
-void add_cost(CLI::App& command, Cost& cost, const std::string& help);
+CLI::Option* add_cost(CLI::App& command, Cost& cost, const std::string& help);
 /// --format.
 template <typename Format>
 CLI::Option* add_format(CLI::App& command, Format& format, const WordsFor<Format>& formats, const std::string& help) {

@@ -1,5 +1,7 @@
 #include "analyzer/cli/text/recording_text.h"
 
+#include <cctype>
+
 #include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/text/signal_name.h"
 #include "analyzer/render/units.h"
@@ -55,21 +57,51 @@ std::string recorded_sentences(const model::Profile& profile) {
          (profile.events() == 1 ? " event." : " events.");
 }
 
-std::string live_words(const model::Profile& profile) {
-  if (profile.slice) return "Allocated in the slice and live at its end";
+namespace {
+
+/// "at the end", "when it was killed", "now".
+std::string words_for_end(const model::Profile& profile) {
   const std::string& how = profile.integrity.ended_by;
-  if (how == "running") return profile.recording.compacted ? "Live when this copy was written" : "Live now";
-  if (how == "exec") return "Live when it executed another program";
-  if (how == "stopped") return "Live when the recording stopped";
+  if (how == "running") return profile.recording.compacted ? "when this copy was written" : "now";
+  if (how == "exec") return "when it executed another program";
+  if (how == "stopped") return "when the recording stopped";
   if (how == "signal") {
     constexpr int kSigkill = 9;
     const int number = profile.integrity.end_status.value_or(0);
-    if (number == kSigkill) return "Live when it was killed";
+    if (number == kSigkill) return "when it was killed";
     const char* const name = signal_name(number);
-    return "Live when " + (name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name) +
-           " ended it";
+    return "when " + (name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name) + " ended it";
   }
-  return how == "exit" ? "Live at the end" : "Live at its last event";
+  return how == "exit" ? "at the end" : "at its last event";
+}
+
+/// "at 2.50 s"; of the end of the recording, its words.
+std::string words_for_moment(const model::Profile& profile, std::uint64_t ns) {
+  return ns >= profile.recording.duration_ns ? words_for_end(profile) : "at " + render::human_time(ns);
+}
+
+}  // namespace
+
+std::string allocated_words(const model::Profile& profile) {
+  if (!profile.slice) return "Allocated in total";
+  const std::string from = render::human_time(profile.slice->from_ns);
+  const bool to_end = profile.slice->to_ns >= profile.recording.duration_ns;
+  if (profile.slice->from_ns == 0)
+    return to_end ? "Allocated in total" : "Allocated until " + render::human_time(profile.slice->to_ns);
+  return to_end ? "Allocated from " + from + " on"
+                : "Allocated from " + from + " to " + render::human_time(profile.slice->to_ns);
+}
+
+std::string live_words(const model::Profile& profile) {
+  const std::string moment = words_for_moment(profile, profile.end_ns());
+  if (!profile.slice || (profile.slice->from_ns == 0 && !profile.survivors_ns)) return "Live " + moment;
+  return allocated_words(profile) + (profile.survivors_ns ? " and still live " : " and live ") + moment;
+}
+
+std::string lower_case(std::string sentence) {
+  if (!sentence.empty())
+    sentence.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(sentence.front())));
+  return sentence;
 }
 
 std::string losses_of(const model::Integrity& integrity) {

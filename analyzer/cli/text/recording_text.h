@@ -19,8 +19,15 @@ std::string recorded_sentences(const model::Profile& profile);
 /// The same without the number of events: "pid 804: exited with status 0 after 1.80 s. Recording complete"
 std::string completeness_of(const model::Profile& profile);
 
-/// What the blocks that were not freed are called: "Live at the end", "Live when it was killed", "Live now", ...
+/// What was allocated in the slice is called: "Allocated from 1.00 s to 2.50 s"; "Allocated in total" without one.
+std::string allocated_words(const model::Profile& profile);
+
+/// What the leaked blocks are called: "Live at the end", "Live when it was killed", "Live now", ...; of a slice
+/// "Allocated from 1.00 s to 2.50 s and live at 2.50 s"; of its survivors "... and still live at the end".
 std::string live_words(const model::Profile& profile);
+
+/// "live at the end" of "Live at the end".
+std::string lower_case(std::string sentence);
 
 /// "recorded data is missing: 6 events lost, 4,096 bytes damaged". Only for an incomplete recording.
 std::string losses_of(const model::Integrity& integrity);

@@ -85,6 +85,7 @@ Json head_json(const model::Profile& profile) {
   json["slice"] =
       profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
   json["live_at_ns"] = profile.live_at_ns ? Json(*profile.live_at_ns) : Json(nullptr);
+  json["survivors_ns"] = profile.survivors_ns ? Json(*profile.survivors_ns) : Json(nullptr);
   json["selected"] = profile.selection_text.empty() ? Json(nullptr) : Json(profile.selection_text);
   return json;
 }

@@ -1,7 +1,6 @@
 #include "analyzer/cli/text/report_text.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -34,12 +33,6 @@ std::string rate_of(const model::Profile& profile) {
   return ", " + exact_number(static_cast<std::uint64_t>(rate)) + " per second";
 }
 
-/// "live at the end" of "Live at the end".
-std::string lower_case(std::string sentence) {
-  sentence.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(sentence.front())));
-  return sentence;
-}
-
 bool is_library(findings::Origin origin) {
   return origin == findings::Origin::kStandard || origin == findings::Origin::kRuntime;
 }
@@ -53,16 +46,19 @@ std::string allocation_count(std::uint64_t count) {
 std::string heading_of(Cost cost, const model::Profile& profile) {
   switch (cost) {
     case Cost::kPeak:
-      if (profile.is_moment()) return "Live at " + render::human_time(*profile.live_at_ns);
+      if (profile.survivors_ns) return live_words(profile);
+      if (profile.is_moment()) return "Live at " + render::human_time(*profile.moment_ns());
       return profile.slice ? "Live at the slice's peak" : "Live at the peak";
     case Cost::kLeaked: return live_words(profile);
-    case Cost::kAllocated: return "Allocated in total";
+    case Cost::kAllocated: return allocated_words(profile);
     case Cost::kAllocations:
       return profile.kind == model::Kind::kHeap   ? "Number of allocations"
              : profile.kind == model::Kind::kMmap ? "Number of mappings"
                                                   : "Number of allocations and mappings";
     case Cost::kTemporary: return "Temporary allocations";
-    case Cost::kLive: return "Live at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns()));
+    case Cost::kLive:
+      if (profile.survivors_ns) return live_words(profile);
+      return "Live at " + render::human_time(profile.live_at_ns.value_or(profile.end_ns()));
   }
   return "";
 }
@@ -70,7 +66,11 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
 ReportText& ReportText::title() {
   line(bold(clip(command_of(profile_), style().width)));
   for (const std::string& piece : render::wrapped(recorded_sentences(profile_), style().width)) line(piece);
-  if (profile_.slice) line("only from " + human_time(profile_.begin_ns()) + " to " + human_time(profile_.end_ns()));
+  if (profile_.slice) {
+    const std::string slice = human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns);
+    if (!profile_.survivors_ns) line("only from " + slice);
+    else line("only what was allocated from " + slice + ", until " + human_time(*profile_.survivors_ns));
+  }
   if (!profile_.selection_text.empty()) line(clip(clean_utf8("only " + profile_.selection_text), style().width));
   return *this;
 }
@@ -78,6 +78,10 @@ ReportText& ReportText::title() {
 ReportText& ReportText::head() {
   title();
   line();
+  if (profile_.survivors_ns) {
+    survivor_rows();
+    return *this;
+  }
   if (profile_.is_moment()) moment_rows();
   else peak_rows();
   process_rows();
@@ -90,6 +94,15 @@ void ReportText::moment_rows() {
   row("live", human_bytes(costs.peak_bytes),
       "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(*profile_.live_at_ns));
   row("never freed", human_bytes(costs.leaked_bytes), "of these, in " + count_of_kind(profile_, costs.leaked_blocks));
+}
+
+/// What was allocated in the slice, and what of it was live later.
+void ReportText::survivor_rows() {
+  const model::Costs& costs = profile_.totals;
+  row("live", human_bytes(costs.leaked_bytes),
+      "in " + count_of_kind(profile_, costs.leaked_blocks) + ", " + lower_case(live_words(profile_)));
+  row("allocated", human_bytes(costs.allocated_bytes),
+      "in " + count_of_kind(profile_, costs.allocations) + ", " + lower_case(allocated_words(profile_)));
 }
 
 void ReportText::peak_rows() {

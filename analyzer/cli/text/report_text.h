@@ -43,6 +43,7 @@ class ReportText : public TextPage {
  private:
   void peak_rows();
   void moment_rows();
+  void survivor_rows();
   void process_rows();
   findings::Origin origin_of(const Frame& frame) const;
   std::vector<FrameRole> roles_of(std::uint32_t node, const std::vector<Frame>& frames) const;

@@ -61,6 +61,17 @@ TEST_CASE("live blocks are named by the way in which the recording ended") {
   CHECK(words("stopped", 0) == "Live when the recording stopped");
   CHECK(words("exec", 0) == "Live when it executed another program");
   CHECK(words("unknown", 0) == "Live at its last event");
-  profile.slice = model::Slice{};
-  CHECK(words("signal", 9) == "Allocated in the slice and live at its end");
+  constexpr std::uint64_t kMs = 1'000'000;
+  profile.recording.duration_ns = 100 * kMs;
+  profile.slice = model::Slice{0, 20 * kMs};
+  CHECK(words("signal", 9) == "Live at 20.0 ms");
+  profile.slice = model::Slice{10 * kMs, 20 * kMs};
+  CHECK(words("signal", 9) == "Allocated from 10.0 ms to 20.0 ms and live at 20.0 ms");
+  profile.survivors_ns = 30 * kMs;
+  CHECK(words("exit", 0) == "Allocated from 10.0 ms to 20.0 ms and still live at 30.0 ms");
+  profile.survivors_ns = 100 * kMs;
+  CHECK(words("exit", 0) == "Allocated from 10.0 ms to 20.0 ms and still live at the end");
+  profile.slice = model::Slice{10 * kMs, 100 * kMs};
+  profile.survivors_ns.reset();
+  CHECK(words("signal", 9) == "Allocated from 10.0 ms on and live when it was killed");
 }

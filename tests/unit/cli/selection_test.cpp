@@ -105,6 +105,63 @@ TEST_CASE("--live-at, --min-lifetime and --max-lifetime select blocks by when th
   CHECK(selected(trace, {"--min-lifetime", "1ms", "--max-lifetime", "30ms"}) == Figures{1, kB, kB, 0});
 }
 
+TEST_CASE("--survivors selects of the blocks of a slice those that are live later") {
+  const KnownTrace trace;
+  CHECK(selected(trace, {"--from", "15ms", "--to", "35ms", "--survivors"}) == Figures{2, kB + kC, kC, kC});
+  CHECK(selected(trace, {"--from", "15ms", "--to", "35ms", "--survivors", "38ms"}) ==
+        Figures{2, kB + kC, kB + kC, kB + kC});
+  CHECK(selected(trace, {"--to", "35ms", "--survivors=45%"}) == Figures{3, kPeakBytes, kA + kC, kA + kC});
+  CHECK(selected(trace, {"--from", "65ms", "--survivors", "end"}) == Figures{1, kE, kE, kE});
+  // The word after it is no moment if it is a file.
+  const Outcome report = run({"report", "--json", "--from", "15ms", "--to", "35ms", "--survivors", trace.path()});
+  CHECK(report.status == 0);
+  CHECK(report.number("/survivors_ns") == 100 * kMs);
+  CHECK(report.number("/slice/to_ns") == 35 * kMs);
+  CHECK(report.number("/heap/leaked_bytes") == kC);
+  CHECK(report.number("/top/0/bytes") == kC);
+}
+
+TEST_CASE("the titles of a slice name its moments") {
+  const KnownTrace trace;
+  const std::vector<std::string> slice = {"--from", "15ms", "--to", "35ms"};
+  const auto text = [&](const char* command, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {command, trace.path()};
+    arguments.insert(arguments.end(), slice.begin(), slice.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Outcome leaks = text("leaks", {});
+  CHECK(leaks.has_line({"Allocated from 15.0 ms to 35.0 ms and live at 35.0 ms: 6.00 KiB in 2 blocks."}));
+  CHECK(leaks.has_line({"still live at the end of the recording: --survivors"}));
+  const Outcome left = text("leaks", {"--survivors"});
+  CHECK(left.has_line({"Allocated from 15.0 ms to 35.0 ms and still live at its last event: 4.00 KiB in 1 block."}));
+  CHECK_FALSE(left.has_line({"--survivors"}));
+  const Outcome later = text("report", {"--survivors", "38ms"});
+  CHECK(later.has_line({"only what was allocated from 15.0 ms to 35.0 ms, until 38.0 ms"}));
+  CHECK(later.has_line({"Allocated from 15.0 ms to 35.0 ms and still live at 38.0 ms, by call site"}));
+  const Outcome picture = text("flamegraph", {"--survivors", "38ms"});
+  CHECK(picture.has_line({"Allocated from 15.0 ms to 35.0 ms and still live at 38.0 ms: demo"}));
+}
+
+TEST_CASE("--survivors needs a slice that ends before it") {
+  const KnownTrace trace;
+  for (const std::vector<std::string>& options :
+       std::vector<std::vector<std::string>>{{"--survivors"},
+                                             {"--survivors", "50ms"},
+                                             {"--from", "15ms", "--survivors", "--live-at", "50ms"},
+                                             {"--from", "15ms", "--to", "35ms", "--survivors", "30ms"},
+                                             {"--from", "15ms", "--to", "35ms", "--survivors", "5"},
+                                             {"--from", "15ms", "--to", "35ms", "--survivors", "101%"},
+                                             {"--from", "15ms", "--to", "35ms", "--survivors", "no such mark"}}) {
+    std::vector<std::string> arguments = {"report", trace.path()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome report = run(arguments);
+    INFO(report.err);
+    CHECK(report.status == 2);
+    CHECK(report.out == "");
+  }
+}
+
 TEST_CASE("--kind selects mappings, or all without counting a byte twice") {
   TraceBuilder builder;
   auto& main = builder.stream();
@@ -205,6 +262,14 @@ TEST_CASE("durations and moments are numbers with a unit") {
   CHECK(heapprof::cli::parse_moment("40%")->percent);
   CHECK(heapprof::cli::parse_moment("300ms")->value == Approx(0.3));
   CHECK_FALSE(heapprof::cli::parse_moment("100.1%"));
+  CHECK(heapprof::cli::parse_moment("end")->value == 100);
+  CHECK_FALSE(heapprof::cli::parse_moment("load begins"));
+  using heapprof::cli::parse_moment_or_mark;
+  CHECK(parse_moment_or_mark("load begins")->mark == "load begins");
+  CHECK(parse_moment_or_mark("mark:2.5")->mark == "2.5");
+  CHECK(parse_moment_or_mark("2.5")->mark == "");
+  CHECK(parse_moment_or_mark("start")->mark == "");
+  for (const char* wrong : {"", "mark:", "1x", "-1", "101%"}) CHECK_FALSE(parse_moment_or_mark(wrong));
 }
 
 TEST_CASE("blocks live at a moment are all counted, those of zero bytes too") {
