@@ -5,8 +5,9 @@ usage: tools/guide-samples.py [BUILD_DIR]
 
 A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
 the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
-directory, shown as /home/ann, with docs/examples/gateway.cpp as the program `./gateway`. Each run has other times and
-process ids, so no test compares them; run this script after a change of what commands print.
+directory, shown as /home/ann, with docs/examples/gateway.cpp and pages.cpp as the programs `./gateway` and `./pages`.
+Each run has other times and process ids, so no test compares them; run this script after a change of what commands
+print.
 """
 import os
 import re
@@ -33,9 +34,10 @@ def main():
     guide = ROOT / "docs" / "guide.md"
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        shutil.copy(ROOT / "docs" / "examples" / "gateway.cpp", directory)
-        subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", "gateway.cpp", "-o", "gateway", "-pthread"],
-                       cwd=directory, check=True)
+        for program in ("gateway", "pages"):
+            shutil.copy(ROOT / "docs" / "examples" / f"{program}.cpp", directory)
+            subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", f"{program}.cpp", "-o", program, "-pthread"],
+                           cwd=directory, check=True)
 
         def renew(sample):
             begin, lines, body, end = sample.groups()

@@ -1,11 +1,14 @@
 // heapprof diff: the changes between two recordings, in total and by stack. Two stacks match if the names of their
-// functions match. Lines, addresses and build ids may differ, so that different builds can be compared.
+// functions match. Lines, addresses and build ids may differ, so that different builds can be compared. With moments
+// (TRACE@TIME) what is live at them is compared; diff_moments.cpp compares two moments of one recording.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/diff_moments.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -50,16 +53,45 @@ struct Pair {
 struct Side {
   std::string program;
   model::Costs totals;
-  bool is_moment;              ///< totals.peak_bytes are those at the moment of --live-at
-  std::string selection_text;  ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
+  bool is_moment;                      ///< totals.peak_bytes are those at the moment of --live-at
+  std::string selection_text;          ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
+  std::optional<std::uint64_t> at_ns;  ///< the moment of TRACE@TIME; nullopt: neither recording has one
+  std::string name;                    ///< of the recording, with its moment
 };
 
-Side side_of(const model::Profile& profile) {
+Side side_of(const DiffOptions& options, const std::string& trace, const model::Profile& profile) {
   std::string selection_text = profile.selection_text;
+  if (options.has_moments()) {
+    const std::uint64_t at_ns = profile.slice->to_ns;
+    return {profile.recording.program,
+            profile.totals,
+            false,
+            selection_text,
+            at_ns,
+            trace + " at " + render::human_time(at_ns)};
+  }
   if (profile.slice)
     selection_text = "from " + render::human_time(profile.begin_ns()) + " to " +
                      render::human_time(profile.end_ns()) + (selection_text.empty() ? "" : ", ") + selection_text;
-  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text};
+  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text, std::nullopt, trace};
+}
+
+/// The options to read one of the recordings. A moment is a slice with nothing but it, at whose end everything that
+/// is live is counted.
+TraceOptions options_of_side(const DiffOptions& options, const std::string& trace,
+                             const std::optional<replay::Moment>& moment) {
+  TraceOptions side = options.trace;
+  side.trace = trace;
+  if (!options.has_moments()) return side;
+  side.selection.from = moment.value_or(replay::Moment{.value = 100, .percent = true, .text = "end", .name = "@end"});
+  side.selection.to = side.selection.from;
+  return side;
+}
+TraceOptions options_before(const DiffOptions& options) {
+  return options_of_side(options, options.trace.trace, options.moment_before);
+}
+TraceOptions options_after(const DiffOptions& options) {
+  return options_of_side(options, options.after, options.moment_after);
 }
 
 /// The selection in words. The two differ if a slice was given in percent or ends after the recording.
@@ -92,7 +124,7 @@ void for_each_stack(const DiffOptions& options, const model::Profile& profile, V
 void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
-  totals = side_of(profile);
+  totals = side_of(options, before ? options.trace.trace : options.after, profile);
   for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
     if (const char* const reason = profile.nodes[stack.node].truncated; reason != nullptr)
@@ -113,7 +145,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
                 Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
-  totals = side_of(profile);
+  totals = side_of(options, side == &Pair::before ? options.trace.trace : options.after, profile);
   for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     std::string key;
     std::vector<Line> lines;
@@ -186,6 +218,11 @@ void append_totals(TextPage& text, const Side& before, const Side& after) {
               (by == 0 ? changed : text.paint(colour_of(by), changed)) +
               (share.empty() ? "" : pad_left(share, kColumn)));
   };
+  if (after.at_ns) {
+    row("live", before.totals.live_bytes, after.totals.live_bytes, true);
+    row("blocks", before.totals.live_blocks, after.totals.live_blocks, false);
+    return;
+  }
   row(words_for(Cost::kPeak, after), before.totals.peak_bytes, after.totals.peak_bytes, true);
   row("leaked", before.totals.leaked_bytes, after.totals.leaked_bytes, true);
   row("allocated", before.totals.allocated_bytes, after.totals.allocated_bytes, true);
@@ -214,9 +251,9 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   TextPage text(style_for(options.trace.output, options.frames));
   const std::size_t width = text.style().width;
   const bool by_blocks = ranks_by_blocks(options.cost);
-  const std::string title = "From " + options.trace.trace + " to " + options.after;
+  const std::string title = "From " + before.name + " to " + after.name;
   if (render::length_utf8(title) <= width) text.line(text.bold(title));
-  else text.line(text.bold("From " + options.trace.trace)).line(text.bold("to   " + options.after));
+  else text.line(text.bold("From " + before.name)).line(text.bold("to   " + after.name));
   if (const std::string selection = selection_of_both(before, after); !selection.empty())
     text.line(clip_utf8("only " + clean_utf8(selection), width));
   text.line();
@@ -243,6 +280,13 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
 }
 
 Json totals_json(const std::string& trace, const Side& side) {
+  if (side.at_ns)
+    return {{"trace", clean_utf8(trace)},
+            {"program", clean_utf8(side.program)},
+            {"selected", side.selection_text.empty() ? Json(nullptr) : Json(clean_utf8(side.selection_text))},
+            {"at_ns", *side.at_ns},
+            {"live_bytes", side.totals.live_bytes},
+            {"live_blocks", side.totals.live_blocks}};
   return {{"trace", clean_utf8(trace)},
           {"program", clean_utf8(side.program)},
           {"selected", side.selection_text.empty() ? Json(nullptr) : Json(clean_utf8(side.selection_text))},
@@ -293,7 +337,7 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
   flame.title = "Changes in " + (program.empty() ? std::string("an unknown program") : program);
   flame.cost = std::string("change in ") + cost + (ranks_by_blocks(options.cost) ? "" : " bytes");
   flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
-  flame.context = {{"From", options.trace.trace}, {"to", options.after}};
+  flame.context = {{"From", before.name}, {"to", after.name}};
   if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
   if (const std::string selection = selection_of_both(before, after); !selection.empty())
     flame.context.push_back({"Only", selection});
@@ -307,15 +351,17 @@ int diff_as_picture(const DiffOptions& options) {
   Side after{};
   render::FlameTree tree;
   bool read = false;
-  const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+  const int first = run_on_trace(options_before(options), [&](const replay::Analysis& analysis) {
     draw(options, analysis, true, before, tree);
     read = true;
   });
   if (!read) return first;
-  TraceOptions later = options.trace;
-  later.trace = options.after;
-  const int second = run_on_trace(later, [&](const replay::Analysis& analysis) {
+  const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
     draw(options, analysis, false, after, tree);
+    if (options.two_moments && *before.at_ns > *after.at_ns)
+      throw replay::SelectionError(options.trace.trace +
+                                   ": the first moment is after the second one; give the earlier "
+                                   "moment first");
     write_output(options.trace.output, picture_of(options, before, after, tree));
     if (tree.nodes().size() == 1 && !(before.totals.empty() && after.totals.empty()))
       print_message("nothing to show: neither recording has a stack with this --cost");
@@ -327,13 +373,11 @@ int diff_as_text(const DiffOptions& options) {
   Side before{};
   Side after{};
   Pairs pairs;
-  const int first = run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+  const int first = run_on_trace(options_before(options), [&](const replay::Analysis& analysis) {
     add_stacks(options, analysis, &Pair::before, before, pairs);
   });
   if (first != 0 && pairs.empty()) return first;
-  TraceOptions later = options.trace;
-  later.trace = options.after;
-  const int second = run_on_trace(later, [&](const replay::Analysis& analysis) {
+  const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
     add_stacks(options, analysis, &Pair::after, after, pairs);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))
@@ -344,8 +388,11 @@ int diff_as_text(const DiffOptions& options) {
 
 }  // namespace
 
-int run_diff(const DiffOptions& options) {
-  return options.format == Format::kText ? diff_as_text(options) : diff_as_picture(options);
+int run_diff(const DiffOptions& given) {
+  DiffOptions options = given;
+  if (options.has_moments()) options.cost = Cost::kLive;
+  if (options.format != Format::kText) return diff_as_picture(options);
+  return options.two_moments ? run_diff_moments(options) : diff_as_text(options);
 }
 
 }  // namespace heapprof::cli

@@ -11,6 +11,7 @@
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/options/shared_options.h"
 #include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/options/trace_moment.h"
 #include "analyzer/cli/text/figures.h"
 #include "analyzer/launch/recorder_settings.h"
 #include "analyzer/render/units.h"
@@ -308,7 +309,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
              "Begin with the functions that allocate; their callers follow");
   add_value(command, "--at", "TIME", "Draw what is live, or with --cost pinned what is pinned, at TIME",
             [options](const std::string& text) {
-              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
               options->trace.texts.live_at = text;
             });
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
@@ -337,7 +338,7 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
             "Print what is pinned at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
             "recording (40%); the default is the end",
             [options](const std::string& text) {
-              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
               options->trace.texts.to = text;
             });
   add_word<By>(command, "--by", options->by,
@@ -490,27 +491,78 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
 
 // --- Compare and check -----------------------------------------------------------------------------------
 
+/// Divides TRACE@TIME and AFTER@TIME, and refuses what two moments cannot be combined with.
+void take_moments(DiffOptions& options, const CLI::Option* cost) {
+  try {
+    TraceMoment before = parse_trace_moment(options.trace.trace);
+    TraceMoment after = parse_trace_moment(options.after);
+    options.trace.trace = std::move(before.trace);
+    options.after = std::move(after.trace);
+    options.moment_before = std::move(before.moment);
+    options.moment_after = std::move(after.moment);
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+  }
+  if (!options.has_moments()) return;
+  const SelectionTexts& texts = options.trace.texts;
+  if (!texts.from.empty() || !texts.to.empty() || !texts.live_at.empty())
+    refuse("TRACE@TIME names the moments; omit --from, --to and --live-at");
+  if (was_given(cost)) refuse("TRACE@TIME compares what is live; omit --cost");
+}
+
 void declare_diff(CLI::App& app, Chosen& chosen) {
   using Format = DiffOptions::Format;
+  using Order = DiffOptions::Order;
+  constexpr const char* kMoments = "Two moments of a recording";
   const auto options = std::make_shared<DiffOptions>();
-  CLI::App& command = add_command(app, kCompare, "diff", "Compare two recordings of a program");
+  CLI::App& command =
+      add_command(app, kCompare, "diff", "Compare two recordings of a program, or two moments of a recording");
   add_trace_options(command, options->trace, {.json_by_name = false, .sole_argument = false});
   add_text(command, "AFTER", options->after, "AFTER",
            "Compare TRACE with this later one; stacks match by the names of their functions, so builds may differ")
       ->required();
-  add_cost(command, options->cost, "Compare this cost");
-  add_top(command, options->top, "stacks");
+  const CLI::Option* const cost = add_cost(command, options->cost, "Compare this cost");
+  add_top(command, options->top, "stacks; of two moments, call sites (and stacks with --json)");
   add_frames(command, options->frames);
+  CLI::Option* const sort =
+      add_word<Order>(command, "--sort", options->order, {{"net", Order::kNet}, {"new", Order::kNew}},
+                      "Rank by the net difference of live bytes, or by what was allocated between and is still live");
+  CLI::Option* const stacks = add_stacks(command, options->stacks);
+  for (CLI::Option* const option : {sort, stacks}) option->group(kMoments);
+  add_call_site_options(command, options->call_sites);
   const WordsFor<Format> formats = {{"text", Format::kText}, {"svg", Format::kSvg}, {"folded", Format::kFolded}};
   const CLI::Option* const format =
       add_format(command, options->format, formats,
                  "Write a ranking, a flame graph in red and blue, or folded text with two values");
-  choose(command, chosen, options, [format, formats](DiffOptions& read) {
+  command.footer(
+      "TRACE and AFTER may name a moment: run.heapprof@2.5 (seconds), @300ms, @40%, @start, @end, or a mark, "
+      "run.heapprof@'load begins'. Then what is live at these moments is compared. Of two moments of one recording, "
+      "'new' is what was allocated between them and is live at the second one, 'freed' what was live at the first "
+      "one "
+      "and is not live at the second one, and 'net' the difference of both. With --survivors, 'left' is what of "
+      "'new' "
+      "is still live at TIME. A realloc counts as a free and an allocation. A file whose whole name is TRACE@TIME "
+      "has "
+      "priority.");
+  choose(command, chosen, options, [=](DiffOptions& read) {
+    take_moments(read, cost);
+    const bool one_recording = read.has_moments() && is_same_file(read.trace.trace, read.after);
+    for (const CLI::Option* const option : {sort, stacks})
+      if (was_given(option) && !one_recording)
+        refuse(option->get_name() + " is for two moments of one recording: heapprof diff TRACE@TIME TRACE@TIME");
+    if (read.has_moments() && !one_recording && !read.trace.texts.survivors.empty())
+      refuse("--survivors is for two moments of one recording");
+    if (one_recording) refuse_mappings(read.trace, "diff TRACE@TIME TRACE@TIME");
     if (!was_given(format) && ends_in(read.trace.output, ".json")) read.trace.json = true;
     if (!read.trace.json) take_format_from_name(format, read.trace.output, formats, read.format);
     if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "diff.svg");
     if (read.format != Format::kText && read.trace.json)
       refuse("--json and --format exclude each other, except --format text");
+    if (one_recording && read.format != Format::kText && !read.trace.texts.survivors.empty())
+      refuse(
+          "--survivors is for text and --json; a flame graph of the survivors: heapprof flamegraph TRACE --from A "
+          "--to B --survivors");
+    read.two_moments = one_recording;
   });
 }
 

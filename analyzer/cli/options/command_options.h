@@ -180,12 +180,23 @@ struct TimelineOptions {
 
 struct DiffOptions {
   enum class Format { kText, kSvg, kFolded };
+  enum class Order { kNet, kNew };
   TraceOptions trace;
   std::string after;
+  /// TRACE@TIME: what is live at these moments is compared. nullopt: at the end, if the other has a moment.
+  std::optional<replay::Moment> moment_before;
+  std::optional<replay::Moment> moment_after;
   Format format = Format::kText;
   Cost cost = Cost::kPeak;
+  Order order = Order::kNet;   ///< of two moments of one recording
+  CallSiteOptions call_sites;  ///< likewise
   std::size_t top = 10;
+  std::size_t stacks = kDefaultStacks;  ///< of two moments of one recording
   std::size_t frames = kDefaultFrames;
+
+  bool two_moments = false;  ///< of one recording
+
+  bool has_moments() const noexcept { return moment_before || moment_after; }
 };
 
 /// The figures that `check` compares, in the order of its output.

@@ -1,6 +1,8 @@
 // heapprof diff: what changed from one recording to another.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -89,4 +91,106 @@ TEST_CASE("diff needs two recordings, and names a damaged one") {
   CHECK(first.err.find(damaged.path()) != std::string::npos);
   CHECK(first.number("/after/peak_bytes") == kPeakBytes);
   CHECK(run({"diff", trace.path(), damaged.path()}).status == 1);
+}
+
+TEST_CASE("two moments of one recording: what is new, what was freed, and the net difference") {
+  const KnownTrace trace;
+  // A and B are live at 25 ms, C at 65 ms; D was allocated and freed in between.
+  const std::string before = trace.path() + "@25ms";
+  const std::string after = trace.path() + "@65%";
+  const Outcome diff = run({"diff", before, after, "--json", "--survivors"});
+  INFO(diff.err);
+  CHECK(diff.status == 0);
+  CHECK(diff.number("/before/at_ns") == 25 * kMs);
+  CHECK(diff.number("/before/live_bytes") == kA + kB);
+  CHECK(diff.number("/before/live_blocks") == 2);
+  CHECK(diff.at("/after/moment") == "65%");
+  CHECK(diff.number("/after/at_ns") == 65 * kMs);
+  CHECK(diff.number("/after/live_bytes") == kC);
+  CHECK(diff.number("/total/new_bytes") == kC);
+  CHECK(diff.number("/total/new_blocks") == 1);
+  CHECK(diff.number("/total/freed_bytes") == kA + kB);
+  CHECK(diff.number("/total/freed_blocks") == 2);
+  CHECK(diff.at("/total/bytes") == std::to_string(kC - kA - kB));
+  CHECK(diff.at("/total/blocks") == "-1");
+  CHECK(diff.number("/total/survivor_bytes") == kC);
+  CHECK(diff.number("/survivors_ns") == 100 * kMs);
+  REQUIRE(diff.count("/sites") == 3);
+  CHECK(diff.at("/sites/0/name") == kWorkName);
+  CHECK(diff.number("/sites/0/bytes") == kC);
+  CHECK(diff.at("/sites/2/bytes") == "-" + std::to_string(kB));
+  CHECK(diff.number("/changed_stacks") == 3);
+  CHECK(diff.at("/top/0/stack/0/module") == "/opt/known/libwork.so");
+  CHECK(diff.number("/top/0/new_bytes") == kC);
+
+  const Outcome text = run({"diff", before, after, "--survivors"});
+  CHECK(text.has_line({"From 25.0 ms to 65.0 ms (65%) of ", trace.path()}));
+  CHECK(text.has_line({"new", "4.00 KiB", "in 1 block, allocated after 25.0 ms, live at 65.0 ms"}));
+  CHECK(text.has_line({"freed", "3.00 KiB", "in 2 blocks, of those live at 25.0 ms"}));
+  CHECK(text.has_line({"net", "+1.00 KiB", "-1 block"}));
+  CHECK(text.has_line({"left", "4.00 KiB", "in 1 block, of the new ones, still live at the end"}));
+  CHECK(text.has_line({"1", "+4.00 KiB", "4.00 KiB", "libwork.so"}));
+}
+
+TEST_CASE("the first and the last moment of a recording are start and end") {
+  const KnownTrace trace;
+  const Outcome diff = run({"diff", trace.path() + "@start", trace.path() + "@end", "--json"});
+  CHECK(diff.number("/before/live_bytes") == 0);
+  CHECK(diff.number("/total/new_bytes") == kLeakedBytes);
+  CHECK(diff.at("/survivors_ns") == "null");
+  const Outcome same = run({"diff", trace.path() + "@end", trace.path() + "@end"});
+  CHECK(same.status == 0);
+  CHECK(same.has_line({"none"}));
+}
+
+TEST_CASE("moments of two recordings compare what is live at them") {
+  const KnownTrace one;
+  const KnownTrace twice(Variant::kTwice);
+  const Outcome diff = run({"diff", one.path() + "@25ms", twice.path() + "@65ms", "--json"});
+  INFO(diff.err);
+  CHECK(diff.number("/before/live_bytes") == kA + kB);
+  CHECK(diff.number("/after/live_bytes") == 2 * kC);
+  CHECK(diff.number("/top/0/bytes") == 2 * kC);
+  CHECK(run({"diff", one.path() + "@25ms", twice.path()}).has_line({"to ", twice.path(), " at 100 ms"}));
+  CHECK(run({"diff", one.path() + "@25ms", one.path() + "@65ms", "--format", "folded"})
+            .has_line({std::string(kWorkName) + " 0 4096"}));
+}
+
+TEST_CASE("a file whose whole name is TRACE@TIME has priority") {
+  const KnownTrace trace;
+  const std::string named = trace.path() + "@25ms";
+  std::filesystem::copy_file(KnownTrace(Variant::kTwice).path(), named);
+  const Outcome diff = run({"diff", trace.path(), named, "--json"});
+  std::filesystem::remove(named);
+  CHECK(diff.at("/after/trace") == named);
+  CHECK(diff.number("/after/peak_bytes") == 2 * kPeakBytes);
+}
+
+TEST_CASE("moments that cannot be compared are a wrong command line") {
+  const KnownTrace trace;
+  const KnownTrace other;
+  const auto error = [&](const std::string& before, const std::string& after,
+                         const std::vector<std::string>& options = {}) {
+    std::vector<std::string> arguments = {"diff", before, after};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome diff = run(arguments);
+    INFO(before << ' ' << after << ' ' << diff.err);
+    CHECK(diff.status == 2);
+    CHECK(diff.out == "");
+    return diff.err;
+  };
+  const std::string path = trace.path();
+  CHECK(error(path + "@65ms", path + "@25ms").find("@65ms is after @25ms; give the earlier moment first") !=
+        std::string::npos);
+  CHECK(error(path + "@10", path + "@25ms").find("@10 is after the last known event at 100ms") != std::string::npos);
+  CHECK(error(path + "@25ms", path + "@10").find("@10 is after") != std::string::npos);
+  CHECK(error(path + "@1x", path).find("invalid time '1x'") != std::string::npos);
+  CHECK(error(path + "@load begins", path).find("no mark has the text 'load begins'") != std::string::npos);
+  error(path + "@65ms", path + "@25ms", {"--format", "folded"});
+  error(path + "@25ms", path + "@65ms", {"--from", "10ms"});
+  error(path + "@25ms", path + "@65ms", {"--cost", "peak"});
+  error(path + "@25ms", path + "@65ms", {"--survivors", "60ms"});
+  error(path + "@25ms", path + "@65ms", {"--kind", "mmap"});
+  error(path + "@25ms", other.path() + "@65ms", {"--survivors"});
+  error(path, other.path(), {"--sort", "new"});
 }
