@@ -126,6 +126,8 @@ class Replay {
       if ((region.flags & (kNotSelected | kMapReserve)) == 0 && region.identity > first_identity_) visit(region);
     });
   }
+  /// Whether the mapping existed when the slice began.
+  bool is_before_slice(const Region& region) const noexcept { return region.identity <= first_identity_; }
   /// Calls visit(region) for each selected mapping that is live, address space without access included, in order.
   template <typename Visit>
   void for_each_mapping(Visit&& visit) const {

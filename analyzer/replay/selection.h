@@ -49,13 +49,16 @@ struct Selection {
   std::vector<std::uint32_t> excluded_thread_ids;  ///< a thread that matches these as well is not selected
   std::vector<std::string> excluded_thread_names;
   model::Kind kind = model::Kind::kHeap;  ///< what the costs of the nodes count
+  /// Only what is live at `live_at`, or at the end of the slice, is needed: the analysis ends there, and begins at
+  /// the last snapshot before it. All costs of the profile are then those of the live blocks.
+  bool only_live = false;
 
   bool all_sizes() const noexcept { return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max(); }
   bool all_threads() const noexcept {
     return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();
   }
   bool is_slice() const noexcept { return from || to; }  ///< always with `survivors`
-  bool needs_lifetimes() const noexcept { return live_at || min_lifetime_ns || max_lifetime_ns; }
+  bool needs_lifetimes() const noexcept { return (live_at && !only_live) || min_lifetime_ns || max_lifetime_ns; }
   /// Whether every block and mapping of the slice is selected.
   bool all_blocks() const noexcept {
     return all_sizes() && all_threads() && !needs_lifetimes() && !select_stacks && !survivors;
@@ -66,7 +69,9 @@ struct Selection {
     return reads_marks || is_mark(from) || is_mark(to) || is_mark(live_at) || is_mark(survivors);
   }
   /// Whether the trace summary is needed before the pass that counts.
-  bool needs_summary() const noexcept { return is_slice() || needs_lifetimes() || select_stacks || needs_marks(); }
+  bool needs_summary() const noexcept {
+    return is_slice() || live_at || needs_lifetimes() || select_stacks || needs_marks();
+  }
 };
 
 }  // namespace heapprof::replay

@@ -27,9 +27,11 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
 
-  if (needs_summary) {
-    if (find_summary()) passes.skip_pass();
-    else read_summary(passes);
+  if (needs_summary || selection_.only_live) {
+    if (!find_summary() && needs_summary) read_summary(passes);
+    else if (needs_summary) passes.skip_pass();
+  }
+  if (summary_ != nullptr) {
     clock_ = summary_->clock;
     set_recording(summary_->definitions, summary_->last_time);
     // From here on the clock, the call tree and the duration are final.
@@ -37,6 +39,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     if (selection_.needs_marks()) read_marks(passes);
     if (selection_.is_slice()) resolve_slice();
     if (selection_.survivors) resolve_survivors();
+    if (selection_.only_live && selection_.live_at) end_at_moment();
     if (selection_.select_stacks) resolve_stacks();
     if (selection_.needs_lifetimes()) resolve_lifetimes(passes);
     // From here on the filter is final.
@@ -177,6 +180,18 @@ void Analysis::resolve_survivors() {
   profile_.survivors_ns = survivors_ns;
 }
 
+/// Lets the replay end at the moment whose live blocks are needed, and count blocks from before the slice, too.
+void Analysis::end_at_moment() {
+  const std::uint64_t moment_ns = resolve(*selection_.live_at, "--live-at");
+  if (profile_.slice && (moment_ns < profile_.slice->from_ns || moment_ns > profile_.slice->to_ns))
+    throw SelectionError(text_of(*selection_.live_at, "--live-at", moment_ns) + " is outside of the slice from " +
+                         exact_time(profile_.slice->from_ns) + " to " + exact_time(profile_.slice->to_ns) +
+                         "; give a moment within --from and --to, or leave them out");
+  profile_.live_at_ns = moment_ns;
+  filter_.from_ticks = 0;
+  filter_.end_ticks = ticks_at(clock_, moment_ns + 1);
+}
+
 void Analysis::resolve_stacks() {
   const std::vector<std::uint8_t> selected = selection_.select_stacks(profile_);
   selected_nodes_.reserve(node_of_index_.size());
@@ -237,11 +252,18 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   filter_.blocks = &selected_blocks_;
 }
 
-/// Lets the replay begin at the last snapshot before the slice, if the result is the same.
+/// Lets the replay begin at the last snapshot before the slice, or before its end if only live blocks are needed; but
+/// not if the result could be another one.
 void Analysis::choose_snapshot() {
-  if (!index_ || filter_.from_ticks == 0 || selection_.needs_lifetimes()) return;
+  if (!index_ || selection_.needs_lifetimes()) return;
+  // Blocks have a time, but mappings do not: those of the slice are told from older ones only if the reading begins
+  // before the slice.
+  const bool any_snapshot =
+      selection_.only_live && (selection_.kind == model::Kind::kHeap || filter_.from_ticks == 0);
+  const std::uint64_t before_ticks = any_snapshot ? filter_.end_ticks : filter_.from_ticks;
+  if (before_ticks == 0) return;
   try {
-    snapshot_ = index_->snapshot_before(filter_.from_ticks);
+    snapshot_ = index_->snapshot_before(before_ticks);
     if (snapshot_.empty() || start() != nullptr) return;
   } catch (const trace::FormatError& error) {
     warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
@@ -279,6 +301,7 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
 void Analysis::fill_profile(const Run& run) {
   const ProfileMapping mapping{selection_, filter_, clock_, node_of_index_};
   fill_costs(run.replay, mapping, profile_);
+  if (selection_.only_live) keep_live_costs(profile_);
   fill_threads(run.replay, clock_, profile_);
   fill_timeline(run.replay, mapping, profile_);
   threads_found_ = std::ranges::any_of(run.replay.threads(), [](const auto& thread) { return thread.selected; });

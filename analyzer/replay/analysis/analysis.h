@@ -77,8 +77,10 @@ using LeakVisitor = std::function<void(const LiveBlock&)>;
 struct LiveMapping {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint32_t node;   ///< index in Profile::nodes
-  std::uint32_t flags;  ///< kMap...
+  std::uint32_t node;                ///< index in Profile::nodes
+  std::uint32_t flags;               ///< kMap...
+  std::uint32_t thread = kNoThread;  ///< that called mmap; index in Profile::threads
+  bool before_slice = false;         ///< it was mapped before the slice
 };
 
 using MappingVisitor = std::function<void(const LiveMapping&)>;
@@ -166,6 +168,7 @@ class Analysis {
   std::uint64_t resolve(const Moment& moment, const char* option) const;
   void resolve_slice();
   void resolve_survivors();
+  void end_at_moment();
   void resolve_stacks();
   void resolve_lifetimes(PassProgress& passes);
   void choose_snapshot();

@@ -75,7 +75,8 @@ void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,
     });
   if (visit_mapping)
     replay.for_each_mapping([&](const Region& region) {
-      visit_mapping({region.begin, region.end, node_of(region.node), region.flags});
+      visit_mapping({region.begin, region.end, node_of(region.node), region.flags, region.thread,
+                     replay.is_before_slice(region)});
     });
 }
 

@@ -126,6 +126,21 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
   profile.sizes = replay.sizes().sorted();
 }
 
+void keep_live_costs(model::Profile& profile) {
+  const auto live_only = [](const model::Costs& costs) {
+    model::Costs live;
+    live.allocations = live.leaked_blocks = live.peak_blocks = live.live_blocks = costs.leaked_blocks;
+    live.allocated_bytes = live.leaked_bytes = live.peak_bytes = live.live_bytes = costs.leaked_bytes;
+    return live;
+  };
+  for (model::CallNode& node : profile.nodes) node.costs = live_only(node.costs);
+  profile.totals = live_only(profile.totals);
+  const model::HeapTotals heap = profile.heap;
+  profile.heap = {};
+  profile.heap.allocations = profile.heap.peak_blocks = profile.heap.leaked_blocks = heap.leaked_blocks;
+  profile.heap.allocated_bytes = profile.heap.peak_bytes = profile.heap.leaked_bytes = heap.leaked_bytes;
+}
+
 void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile) {
   for (const Replay::Thread& from : replay.threads()) {
     model::Thread thread;

@@ -28,6 +28,9 @@ struct ProfileMapping {
 /// Fills heap, mmap, totals, the peak and the costs of the nodes. Precondition: the call tree is linked, and
 /// live_at_ns and slice are set.
 void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile);
+/// Replaces all costs by those of the blocks that are live, as if nothing else had been allocated: a replay that
+/// began at a snapshot knows no others. Precondition: fill_costs() was called.
+void keep_live_costs(model::Profile& profile);
 void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile);
 void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile);
 

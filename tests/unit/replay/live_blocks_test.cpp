@@ -1,0 +1,140 @@
+// Selection::only_live: the live blocks of a moment, from the start of the trace and from a snapshot.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <random>
+
+#include "analyzer/base/atomic_file.h"
+#include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/index/index.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/seed.h"
+#include "tests/support/temporary_file.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+constexpr IndexUse kNoIndex{.use = false, .keep = false};
+constexpr IndexUse kIndex{.use = true, .keep = false};
+
+/// Removes the index beside a trace.
+struct Removed {
+  std::string path;
+  ~Removed() { std::filesystem::remove(path); }
+};
+
+std::string index_trace(const std::string& path, std::uint64_t interval) {
+  const trace::TraceFile file(path);
+  AtomicFile out(index_beside(file));
+  write_index_header(out, file);
+  add_index(out, file, interval);
+  out.finish();
+  return index_beside(file);
+}
+
+/// Address (of a mapping its begin), size, time, node, thread.
+using Row = std::array<std::uint64_t, 5>;
+
+struct LiveBlocks {
+  std::vector<Row> rows;  ///< sorted
+  std::uint64_t bytes = 0;
+  model::Costs totals;
+  std::vector<std::uint64_t> blocks_of_node;
+  bool began_at_snapshot = false;
+};
+
+LiveBlocks live_blocks(const std::string& path, Selection selection, const IndexUse& index_use) {
+  selection.only_live = true;
+  LiveBlocks live;
+  const auto add = [&](const Row& row) {
+    live.rows.push_back(row);
+    live.bytes += row[1];
+  };
+  const Analysis analysis(
+      path, selection, {}, index_use, {},
+      [&](const LiveBlock& block) {
+        if (selection.kind != model::Kind::kMmap)
+          add({block.address, block.size, block.time_ns, block.node, block.thread});
+      },
+      [&](const LiveMapping& mapping) {
+        const bool counts = (mapping.flags & kMapReserve) == 0 && !mapping.before_slice &&
+                            (selection.kind == model::Kind::kMmap || (mapping.flags & kMapFromAllocator) == 0);
+        if (selection.kind != model::Kind::kHeap && counts)
+          add({mapping.begin, mapping.end - mapping.begin, 0, mapping.node, mapping.thread});
+      });
+  std::ranges::sort(live.rows);
+  live.totals = analysis.profile().totals;
+  for (const model::CallNode& node : analysis.profile().nodes) live.blocks_of_node.push_back(node.costs.live_blocks);
+  live.began_at_snapshot = analysis.began_at_snapshot();
+  return live;
+}
+
+void check_equal(const LiveBlocks& one, const LiveBlocks& other) {
+  CHECK((one.rows == other.rows));
+  CHECK((one.blocks_of_node == other.blocks_of_node));
+  CHECK(one.totals.live_bytes == other.totals.live_bytes);
+  CHECK(one.totals.allocations == other.totals.allocations);
+}
+
+}  // namespace
+
+TEST_CASE("Live blocks add up to the figures of the profile, with and without an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(31, 37)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 40'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 7'000)};
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  const auto percent = [&] { return Moment{static_cast<double>(random() % 1'001) / 10, true}; };
+  int began_at_snapshot = 0;
+  for (int i = 0; i < 18; ++i) {
+    Selection selection;
+    if (i % 3 == 1) selection.live_at = percent();
+    if (i % 3 == 2) selection.to = percent();
+    if (i % 9 == 2 || i % 9 == 6) selection.from = Moment{selection.to ? selection.to->value / 2 : 30, true};
+    if (i % 9 == 4) selection.from = Moment{selection.live_at->value / 2, true};
+    if (i % 4 == 1) selection.min_size = 100;
+    if (i % 5 == 2) selection.thread_ids = {100, 102};
+    if (i % 6 == 3) selection.min_lifetime_ns = 50;
+    if (i % 7 == 3)
+      selection.select_stacks = [](const model::Profile& profile) {
+        std::vector<std::uint8_t> chosen(profile.nodes.size());
+        for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 3 != 0;
+        return chosen;
+      };
+    if (i % 5 == 4 && !selection.live_at && !selection.min_lifetime_ns)
+      selection.kind = i % 2 == 0 ? model::Kind::kMmap : model::Kind::kAll;
+    INFO("seed " << seed << ", selection " << i);
+    const LiveBlocks without = live_blocks(path.path(), selection, kNoIndex);
+    const LiveBlocks with = live_blocks(path.path(), selection, kIndex);
+    check_equal(with, without);
+    began_at_snapshot += with.began_at_snapshot;
+    const model::Costs figures = Analysis(path.path(), selection, {}, kNoIndex).profile().totals;
+    CHECK(without.bytes == (selection.live_at ? figures.live_bytes : figures.leaked_bytes));
+    CHECK(without.rows.size() == (selection.live_at ? figures.live_blocks : figures.leaked_blocks));
+    CHECK(without.totals.live_bytes == without.bytes);
+  }
+  CHECK(began_at_snapshot >= 6);
+}
+
+TEST_CASE("A moment outside of the slice is refused") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 41, 2'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  Selection selection;
+  selection.from = Moment{50, true};
+  selection.live_at = Moment{40, true};
+  CHECK_THROWS_AS(live_blocks(path.path(), selection, kNoIndex), SelectionError);
+  selection.live_at = Moment{60, true};
+  CHECK_NOTHROW(live_blocks(path.path(), selection, kNoIndex));
+  selection.to = Moment{55, true};
+  CHECK_THROWS_AS(live_blocks(path.path(), selection, kNoIndex), SelectionError);
+}
