@@ -83,7 +83,10 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
-    else if (analysis.profile().totals.empty()) explain_empty_result(options.trace, selection);
+    else if (selection.only_live && !analysis.names_found())
+      print_message(options.trace + ": nothing matches the selection");
+    else if (!selection.only_live && analysis.profile().totals.empty())
+      explain_empty_result(options.trace, selection);
     name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);

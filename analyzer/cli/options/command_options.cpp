@@ -286,6 +286,36 @@ void declare_callers(CLI::App& app, Chosen& chosen) {
   choose(command, chosen, options);
 }
 
+void declare_blocks(CLI::App& app, Chosen& chosen) {
+  using views::BlockOrder;
+  const auto options = std::make_shared<BlocksOptions>();
+  CLI::App& command = add_command(app, kWhere, "blocks",
+                                  "List the blocks that are live at the end or at --live-at: address, size, age, "
+                                  "thread, call site");
+  add_trace_options(command, options->trace);
+  add_word<BlockOrder>(command, "--sort", options->order,
+                       {{"size", BlockOrder::kSize}, {"age", BlockOrder::kAge}, {"address", BlockOrder::kAddress}},
+                       "List the largest blocks first, the oldest first, or all by address");
+  add_top(command, options->top, "blocks");
+  add_number(command, "--skip", options->skip, "Leave out the first N blocks of the list");
+  add_switch(command, "--csv", options->csv, "Write the list as CSV");
+  add_number(command, "--stacks", options->stacks, "Print at most N stacks of the listed blocks; 0: all");
+  add_frames(command, options->frames);
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "Without --live-at, these are the blocks that were never freed; in a slice, those that were allocated in it "
+      "and "
+      "are live at its end. With --live-at, blocks from before the slice are listed, too. JSON and CSV have all "
+      "blocks unless --top is given. Call sites are found from the live blocks alone. The time at which a mapping "
+      "was "
+      "made is not kept, so mappings have no age.");
+  const CLI::Option* const top = command.get_option("--top");
+  choose(command, chosen, options, [top](BlocksOptions& read) {
+    if (read.csv && read.trace.json) refuse("--csv and --json exclude each other");
+    if ((read.trace.json || read.csv) && !was_given(top)) read.top = 0;
+  });
+}
+
 void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   using Format = FlamegraphOptions::Format;
   const auto options = std::make_shared<FlamegraphOptions>();
@@ -297,7 +327,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   costs.emplace_back("pinned");
   add_choice(command, "--cost", costs, 0,
              "Draw each frame as wide as its share of this cost; pinned: of the memory that could not be returned to "
-             "the system because of the blocks allocated in and below it",
+             "the system because of the blocks allocated in and below it, at --at",
              [options](std::size_t position) {
                options->pinned = position == cost_names().size();
                if (!options->pinned) options->cost = cost_names()[position].second;
@@ -307,11 +337,6 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
   add_switch(command, "--bottom-up", options->bottom_up,
              "Begin with the functions that allocate; their callers follow");
-  add_value(command, "--at", "TIME", "Draw what is live, or with --cost pinned what is pinned, at TIME",
-            [options](const std::string& text) {
-              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
-              options->trace.texts.live_at = text;
-            });
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
     if (read.pinned) {
@@ -843,6 +868,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_report(app, chosen);
   declare_tree(app, chosen);
   declare_callers(app, chosen);
+  declare_blocks(app, chosen);
   declare_flamegraph(app, chosen);
   declare_pins(app, chosen);
   declare_rss(app, chosen);

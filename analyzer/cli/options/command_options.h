@@ -16,6 +16,7 @@
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/view_options.h"
 #include "analyzer/export/rows.h"
+#include "analyzer/views/block_page.h"
 #include "analyzer/views/rows.h"
 
 namespace heapprof::cli {
@@ -97,6 +98,17 @@ struct CallersOptions {
   Cost cost = Cost::kPeak;
   bool by_line = false;
   std::size_t top = 10;
+};
+
+struct BlocksOptions {
+  TraceOptions trace;
+  CallSiteOptions call_sites;
+  views::BlockOrder order = views::BlockOrder::kSize;
+  std::size_t top = 20;  ///< 0: all
+  std::size_t skip = 0;
+  bool csv = false;
+  std::size_t stacks = kDefaultStacks;
+  std::size_t frames = kDefaultFrames;
 };
 
 struct FlamegraphOptions {
@@ -256,9 +268,9 @@ struct FirstScreenOptions {};
 
 using CommandOptions =
     std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, TreeOptions,
-                 CallersOptions, FlamegraphOptions, LeaksOptions, PinsOptions, RssOptions, HistogramOptions,
-                 ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions, TimelineOptions, DiffOptions,
-                 CheckOptions, ExportOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions,
-                 ManualOptions, HelpOptions, FirstScreenOptions>;
+                 CallersOptions, BlocksOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
+                 RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
+                 TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
+                 IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

@@ -65,7 +65,7 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
       "leaks are the blocks "
       "that were allocated in it and are live at its end");
   text("--to", texts.to, "TIME", "Select what happens up to TIME");
-  text("--live-at", texts.live_at, "TIME", "Select the blocks that are live at TIME");
+  text("--at,--live-at", texts.live_at, "TIME", "Select the blocks that are live at TIME");
   text(
       "--survivors", texts.survivors, "[TIME]",
       "Of the blocks that are allocated between --from and --to, print those that are still live at TIME, by default "

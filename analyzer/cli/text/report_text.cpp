@@ -63,9 +63,11 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
   return "";
 }
 
-ReportText& ReportText::title() {
+ReportText& ReportText::title(Title title) {
   line(bold(clip(command_of(profile_), style().width)));
-  for (const std::string& piece : render::wrapped(recorded_sentences(profile_), style().width)) line(piece);
+  const std::string recorded =
+      title == Title::kWithEvents ? recorded_sentences(profile_) : completeness_of(profile_) + ".";
+  for (const std::string& piece : render::wrapped(recorded, style().width)) line(piece);
   if (profile_.slice) {
     const std::string slice = human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns);
     if (!profile_.survivors_ns) line("only from " + slice);

@@ -24,8 +24,12 @@ class ReportText : public TextPage {
   ReportText(const model::Profile& profile, const TextStyle& style, const Findings* findings = nullptr)
       : TextPage(style), profile_(profile), findings_(findings), origins_(profile.recording.program) {}
 
+  enum class Title {
+    kWithEvents,
+    kWithoutEvents,  ///< the trace was read in part, so that its events were not counted
+  };
   /// Program, how it ended, whether the recording is complete, the slice and the selection.
-  ReportText& title();
+  ReportText& title(Title title = Title::kWithEvents);
   /// The title and the totals.
   ReportText& head();
   /// A number and `headline`, then the frames of a stack.
