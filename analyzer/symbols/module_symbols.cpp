@@ -1,16 +1,10 @@
 #include "analyzer/symbols/module_symbols.h"
 
-#include <zstd.h>
-
 #include <algorithm>
 #include <climits>
-#include <cstring>
-#include <memory>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
-#include "common/checksum.h"
 #include "common/varint.h"
 
 namespace heapprof::symbols {
@@ -18,20 +12,6 @@ namespace heapprof::symbols {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x31454d414e465048;  // "HPFNAME1"
-constexpr int kZstdLevel = 9;
-
-struct Header {
-  std::uint64_t magic;
-  std::uint64_t table_bytes;
-  std::uint64_t compressed_bytes;
-  std::uint64_t checksum;
-};
-static_assert(sizeof(Header) == 32);
-
-/// The greatest table_bytes that are accepted: a table of distinct strings does not compress better.
-std::uint64_t max_table_bytes(std::uint64_t compressed_bytes) {
-  return std::min<std::uint64_t>(kMaxTableBytes, (std::uint64_t{16} << 20) + 64 * compressed_bytes);
-}
 
 class Encoder {
  public:
@@ -144,23 +124,6 @@ std::uint64_t encode_distance(std::uint64_t address, std::uint64_t begin) {
   return begin == 0 || begin > address || distance >= INT_MAX ? 0 : distance + 1;
 }
 
-/// Appends decompressed bytes to `out` as they come, so that a false `expected_bytes` allocates nothing. False: the
-/// frame is damaged, or its content is not of `expected_bytes`.
-bool decompress(std::string_view frame, std::uint64_t expected_bytes, std::string& out) {
-  const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
-  if (stream == nullptr) return false;
-  ZSTD_inBuffer in{frame.data(), frame.size(), 0};
-  for (std::size_t more = 1; more != 0;) {
-    const std::size_t done = out.size();
-    out.resize(done + ZSTD_DStreamOutSize());
-    ZSTD_outBuffer part{out.data() + done, out.size() - done, 0};
-    more = ZSTD_decompressStream(stream.get(), &part, &in);
-    out.resize(done + part.pos);
-    if (ZSTD_isError(more) != 0 || out.size() > expected_bytes || (part.pos == 0 && more != 0)) return false;
-  }
-  return out.size() == expected_bytes && in.pos == in.size;
-}
-
 std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table) {
   Decoder decoder(table);
   TextBudget budget;
@@ -235,31 +198,12 @@ std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
       }
     }
   }
-  const std::string table = encoder.table();
-  if (table.size() > kMaxTableBytes) throw std::runtime_error("the symbols exceed 1 GiB");
-
-  std::string encoded(sizeof(Header) + ZSTD_compressBound(table.size()), '\0');
-  const std::size_t size = ZSTD_compress(encoded.data() + sizeof(Header), encoded.size() - sizeof(Header),
-                                         table.data(), table.size(), kZstdLevel);
-  if (ZSTD_isError(size) != 0) throw std::runtime_error(ZSTD_getErrorName(size));
-  encoded.resize(sizeof(Header) + size);
-  const Header header{kMagic, table.size(), size, checksum(encoded.data() + sizeof(Header), size)};
-  std::memcpy(encoded.data(), &header, sizeof header);
-  return encoded;
+  return pack_table(kMagic, encoder.table(), "the symbols");
 }
 
 std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded) {
-  Header header;
-  if (encoded.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, encoded.data(), sizeof header);
-  const std::string_view compressed = encoded.substr(sizeof header);
-  if (header.magic != kMagic || header.compressed_bytes != compressed.size() ||
-      header.table_bytes > max_table_bytes(header.compressed_bytes) ||
-      header.checksum != checksum(compressed.data(), compressed.size()))
-    return std::nullopt;
-  std::string table;
-  if (!decompress(compressed, header.table_bytes, table)) return std::nullopt;
-  return decode_table(table);
+  const std::optional<std::string> table = unpack_table(kMagic, encoded);
+  return table ? decode_table(*table) : std::nullopt;
 }
 
 std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded) {

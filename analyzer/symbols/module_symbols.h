@@ -1,7 +1,6 @@
 // Resolved addresses of modules, and their encoding in bundled traces (`heapprof bundle`) and in the symbol cache:
 //
-//   encoded   = header (32 bytes), zstd frame of `table`
-//   header    = magic "HPFNAME1", table bytes, zstd frame bytes, checksum of the zstd frame: 64-bit numbers
+//   encoded   = the packed table (packed_table.h), with the magic "HPFNAME1"
 //   table     = strings, module count, module*       all numbers are varints (common/varint.h)
 //   strings   = count (length bytes)*                string 0 is the empty one, which is not in the list
 //   module    = path build_id map_bytes warnings why_unnamed addresses    texts are string numbers
@@ -20,11 +19,10 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/symbols/packed_table.h"
 #include "analyzer/symbols/source_frame.h"
 
 namespace heapprof::symbols {
-
-inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
 
 /// The resolved addresses of one module.
 struct ModuleSymbols {
