@@ -239,11 +239,12 @@ class Compactor {
     const std::optional<trace::EmbeddedSymbols>& embedded = file_.symbols();
     if (!embedded) return;
     const std::optional<std::string> symbols = trace::read_symbols(file_.input(), file_.file_id(), *embedded);
-    if (!symbols) throw trace::TraceError(file_.input().path() + ": its embedded symbols are damaged");
+    const std::optional<std::string> sources = trace::read_sources(file_.input(), file_.file_id(), *embedded);
+    if (!symbols || !sources) throw trace::TraceError(file_.input().path() + ": its embedded symbols are damaged");
     const std::uint32_t unit = file_.header().unit_bytes;
     const std::vector<std::uint8_t> padding((unit - out.bytes() % unit) % unit, 0);
     out.append(padding);
-    const std::string extents = trace::symbol_extents(*symbols, file_.file_id(), out.bytes(), unit);
+    const std::string extents = trace::symbol_extents(*symbols, *sources, file_.file_id(), out.bytes(), unit);
     out.append(extents);
   }
 

@@ -249,7 +249,7 @@ TEST_CASE("A compacted trace with a damaged header and embedded symbols is refus
   TraceBuilder trace;
   trace.header.version_major = kCompactedVersionMajor;
   auto bytes = trace.bytes();
-  const std::string names = symbol_extents("names", TraceBuilder::kFileId, bytes.size(), kUnitBytes);
+  const std::string names = symbol_extents("names", {}, TraceBuilder::kFileId, bytes.size(), kUnitBytes);
   bytes.insert(bytes.end(), names.begin(), names.end());
   bytes[offsetof(FileHeader, clock)] ^= 1;
   CHECK_THAT(refusal_of(bytes), Catch::Contains("the header is damaged"));
