@@ -24,6 +24,7 @@ struct Run {
   int operator()(const cli::TreeOptions& options) const { return cli::run_tree(options); }
   int operator()(const cli::CallersOptions& options) const { return cli::run_callers(options); }
   int operator()(const cli::BlocksOptions& options) const { return cli::run_blocks(options); }
+  int operator()(const cli::SourceOptions& options) const { return cli::run_source(options); }
   int operator()(const cli::FlamegraphOptions& options) const { return cli::run_flamegraph(options); }
   int operator()(const cli::PinsOptions& options) const { return cli::run_pins(options); }
   int operator()(const cli::RssOptions& options) const { return cli::run_rss(options); }

@@ -1,10 +1,13 @@
-// heapprof bundle: a copy of a trace that includes the names of all its addresses, for machines without the programs
-// and their debug information.
+// heapprof bundle: a copy of a trace that includes the names of all its addresses, and on request the source files,
+// for machines without the programs and their debug information.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
@@ -15,6 +18,7 @@
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
 #include "analyzer/symbols/module_symbols.h"
+#include "analyzer/symbols/source_files.h"
 #include "analyzer/trace/embedded_symbols.h"
 
 namespace heapprof::cli {
@@ -40,7 +44,50 @@ std::uint64_t copy_recording(const trace::TraceFile& trace, exporter::Sink& copy
   return done + padding.size();
 }
 
-void bundle(const std::string& output, const symbols::Options& options, const replay::Analysis& analysis) {
+/// The source files of all addresses, and what to print about them.
+struct BundledSources {
+  symbols::PackedSources texts;
+  std::size_t all = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> problems;  ///< "/home/me/a.c was not found"
+};
+
+BundledSources find_sources(const BundleOptions& options, const std::vector<symbols::ModuleSymbols>& names) {
+  std::set<std::string> paths;
+  for (const symbols::ModuleSymbols& module : names)
+    for (const auto& frames : module.frames)
+      for (const symbols::SourceFrame& frame : frames)
+        if (!frame.file.empty()) paths.insert(frame.file);
+  const symbols::SourcePlaces places{options.source_paths, options.trace.symbols.sysroot};
+  BundledSources sources;
+  sources.all = paths.size();
+  for (const std::string& path : paths) {
+    std::string why_not;
+    if (std::optional<symbols::SourceText> found = symbols::find_source(places, path, why_not)) {
+      sources.bytes += found->text.size();
+      sources.texts.emplace(path, std::move(found->text));
+    } else {
+      sources.problems.push_back(path + " " + why_not);
+    }
+  }
+  return sources;
+}
+
+void print_sources(const std::string& output, const BundledSources& sources) {
+  constexpr std::size_t kMaxNamed = 5;
+  std::fprintf(stderr, "%s: %s of %s source files, %s\n", output.c_str(),
+               render::exact_number(sources.texts.size()).c_str(), render::exact_number(sources.all).c_str(),
+               render::human_bytes(sources.bytes).c_str());
+  for (std::size_t i = 0; i < std::min(sources.problems.size(), kMaxNamed); ++i)
+    std::fprintf(stderr, "  - %s\n", render::clean_utf8(sources.problems[i]).c_str());
+  if (sources.problems.size() > kMaxNamed)
+    std::fprintf(stderr, "  - and %s more\n", render::exact_number(sources.problems.size() - kMaxNamed).c_str());
+  if (!sources.problems.empty()) std::fprintf(stderr, "    --source-path DIRECTORY searches below a directory\n");
+}
+
+void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysis) {
+  const std::string& output = bundle_options.trace.output;
+  const symbols::Options& options = bundle_options.trace.symbols;
   const trace::TraceFile& trace = analysis.file();
   const std::string& path = trace.input().path();
   if (trace.recorder() == trace::RecorderState::kRecording && trace.compacted() == nullptr)
@@ -58,16 +105,21 @@ void bundle(const std::string& output, const symbols::Options& options, const re
                                                [](const auto& frames) { return !frames.back().function.empty(); }));
   }
   const std::string packed = symbols::encode_symbols(names);
+  BundledSources sources;
+  if (bundle_options.sources) sources = find_sources(bundle_options, names);
+  const std::string packed_sources = bundle_options.sources ? symbols::encode_sources(sources.texts) : std::string();
 
   exporter::Sink copy(output, exporter::Sink::Compression::kNone, exporter::Sink::kUserOnly);
   const std::uint64_t end = copy_recording(trace, copy);
-  const std::string run = trace::symbol_extents(packed, trace.file_id(), end, trace.header().unit_bytes);
+  const std::string run =
+      trace::symbol_extents(packed, packed_sources, trace.file_id(), end, trace.header().unit_bytes);
   copy.write(run);
   if (!copy.close()) throw OutputError(copy.error());
   // On standard error, since standard output may be the copy.
   std::fprintf(stderr, "%s: names of %s of %s code addresses, %s\n", output.c_str(),
                render::exact_number(named).c_str(), render::exact_number(all).c_str(),
                render::human_bytes(run.size()).c_str());
+  if (bundle_options.sources) print_sources(output, sources);
   for (const std::string& warning : symbolizer.warnings()) {
     const char* indent = "  - ";
     for (const std::string& line : render::wrapped(render::clean_utf8(warning), kLineWidth - 4)) {
@@ -80,11 +132,10 @@ void bundle(const std::string& output, const symbols::Options& options, const re
 }  // namespace
 
 int run_bundle(const BundleOptions& options) {
-  TraceOptions trace = options.trace;
+  BundleOptions all_names = options;
   // The copy gets all names; the commands that read it decide by their options which are printed.
-  trace.symbols.inlines = trace.symbols.symbols = true;
-  return run_on_trace(trace,
-                      [&](const replay::Analysis& analysis) { bundle(trace.output, trace.symbols, analysis); });
+  all_names.trace.symbols.inlines = all_names.trace.symbols.symbols = true;
+  return run_on_trace(all_names.trace, [&](const replay::Analysis& analysis) { bundle(all_names, analysis); });
 }
 
 }  // namespace heapprof::cli

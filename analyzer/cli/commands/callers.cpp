@@ -5,11 +5,10 @@
 #include <set>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/named_functions.h"
 #include "analyzer/cli/commands/run_on_trace.h"
-#include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
-#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -25,44 +24,6 @@ namespace {
 
 using views::Neighbour;
 using views::Neighbours;
-
-/// The functions that the user means, and what they are called.
-struct Match {
-  std::vector<std::uint32_t> functions;
-  std::string name;
-};
-
-/// The functions with this name: the whole one, else that of tables, else the part after the last scope.
-Match functions_named(const Findings& findings, const std::string& wanted) {
-  const findings::CodeFrames& frames = findings.frames();
-  Match match{{}, wanted};
-  const auto collect = [&](auto&& matches) {
-    for (std::uint32_t number = 0; number < frames.functions().size(); ++number)
-      if (matches(number)) match.functions.push_back(number);
-    return !match.functions.empty();
-  };
-  if (collect([&](std::uint32_t number) { return frames.name_of(number) == wanted; })) return match;
-  const std::string shortened = function_name(wanted);
-  if (collect([&](std::uint32_t number) { return function_name(frames.name_of(number)) == shortened; })) return match;
-  collect([&](std::uint32_t number) { return function_name(frames.name_of(number)).ends_with("::" + shortened); });
-  return match;
-}
-
-/// "; did you mean ...?" with the names that contain `wanted`, or the nearest one.
-std::string suggestions(const Findings& findings, const std::string& wanted) {
-  constexpr std::size_t kMaxNames = 5;
-  std::set<std::string> names;
-  for (std::uint32_t number = 0; number < findings.frames().functions().size(); ++number)
-    names.insert(function_name(findings.frames().name_of(number)));
-  std::string text;
-  std::size_t count = 0;
-  for (const std::string& name : names) {
-    if (name.find(wanted) == std::string::npos || count == kMaxNames) continue;
-    text += (count++ == 0 ? "; names that contain it: " : ", ") + name;
-  }
-  if (count != 0) return text;
-  return did_you_mean(wanted, {names.begin(), names.end()});
-}
 
 class CallersAnswer {
  public:
@@ -194,7 +155,7 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const Match match = functions_named(findings, options.function);
+  const NamedFunctions match = functions_named(findings, options.function);
   const views::FrameTree tree(findings.frames(), findings.helpers(),
                               options.by_line ? views::Level::kLine : views::Level::kFunction, options.view.scope());
   std::set<std::uint32_t> keys;
@@ -210,7 +171,7 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   }
   if (around.total.empty()) {
     print_message(options.trace.trace + ": no stack with costs has a function '" +
-                  render::clean_utf8(options.function) + "'" + suggestions(findings, options.function));
+                  render::clean_utf8(options.function) + "'" + suggested_names(findings, options.function));
     return false;
   }
   // All functions of one name count as one; the name is whole if it is that of all.

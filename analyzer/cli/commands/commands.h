@@ -19,6 +19,7 @@ int run_report(const ReportOptions& options);
 int run_tree(const TreeOptions& options);
 int run_callers(const CallersOptions& options);
 int run_blocks(const BlocksOptions& options);
+int run_source(const SourceOptions& options);
 int run_flamegraph(const FlamegraphOptions& options);
 int run_pins(const PinsOptions& options);
 int run_rss(const RssOptions& options);

@@ -316,6 +316,37 @@ void declare_blocks(CLI::App& app, Chosen& chosen) {
   });
 }
 
+/// --source-path of `source` and `bundle`.
+void add_source_paths(CLI::App& command, std::vector<std::string>& paths) {
+  add_list(
+      command, "--source-path", paths, "DIRECTORY",
+      "Search source files below DIRECTORY first, by the ends of the paths in the debug information (repeatable)");
+}
+
+void declare_source(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<SourceOptions>();
+  CLI::App& command =
+      add_command(app, kWhere, "source", "Print the lines of a source file or function, with what each costs");
+  add_trace_options(command, options->trace, {.sole_argument = false});
+  add_text(command, "WHAT", options->what, "FILE|FUNCTION",
+           "The file, by its name or any last part of its path; or the function, as a report prints its name; by "
+           "default, list the files that have costs");
+  add_cost(command, options->cost, "Print this cost of each line");
+  add_number(command, "--context", options->context, "Print N lines before and after each line that has costs");
+  add_switch(command, "--all", options->all_lines, "Print the whole file");
+  add_top(command, options->top, "files, if none is named");
+  add_source_paths(command, options->source_paths);
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "'self' is what was allocated by a line whose function is the call site; 'total' is that, and what was "
+      "allocated in the functions that the line calls. The text comes from --source-path, from the bundle, or from "
+      "where the debug information says that the file is. Without the file, the lines that have costs are printed.");
+  const CLI::Option* const top = command.get_option("--top");
+  choose(command, chosen, options, [top](SourceOptions& read) {
+    if (read.trace.json && !was_given(top)) read.top = 0;
+  });
+}
+
 void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   using Format = FlamegraphOptions::Format;
   const auto options = std::make_shared<FlamegraphOptions>();
@@ -718,6 +749,8 @@ void declare_bundle(CLI::App& app, Chosen& chosen) {
   add_optional_trace(command, options->trace.trace, "Copy this trace");
   add_output(command, options->trace.output, "Write the copy to FILE; - is standard output");
   add_symbol_options(command, options->trace.symbols);
+  add_switch(command, "--sources", options->sources, "Pack the source files that have costs, for 'heapprof source'");
+  add_source_paths(command, options->source_paths);
   choose(command, chosen, options, [](BundleOptions& read) {
     refuse_terminal(read.trace.output, "a trace", "bundled.heapprof");
     read.trace.output_is_recording = true;
@@ -869,6 +902,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_tree(app, chosen);
   declare_callers(app, chosen);
   declare_blocks(app, chosen);
+  declare_source(app, chosen);
   declare_flamegraph(app, chosen);
   declare_pins(app, chosen);
   declare_rss(app, chosen);

@@ -111,6 +111,18 @@ struct BlocksOptions {
   std::size_t frames = kDefaultFrames;
 };
 
+/// `source`: the lines of a file or function, or all files with costs.
+struct SourceOptions {
+  TraceOptions trace;
+  CallSiteOptions call_sites;
+  std::string what;  ///< FILE or FUNCTION; empty: the list of files
+  Cost cost = Cost::kPeak;
+  std::vector<std::string> source_paths;
+  std::size_t context = 3;  ///< lines around each line with costs
+  bool all_lines = false;
+  std::size_t top = 20;  ///< files of the list; 0: all
+};
+
 struct FlamegraphOptions {
   enum class Format { kSvg, kFolded };
   TraceOptions trace;
@@ -234,6 +246,8 @@ struct ExportOptions {
 
 struct BundleOptions {
   TraceOptions trace;
+  bool sources = false;                   ///< pack the source files that have costs
+  std::vector<std::string> source_paths;  ///< where they are searched first
 };
 
 struct CompactOptions {
@@ -268,7 +282,7 @@ struct FirstScreenOptions {};
 
 using CommandOptions =
     std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, TreeOptions,
-                 CallersOptions, BlocksOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
+                 CallersOptions, BlocksOptions, SourceOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
                  TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
                  IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;

@@ -1,0 +1,41 @@
+#include "analyzer/cli/commands/named_functions.h"
+
+#include <set>
+
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/text/frame_text.h"
+
+namespace heapprof::cli {
+
+NamedFunctions functions_named(const Findings& findings, const std::string& wanted) {
+  const findings::CodeFrames& frames = findings.frames();
+  NamedFunctions named{{}, wanted};
+  const auto collect = [&](auto&& matches) {
+    for (std::uint32_t number = 0; number < frames.functions().size(); ++number)
+      if (matches(number)) named.functions.push_back(number);
+    return !named.functions.empty();
+  };
+  if (collect([&](std::uint32_t number) { return frames.name_of(number) == wanted; })) return named;
+  const std::string shortened = function_name(wanted);
+  if (collect([&](std::uint32_t number) { return function_name(frames.name_of(number)) == shortened; })) return named;
+  collect([&](std::uint32_t number) { return function_name(frames.name_of(number)).ends_with("::" + shortened); });
+  return named;
+}
+
+std::string suggested_names(const Findings& findings, const std::string& wanted,
+                            const std::vector<std::string>& more) {
+  constexpr std::size_t kMaxNames = 5;
+  std::set<std::string> names(more.begin(), more.end());
+  for (std::uint32_t number = 0; number < findings.frames().functions().size(); ++number)
+    names.insert(function_name(findings.frames().name_of(number)));
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string& name : names) {
+    if (name.find(wanted) == std::string::npos || count == kMaxNames) continue;
+    text += (count++ == 0 ? "; names that contain it: " : ", ") + name;
+  }
+  if (count != 0) return text;
+  return did_you_mean(wanted, {names.begin(), names.end()});
+}
+
+}  // namespace heapprof::cli
