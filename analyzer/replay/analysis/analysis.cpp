@@ -217,17 +217,29 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   trace::MergedReader reader(file_);
   Replay replay(file_, Selection{});
   BlockTable ordinals;  // Block::size is the ordinal of the allocation
+  // Blocks in a realloc that has not ended, whose address another block got meanwhile.
+  std::vector<Block> replaced;
   std::vector<ResolvedEvent> events;
   const auto take_events = [&] {
     for (const ResolvedEvent& event : events) {
       if (event.kind == ResolvedKind::kAllocation) {
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
+        if (!fresh) replaced.push_back(block);
         block.size = selected_blocks_.size();
         block.time = event.time;
         selected_blocks_.push_back(false);
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
+        const bool same_time = block != nullptr && block->time == event.allocated_ticks;
+        const auto old = std::ranges::find_if(replaced, [&](const Block& one) {
+          return one.address == event.address && one.time == event.allocated_ticks;
+        });
+        if (old != replaced.end() && (event.in_realloc || !same_time)) {
+          selected_blocks_[old->size] = matches(to_ns(old->time), to_ns(event.time), true);
+          replaced.erase(old);
+          continue;
+        }
         if (block == nullptr) continue;
         selected_blocks_[block->size] = matches(to_ns(block->time), to_ns(event.time), true);
         ordinals.erase(block);
