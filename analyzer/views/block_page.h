@@ -27,8 +27,8 @@ struct ListedBlock {
   std::uint64_t time_ns = kUnknownTime;  ///< of its allocation, since the start of the recording
   std::uint64_t address = 0;             ///< the block's number in a trace without addresses
   std::uint64_t size_bytes = 0;
-  std::uint32_t node = 0;                      ///< in Profile::nodes
-  std::uint32_t thread = replay::kNoThread;    ///< in Profile::threads
+  std::uint32_t node = 0;                    ///< in Profile::nodes
+  std::uint32_t thread = replay::kNoThread;  ///< in Profile::threads
 };
 
 struct BlockSums {

@@ -53,8 +53,7 @@ class SourceNumbers {
     return number_line(number_file({source->file, absolute ? 0 : module}), source->line);
   }
   std::uint32_t number_file(FileKey key) {
-    const auto [known, fresh] =
-        file_numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(files_.size()));
+    const auto [known, fresh] = file_numbers_.try_emplace(std::move(key), static_cast<std::uint32_t>(files_.size()));
     if (fresh) files_.push_back(&known->first);
     return known->second;
   }
@@ -106,7 +105,8 @@ std::vector<Costs> costs_below(const model::Profile& profile) {
   std::vector<Costs> below;
   below.reserve(profile.nodes.size());
   for (const model::CallNode& node : profile.nodes) below.push_back(node.costs);
-  for (auto node = static_cast<std::uint32_t>(below.size()); node-- > 1;) below[profile.nodes[node].parent] += below[node];
+  for (auto node = static_cast<std::uint32_t>(below.size()); node-- > 1;)
+    below[profile.nodes[node].parent] += below[node];
   return below;
 }
 
@@ -140,7 +140,8 @@ std::vector<SourceFile> source_costs(const findings::CodeFrames& frames, const f
     whole.self[numbers.file_of_line(line)] += costs;
   }
   const std::vector<Costs> below = costs_below(profile);
-  add_totals(frames, below, [&](FrameRef frame) { return numbers.line_of(frame); }, lines.total);
+  add_totals(
+      frames, below, [&](FrameRef frame) { return numbers.line_of(frame); }, lines.total);
   add_totals(
       frames, below,
       [&](FrameRef frame) {

@@ -30,8 +30,8 @@ struct SourceFile {
   std::vector<SourceLine> lines;  ///< those that have costs, in order
 };
 
-/// The files that have costs, by path. Files of one absolute path are one file; a relative path names one file in each
-/// module. `only`: for each of CodeFrames::functions() whether its frames count, 0 or 1; null: all count.
+/// The files that have costs, by path. Files of one absolute path are one file; a relative path names one file in
+/// each module. `only`: for each of CodeFrames::functions() whether its frames count, 0 or 1; null: all count.
 std::vector<SourceFile> source_costs(const findings::CodeFrames& frames, const findings::Helpers& helpers,
                                      const std::vector<std::uint8_t>* only = nullptr);
 

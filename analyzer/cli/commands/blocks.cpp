@@ -36,13 +36,8 @@ int run_blocks(const BlocksOptions& options) {
     StackNames names(profile, trace.symbols);
     names.resolve(nodes_with_costs(profile));
     const Findings findings(profile, names, options.call_sites);
-    const BlockList list{options,
-                         profile,
-                         names,
-                         findings,
-                         profile.live_at_ns.value_or(profile.end_ns()),
-                         page.all(),
-                         page.take()};
+    const BlockList list{options,    profile,    names, findings, profile.live_at_ns.value_or(profile.end_ns()),
+                         page.all(), page.take()};
     if (trace.json) write_blocks_json(list);
     else if (options.csv) write_blocks_csv(list);
     else write_output(trace.output, blocks_text(list));

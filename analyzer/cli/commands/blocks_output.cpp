@@ -15,7 +15,6 @@
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/findings/call_sites.h"
-#include "analyzer/render/byte_column.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -95,9 +94,9 @@ class StackNumbers {
     std::size_t count = 0;
   };
   const StackNames& names_;
-  std::unordered_map<std::uint32_t, std::size_t> numbers_;      ///< by node
-  std::vector<std::uint32_t> stacks_;                           ///< nodes
-  std::unordered_map<std::uint32_t, FrameRange> first_frame_;   ///< by key of StackNames::for_each_node()
+  std::unordered_map<std::uint32_t, std::size_t> numbers_;     ///< by node
+  std::vector<std::uint32_t> stacks_;                          ///< nodes
+  std::unordered_map<std::uint32_t, FrameRange> first_frame_;  ///< by key of StackNames::for_each_node()
   std::size_t frames_ = 0;
   std::vector<std::uint32_t> nodes_;
 };
@@ -105,9 +104,7 @@ class StackNumbers {
 /// Writes the items of a JSON list, one in each line.
 class JsonList {
  public:
-  JsonList(exporter::Sink& out, const char* name) : out_(out) {
-    out_.write(",\n  \"" + std::string(name) + "\": [");
-  }
+  JsonList(exporter::Sink& out, const char* name) : out_(out) { out_.write(",\n  \"" + std::string(name) + "\": ["); }
   void item(std::string_view text) {
     out_.write(std::exchange(any_, true) ? ",\n    " : "\n    ");
     out_.write(text);
@@ -156,20 +153,15 @@ std::string page_words(const BlockList& list) {
 
 void append_table(ReportText& text, const BlockList& list) {
   const ViewNames view_names(list.profile, list.findings, list.options.call_sites.own);
-  std::uint64_t largest = 0;
-  bool several_threads = false;
-  for (const ListedBlock& block : list.page) {
-    largest = std::max(largest, block.size_bytes);
-    several_threads |= block.thread != list.page.front().thread;
-  }
-  const render::ByteColumn sizes(largest);
+  const bool several_threads = std::ranges::any_of(
+      list.page, [&](const ListedBlock& block) { return block.thread != list.page.front().thread; });
   std::unordered_map<std::uint32_t, ViewName> sites;
   std::vector<std::vector<Cell>> rows;
   for (const ListedBlock& block : list.page) {
     const auto [site, fresh] = sites.try_emplace(block.node);
     if (fresh) site->second = site_of(list, view_names, block.node);
     const ViewName& name = site->second;
-    rows.push_back({{sizes.text(block.size_bytes), TextColour::kBold},
+    rows.push_back({{exact_number(block.size_bytes), TextColour::kBold},
                     {render::percent(block.size_bytes, list.all.bytes)},
                     {list.has_age(block) ? render::human_time(list.age_ns(block)) : ""},
                     {address_text(list.profile, block.address)},
@@ -179,7 +171,7 @@ void append_table(ReportText& text, const BlockList& list) {
   }
   using Kind = Column::Kind;
   write_columns(text,
-                {{"size"},
+                {{"bytes"},
                  {"share", Kind::kFigure, 3},
                  {"age", Kind::kFigure, 1},
                  {list.profile.recording.rounded ? "block" : "address"},
@@ -210,12 +202,11 @@ void append_stacks(ReportText& text, const BlockList& list) {
     if (sum.blocks++ == 0) stacks.push_back(block.node);
     sum.bytes += block.size_bytes;
   }
-  const std::size_t shown =
-      list.options.stacks == 0 ? stacks.size() : std::min(list.options.stacks, stacks.size());
+  const std::size_t shown = list.options.stacks == 0 ? stacks.size() : std::min(list.options.stacks, stacks.size());
   if (shown == 0) return;
   text.heading(shown == stacks.size() ? "Their stacks"
-                                      : "Their stacks (" + exact_number(shown) + " of " + exact_number(stacks.size()) +
-                                            "; --stacks 0 prints all)");
+                                      : "Their stacks (" + exact_number(shown) + " of " +
+                                            exact_number(stacks.size()) + "; --stacks 0 prints all)");
   for (std::size_t i = 0; i < shown; ++i) {
     const views::BlockSums& sum = sums[stacks[i]];
     text.stack(i + 1,
@@ -258,8 +249,8 @@ void write_blocks_json(const BlockList& list) {
                                      : std::to_string(block.address);
     row += ",\"size_bytes\":" + std::to_string(block.size_bytes);
     if (list.has_age(block))
-      row += ",\"allocated_ns\":" + std::to_string(block.time_ns) + ",\"age_ns\":" +
-             std::to_string(list.age_ns(block));
+      row +=
+          ",\"allocated_ns\":" + std::to_string(block.time_ns) + ",\"age_ns\":" + std::to_string(list.age_ns(block));
     else row += ",\"allocated_ns\":null,\"age_ns\":null";
     row += ",\"thread\":" + (block.thread < profile.threads.size() ? std::to_string(block.thread) : "null") + ",";
     blocks.item(row + site_texts.of(block.node));

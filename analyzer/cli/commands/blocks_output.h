@@ -1,5 +1,5 @@
-// The list of `heapprof blocks` in its forms: JSON, CSV, text. JSON and CSV are written row by row, since the list can
-// have millions of blocks.
+// The list of `heapprof blocks` in its forms: JSON, CSV, text. JSON and CSV are written row by row, since the list
+// can have millions of blocks.
 #pragma once
 
 #include <cstdint>

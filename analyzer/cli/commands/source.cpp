@@ -6,10 +6,10 @@
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/named_functions.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/source_output.h"
 #include "analyzer/cli/text/figures.h"
-#include "analyzer/cli/commands/named_functions.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/symbols/sysroot.h"
@@ -67,7 +67,8 @@ SourceListing list_source(const SourceAnswer& answer, const symbols::SourcePlace
 }
 
 /// Prints that several files match, and which.
-void print_ambiguity(const SourceAnswer& answer, const std::string& what, const std::vector<const SourceFile*>& files) {
+void print_ambiguity(const SourceAnswer& answer, const std::string& what,
+                     const std::vector<const SourceFile*>& files) {
   constexpr std::size_t kMaxNamed = 10;
   std::string message = answer.options.trace.trace + ": " + what + "; name one of them: ";
   for (std::size_t i = 0; i < std::min(files.size(), kMaxNamed); ++i) {
@@ -82,8 +83,8 @@ void print_ambiguity(const SourceAnswer& answer, const std::string& what, const 
 }
 
 void print_listing(const SourceAnswer& answer, const SourceListing& listing) {
-  write_output(answer.options.trace.output, answer.options.trace.json ? dump(listing_json(answer, listing))
-                                                                      : listing_text(answer, listing));
+  write_output(answer.options.trace.output,
+               answer.options.trace.json ? dump(listing_json(answer, listing)) : listing_text(answer, listing));
 }
 
 /// Prints the file that the user names. False: there is none, and nothing was printed.
@@ -94,9 +95,9 @@ bool print_file(const SourceAnswer& answer, const symbols::SourcePlaces& places,
   answered = named.size() == 1;
   if (answered) print_listing(answer, list_source(answer, places, *named.front(), {}));
   else
-    print_ambiguity(answer, std::to_string(named.size()) + " files are called '" +
-                                render::clean_utf8(answer.options.what) + "'",
-                    named);
+    print_ambiguity(
+        answer, std::to_string(named.size()) + " files are called '" + render::clean_utf8(answer.options.what) + "'",
+        named);
   return true;
 }
 
@@ -161,8 +162,8 @@ bool print_source(const SourceOptions& options, const replay::Analysis& analysis
 
 int run_source(const SourceOptions& options) {
   bool found = true;
-  const int status = run_on_trace(
-      options.trace, [&](const replay::Analysis& analysis) { found = print_source(options, analysis); });
+  const int status =
+      run_on_trace(options.trace, [&](const replay::Analysis& analysis) { found = print_source(options, analysis); });
   return found ? status : std::max(status, 1);
 }
 

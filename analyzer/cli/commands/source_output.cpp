@@ -162,8 +162,7 @@ void append_lines(ReportText& text, const SourceAnswer& answer, const SourceList
     table.line(number, has_costs ? found->second->self : none, has_costs ? found->second->total : none,
                printable(lines[static_cast<std::size_t>(number - 1)]));
   }
-  for (auto line = with_costs.upper_bound(line_count); line != with_costs.end(); ++line)
-    without_text(*line->second);
+  for (auto line = with_costs.upper_bound(line_count); line != with_costs.end(); ++line) without_text(*line->second);
   table.write(text);
 }
 

@@ -25,10 +25,10 @@ struct SourceAnswer {
 /// A file, with its text if that was found.
 struct SourceListing {
   const views::SourceFile& file;
-  std::string function;                      ///< whose lines these are; empty: all of the file
+  std::string function;  ///< whose lines these are; empty: all of the file
   std::optional<symbols::SourceText> text;
-  std::string why_no_text;                   ///< "was not found"
-  std::string warning;                       ///< a sentence about the text; empty: none
+  std::string why_no_text;  ///< "was not found"
+  std::string warning;      ///< a sentence about the text; empty: none
 };
 
 Json files_json(const SourceAnswer& answer, const std::vector<views::SourceFile>& files);

@@ -105,9 +105,9 @@ TEST_CASE("a file is named by any last part of its path") {
   profile.modules.resize(3);
   profile.modules[1].path = "/usr/lib/liba.so";
   profile.modules[2].path = "/usr/lib/libb.so";
-  const std::vector<SourceFile> files = {named("/home/me/one/parse.c"), named("/home/me/two/parse.c"),
-                                         named("/home/me/two/sparse.c"), named("util.c", {1}), named("util.c", {2}),
-                                         named("")};
+  const std::vector<SourceFile> files = {named("/home/me/one/parse.c"),  named("/home/me/two/parse.c"),
+                                         named("/home/me/two/sparse.c"), named("util.c", {1}),
+                                         named("util.c", {2}),           named("")};
   const auto count = [&](const std::string& name) { return views::files_named(files, profile, name).size(); };
   CHECK(count("parse.c") == 2);
   CHECK(count("one/parse.c") == 1);
