@@ -328,9 +328,10 @@ void declare_source(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kWhere, "source", "Print the lines of a source file or function, with what each costs");
   add_trace_options(command, options->trace, {.sole_argument = false});
-  add_text(command, "WHAT", options->what, "FILE|FUNCTION",
-           "The file, by its name or any last part of its path; or the function, as a report prints its name; by "
-           "default, list the files that have costs");
+  add_text(
+      command, "NAME", options->what, "NAME",
+      "A file, by its name or any last part of its path, or a function, as a report prints its name; by default, "
+      "list the files that have costs");
   add_cost(command, options->cost, "Print this cost of each line");
   add_number(command, "--context", options->context, "Print N lines before and after each line that has costs");
   add_switch(command, "--all", options->all_lines, "Print the whole file");
