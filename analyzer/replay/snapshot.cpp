@@ -106,7 +106,7 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
   region.thread = in.number32();
   region.initial_bytes = in.number();
   if (region.thread >= threads_.size()) throw FormatError("it has a mapping without a thread");
-  // A snapshot is from before the slice.
+  // A mapping has no time. A snapshot that is used for them is from before the slice.
   if (filter_.own_blocks_only || !is_selected(threads_[region.thread], region.node, region.initial_bytes))
     region.flags |= kNotSelected;
   return region;
@@ -115,7 +115,7 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
 /// Marks the block when it does not match the selection, else counts it as live.
 void Replay::count_restored(Block& block) {
   if (block.address == 0) return;
-  if (filter_.own_blocks_only || !is_selected(threads_[block.thread], block.node, block.size)) {
+  if (!is_time_selected(block.time) || !is_selected(threads_[block.thread], block.node, block.size)) {
     block.thread |= kNotSelected;
     return;
   }

@@ -295,8 +295,8 @@ std::string option_with_empty_value(const CLI::App& app, const std::vector<std::
   return {};
 }
 
-/// Joins --survivors and its value, which the parser could not tell from the TRACE that follows. The next word is a
-/// value unless it is an option or a recording; without a value the end of the recording is meant.
+/// Joins --survivors and its value, which the parser could not distinguish from the TRACE that follows. The next word
+/// is a value unless it is an option or a recording; without a value the end of the recording is meant.
 void join_survivors(std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     if (words[i] != "--survivors") continue;

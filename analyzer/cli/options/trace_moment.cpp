@@ -19,7 +19,7 @@ std::size_t separator_in(const std::string& argument) {
   if (exists(argument)) return std::string::npos;
   for (std::size_t at = argument.rfind('@'); at != std::string::npos && at != 0; at = argument.rfind('@', at - 1))
     if (exists(argument.substr(0, at))) return at;
-  // The file is missing. Its name is what precedes a time; a mark cannot be told from a part of the name.
+  // The file is missing. Its name is what precedes a time; a mark could be a part of the name.
   const std::size_t last = argument.rfind('@');
   return last != std::string::npos && last != 0 && parse_moment(argument.substr(last + 1)) ? last : std::string::npos;
 }

@@ -268,10 +268,11 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
 /// not if the result could be another one.
 void Analysis::choose_snapshot() {
   if (!index_ || selection_.needs_lifetimes()) return;
-  // Blocks have a time, but mappings do not: those of the slice are told from older ones only if the reading begins
+  // Blocks have a time, but mappings do not: those of the slice are known only if the reading begins
   // before the slice.
+  const bool needs_times_of_mappings = filter_.from_ticks != 0 || filter_.own_blocks_only;
   const bool any_snapshot =
-      selection_.only_live && (selection_.kind == model::Kind::kHeap || filter_.from_ticks == 0);
+      selection_.only_live && (selection_.kind == model::Kind::kHeap || !needs_times_of_mappings);
   const std::uint64_t before_ticks = any_snapshot ? filter_.end_ticks : filter_.from_ticks;
   if (before_ticks == 0) return;
   try {

@@ -124,6 +124,34 @@ TEST_CASE("Live blocks add up to the figures of the profile, with and without an
   CHECK(began_at_snapshot >= 6);
 }
 
+TEST_CASE("The survivors of a slice are the same with and without an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(51, 52));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 40'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  for (const model::Kind kind : {model::Kind::kHeap, model::Kind::kMmap, model::Kind::kAll}) {
+    for (const bool from_start : {false, true}) {
+      for (const double until : {50.0, 70.0, 100.0}) {
+        Selection selection;
+        selection.kind = kind;
+        if (!from_start) selection.from = Moment{25, true};
+        selection.to = Moment{50, true};
+        selection.survivors = Moment{until, true};
+        INFO("seed " << seed << ", kind " << static_cast<int>(kind) << ", from_start " << from_start << ", until "
+                     << until);
+        const LiveBlocks without = live_blocks(path.path(), selection, kNoIndex);
+        const LiveBlocks with = live_blocks(path.path(), selection, kIndex);
+        CHECK(with.began_at_snapshot == (kind == model::Kind::kHeap || !from_start));
+        check_equal(with, without);
+        CHECK(without.bytes == Analysis(path.path(), selection, {}, kNoIndex).profile().totals.leaked_bytes);
+        if (until == 50) CHECK(without.bytes > 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("A moment outside of the slice is refused") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 41, 2'000);
