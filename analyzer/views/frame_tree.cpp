@@ -33,7 +33,7 @@ findings::FrameRef own_frame_at(const findings::CodeFrames& frames, const findin
 
 std::vector<findings::FrameRef> sites_in(Scope scope, const findings::CodeFrames& frames,
                                          const findings::Helpers& helpers) {
-  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
+  std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
   if (scope == Scope::kAll) return sites;
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
   std::vector<findings::FrameRef> own(nodes.size());

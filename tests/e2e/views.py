@@ -148,7 +148,8 @@ class Views(harness.Case):
         self.assertEqual(moment["live_bytes"], moment["peak_bytes"])
 
     def test_over_time(self):
-        """A row's live bytes over time end with what is live at the end, and have no more than all blocks together."""
+        """The highest of a row's live bytes over time is at least what it has at the peak, and at most what all rows have
+        there."""
         trace = self.record(harness.program("ledger_threads"), 1_000, 9, 3, 1).trace
         for key in KEYS:
             view = self.rows(trace, key, "--columns", "over-time")
@@ -156,6 +157,7 @@ class Views(harness.Case):
                 self.assertEqual(len(row["live_over_time"]), 9)
                 self.assertGreaterEqual(row["live_over_time"][-1], row["self"]["live_bytes"], (key, row["name"]))
                 self.assertLessEqual(max(row["live_over_time"]), view["total"]["peak_bytes"], (key, row["name"]))
+                self.assertGreaterEqual(max(row["live_over_time"]), row["self"]["peak_bytes"], (key, row["name"]))
             self.assertGreaterEqual(sum(row["live_over_time"][-1] for row in view["rows"]),
                                     view["total"]["live_bytes"])
 

@@ -93,6 +93,9 @@ struct EventFilter {
   LeakVisitor visit_leaked{};                        ///< called for each block that the profile counts as leaked
 };
 
+/// Which live bytes of a bucket of time.
+enum class InBucket { kLast, kHighest };
+
 /// Const members may be called by several threads at once.
 class Analysis {
  public:
@@ -151,10 +154,11 @@ class Analysis {
   void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;
 
   /// Live bytes of groups of nodes over time. `group_of_node`: for each node of the profile a group, from 0, or
-  /// kNoIndex. Result: by group, the live bytes at the end of each bucket of the profile's timeline.
+  /// kNoIndex. Result: by group, the live bytes in each bucket of the profile's timeline.
   std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
-                                                        std::uint32_t groups, const Progress& progress = {}) const;
-  /// Likewise by index in Profile::threads, of the blocks that the thread allocated.
+                                                        std::uint32_t groups, const Progress& progress = {},
+                                                        InBucket which = InBucket::kLast) const;
+  /// By index in Profile::threads, the highest live bytes of the blocks that the thread allocated, in each bucket.
   std::vector<std::vector<std::uint64_t>> live_by_thread(const Progress& progress = {}) const;
 
  private:

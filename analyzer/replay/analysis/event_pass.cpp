@@ -162,19 +162,23 @@ void Analysis::for_each_record(const std::function<void(std::span<const trace::M
 
 namespace {
 
-/// Live bytes by group, at the end of each bucket of a timeline.
+/// Live bytes by group, in each bucket of a timeline.
 class LiveByGroup {
  public:
-  LiveByGroup(const model::Timeline& timeline, std::size_t groups)
-      : buckets_(timeline.buckets), live_(groups, 0),
+  LiveByGroup(const model::Timeline& timeline, std::size_t groups, InBucket which)
+      : buckets_(timeline.buckets), which_(which), live_(groups, 0), highest_(groups, 0),
         result_(groups, std::vector<std::uint64_t>(timeline.buckets.size(), 0)) {}
 
   /// A group that does not exist is ignored.
   void add(const ProfileEvent& event, std::uint32_t group) {
     while (bucket_ + 1 < buckets_.size() && event.time_ns >= buckets_[bucket_ + 1].start_ns) close_bucket();
     if (event.kind == ResolvedKind::kSample || group >= live_.size()) return;
-    if (event.kind == ResolvedKind::kAllocation) live_[group] += event.size;
-    else live_[group] -= event.size;
+    if (event.kind != ResolvedKind::kAllocation) {
+      live_[group] -= event.size;
+      return;
+    }
+    live_[group] += event.size;
+    highest_[group] = std::max(highest_[group], live_[group]);
   }
   std::vector<std::vector<std::uint64_t>> take() {
     while (bucket_ < buckets_.size()) close_bucket();
@@ -183,12 +187,16 @@ class LiveByGroup {
 
  private:
   void close_bucket() {
-    for (std::size_t group = 0; group < live_.size(); ++group) result_[group][bucket_] = live_[group];
+    const std::vector<std::uint64_t>& shown = which_ == InBucket::kHighest ? highest_ : live_;
+    for (std::size_t group = 0; group < live_.size(); ++group) result_[group][bucket_] = shown[group];
+    highest_ = live_;
     ++bucket_;
   }
 
   const std::vector<model::Timeline::Bucket>& buckets_;
+  const InBucket which_;
   std::vector<std::uint64_t> live_;
+  std::vector<std::uint64_t> highest_;  ///< in the current bucket
   std::vector<std::vector<std::uint64_t>> result_;
   std::size_t bucket_ = 0;
 };
@@ -196,12 +204,12 @@ class LiveByGroup {
 }  // namespace
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
-                                                                std::uint32_t groups,
-                                                                const Progress& progress) const {
+                                                                std::uint32_t groups, const Progress& progress,
+                                                                InBucket which) const {
   std::vector<std::uint8_t> nodes_in_group;
   nodes_in_group.reserve(group_of_node.size());
   for (const std::uint32_t group : group_of_node) nodes_in_group.push_back(group < groups);
-  LiveByGroup live(profile_.timeline, groups);
+  LiveByGroup live(profile_.timeline, groups, which);
   for_each_event(
       [&](std::span<const ProfileEvent> events) {
         for (const ProfileEvent& event : events) live.add(event, group_of_node[event.node]);
@@ -211,7 +219,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
 }
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_thread(const Progress& progress) const {
-  LiveByGroup live(profile_.timeline, profile_.threads.size());
+  LiveByGroup live(profile_.timeline, profile_.threads.size(), InBucket::kHighest);
   for_each_event(
       [&](std::span<const ProfileEvent> events) {
         for (const ProfileEvent& event : events) live.add(event, event.thread);
