@@ -140,10 +140,11 @@ std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analys
   return sums;
 }
 
-/// What is ranked by, then by what. Growth comes first, then what stayed, then what shrank.
+/// What is ranked by, then by what. A net difference counts whatever its sign, so that no large one is cut off.
 std::pair<std::int64_t, std::int64_t> rank_of(const Sums& sums, Order order) {
   const auto fresh = static_cast<std::int64_t>(sums.fresh.bytes);
-  return order == Order::kNet ? std::pair(sums.net_bytes(), fresh) : std::pair(fresh, sums.net_bytes());
+  const std::int64_t net = std::abs(sums.net_bytes());
+  return order == Order::kNet ? std::pair(net, fresh) : std::pair(fresh, net);
 }
 
 void rank_nodes(std::vector<std::uint32_t>& nodes, const std::vector<Sums>& sums, Order order) {

@@ -118,7 +118,8 @@ TEST_CASE("two moments of one recording: what is new, what was freed, and the ne
   REQUIRE(diff.count("/sites") == 3);
   CHECK(diff.at("/sites/0/name") == kWorkName);
   CHECK(diff.number("/sites/0/bytes") == kC);
-  CHECK(diff.at("/sites/2/bytes") == "-" + std::to_string(kB));
+  CHECK(diff.at("/sites/1/bytes") == "-" + std::to_string(kB));  // the larger change
+  CHECK(diff.at("/sites/2/bytes") == "-" + std::to_string(kA));
   CHECK(diff.number("/changed_stacks") == 3);
   CHECK(diff.at("/top/0/stack/0/module") == "/opt/known/libwork.so");
   CHECK(diff.number("/top/0/new_bytes") == kC);
