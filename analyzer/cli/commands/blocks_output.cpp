@@ -188,9 +188,12 @@ void append_rest(ReportText& text, const BlockList& list) {
   std::uint64_t bytes = 0;
   for (const ListedBlock& block : list.page) bytes += block.size_bytes;
   const std::size_t end = list.options.skip + shown;
-  text.line("  +" + exact_number(list.all.blocks - shown) + " more, " + render::human_bytes(list.all.bytes - bytes) +
-            (end < list.all.blocks ? "; --skip " + std::to_string(end) + " prints the next" : "") +
-            "; --top 0 prints all");
+  const std::string rest =
+      exact_number(list.all.blocks - shown) + " more, " + render::human_bytes(list.all.bytes - bytes);
+  if (end < list.all.blocks)
+    text.line("  +" + rest + "; --skip " + std::to_string(end) + " prints the next" +
+              (list.options.skip == 0 ? "; --top 0 prints all" : ""));
+  else text.line("  +" + rest + " before these");
 }
 
 /// The stacks of the page's blocks, in the order of the rows.

@@ -59,6 +59,11 @@ class CallersAnswer {
     text.heading(text.clip(render::clean_utf8(function_), text.style().width));
     const std::uint64_t all = figure_.of(profile_.totals);
     const std::uint64_t total = figure_.of(around_.total);
+    if (total == 0) {
+      text.line("  none: " + nothing_text());
+      text.notes(names_.warnings());
+      return text.text();
+    }
     text.row("total", value_text(total), render::percent(total, all) + " of everything");
     if (const std::uint64_t self = figure_.of(around_.self); self != 0)
       text.row("self", value_text(self), render::percent(self, total) + " of its total: it is the call site");
@@ -84,6 +89,13 @@ class CallersAnswer {
 
   std::string value_text(std::uint64_t value) const {
     return figure_.is_bytes ? render::human_bytes(value) : render::exact_number(value);
+  }
+
+  /// What the function has instead of the cost that was asked for.
+  std::string nothing_text() const {
+    const model::Costs& total = around_.total;
+    return "it allocated " + render::human_bytes(total.allocated_bytes) + " in " +
+           count_of_kind(profile_, total.allocations) + "; --cost allocated prints these";
   }
 
   ViewName name_of(const Neighbour& row) const {

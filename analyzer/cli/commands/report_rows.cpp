@@ -236,7 +236,8 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
     const RowColumn self{&figure_of(cost), false};
     const RowColumn total{&figure_of(cost), true};
     const bool sorted_by_total = ranked.sort == total && !words.divides;
-    figures.add(self, words.divides ? figure_of(cost).name : "self", sorted_by_total ? 2 : 0, !sorted_by_total);
+    const char* const name = cost == Cost::kPeak && ranked.profile.is_moment() ? "live" : figure_of(cost).name;
+    figures.add(self, words.divides ? name : "self", sorted_by_total ? 2 : 0, !sorted_by_total);
     figures.add_share(self, sorted_by_total ? 3 : 1);
     if (!words.divides) {
       figures.add(total, "total", sorted_by_total ? 0 : 2, sorted_by_total);

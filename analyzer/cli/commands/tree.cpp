@@ -50,9 +50,8 @@ class TreeText {
         sizes_(whole_) {}
 
   void header() {
-    text_.line(text_.paint(TextColour::kDim, "  " + render::pad_left("total", kValueWidth) + "  share  " +
-                                                 render::pad_left("self", kValueWidth) +
-                                                 (options_.by_line ? "  line" : "  function")));
+    text_.line(text_.paint(TextColour::kDim, "  " + render::pad_left("total", kValueWidth) + "  share" +
+                                                 self_text("self") + (options_.by_line ? "  line" : "  function")));
   }
 
   /// The lines below `node`. Siblings begin with a dash. A single child has the indentation of its parent, so that
@@ -66,8 +65,8 @@ class TreeText {
     if (node.left_out == 0 || figure_.of(node.left_out_total) == 0) return;
     const std::uint64_t value = figure_.of(node.left_out_total);
     text_.line("  " + render::pad_left(value_text(value), kValueWidth) + "  " +
-               render::pad_left(render::percent(value, whole_), kShareWidth) + std::string(kValueWidth + 4, ' ') +
-               std::string(std::min(indent, max_indent()), ' ') + "+" + render::exact_number(node.left_out) +
+               render::pad_left(render::percent(value, whole_), kShareWidth) + self_text("") +
+               std::string(std::min(indent, max_indent()) + 2, ' ') + "+" + render::exact_number(node.left_out) +
                " more");
   }
 
@@ -76,13 +75,17 @@ class TreeText {
     const std::uint64_t value = figure_.of(root.self);
     if (value == 0) return;
     text_.line("  " + render::pad_left(value_text(value), kValueWidth) + "  " +
-               render::pad_left(render::percent(value, whole_), kShareWidth) + "  " +
-               render::pad_left(value_text(value), kValueWidth) + "  " + names_.without_frames());
+               render::pad_left(render::percent(value, whole_), kShareWidth) + self_text(value_text(value)) + "  " +
+               names_.without_frames());
   }
 
  private:
   static constexpr std::size_t kValueWidth = 11, kShareWidth = 5, kIndent = 2;
 
+  /// An inverted tree begins with the functions' own costs, so it has no such column.
+  std::string self_text(const std::string& text) const {
+    return options_.inverted ? "" : "  " + render::pad_left(text, kValueWidth);
+  }
   std::size_t max_indent() const { return text_.style().width / 3; }
   std::string value_text(std::uint64_t value) const {
     return figure_.is_bytes ? sizes_.text(value) : render::exact_number(value);
@@ -93,8 +96,8 @@ class TreeText {
     const std::uint64_t total = figure_.of(node.total);
     const std::uint64_t self = figure_.of(node.self);
     const std::string figures = "  " + render::pad_left(value_text(total), kValueWidth) + "  " +
-                                render::pad_left(render::percent(total, whole_), kShareWidth) + "  " +
-                                render::pad_left(self == 0 ? "" : value_text(self), kValueWidth) + "  " +
+                                render::pad_left(render::percent(total, whole_), kShareWidth) +
+                                self_text(self == 0 ? "" : value_text(self)) + "  " +
                                 std::string(std::min(indent, max_indent()), ' ') + (is_sibling ? "- " : "");
     const std::size_t used = render::length_utf8(figures);
     const std::size_t width = text_.style().width - std::min(text_.style().width - 16, used);

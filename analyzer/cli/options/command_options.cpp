@@ -169,7 +169,8 @@ void add_rows(CLI::App& command, ReportOptions& options) {
                                                           {"module", By::kModule},     {"thread", By::kThread}};
   add_value(
       command, "--by", "KEY",
-      "Print one row for each function, line, site, stack, module or thread: what it costs itself, and in total",
+      "Print one row for each function, line, site, stack, module or thread: what it costs itself, and in total; "
+      "the table ends where a row has less than 0.5% of the column by which it is sorted, unless --top is 0",
       [&options](const std::string& text) {
         options.rows.by.reset();
         for (const auto& [word, by] : kWords)
@@ -205,6 +206,7 @@ void check_rows(const ReportOptions& options) {
   if (rows.csv && options.trace.json) refuse("--csv and --json exclude each other");
   if (*rows.by == views::By::kThread) refuse_mappings(options.trace, "report --by thread");
   if (rows.over_time) refuse_mappings(options.trace, "report --columns over-time");
+  if (rows.sort == kOverTime) refuse("--sort: over-time is no figure; sort by live, or another column of figures");
   const auto check = [&](const std::string& name, const char* option) {
     try {
       column_named(name, options.cost, option);
@@ -233,6 +235,7 @@ void declare_report(CLI::App& app, Chosen& chosen) {
   const CLI::Option* const top = command.get_option("--top");
   add_rows(command, *options);
   choose(command, chosen, options, [top](ReportOptions& read) {
+    if (read.rows.by && ends_in(read.trace.output, ".csv")) read.rows.csv = true;
     check_rows(read);
     // A program that reads the rows needs all of them, unless it asks for fewer.
     if (read.rows.by && (read.trace.json || read.rows.csv) && !was_given(top)) read.top = 0;
@@ -311,6 +314,7 @@ void declare_blocks(CLI::App& app, Chosen& chosen) {
       "made is not kept, so mappings have no age.");
   const CLI::Option* const top = command.get_option("--top");
   choose(command, chosen, options, [top](BlocksOptions& read) {
+    if (ends_in(read.trace.output, ".csv")) read.csv = true;
     if (read.csv && read.trace.json) refuse("--csv and --json exclude each other");
     if ((read.trace.json || read.csv) && !was_given(top)) read.top = 0;
   });

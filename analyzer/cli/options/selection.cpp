@@ -63,7 +63,7 @@ std::optional<replay::Moment> parse_moment_or_mark(const std::string& text) {
     return name.empty() ? std::nullopt : std::optional(replay::Moment{.text = text, .mark = std::move(name)});
   };
   if (text.starts_with(kMark)) return mark(text.substr(kMark.size()));
-  if (const auto moment = parse_moment(text); moment) return moment;
+  if (auto moment = parse_moment(text)) return moment;
   return text.find_first_of("0123456789.+-") == 0 ? std::nullopt : mark(text);
 }
 

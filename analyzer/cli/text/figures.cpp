@@ -58,7 +58,7 @@ RowColumn column_named(const std::string& name, Cost cost, const char* option) {
     all += std::string(", ") + figure.name;
   }
   throw std::invalid_argument("invalid value '" + name + "' for " + option + "; expected self, total" + all +
-                              ", or total- before one of these");
+                              ", total- before one of these, or in --columns over-time");
 }
 
 std::vector<std::string> column_names() {
