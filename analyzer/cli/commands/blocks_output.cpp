@@ -153,8 +153,7 @@ std::string page_words(const BlockList& list) {
 
 void append_table(ReportText& text, const BlockList& list) {
   const ViewNames view_names(list.profile, list.findings, list.options.call_sites.own);
-  const bool several_threads = std::ranges::any_of(
-      list.page, [&](const ListedBlock& block) { return block.thread != list.page.front().thread; });
+  const bool several_threads = list.profile.threads.size() > 1;
   std::unordered_map<std::uint32_t, ViewName> sites;
   std::vector<std::vector<Cell>> rows;
   for (const ListedBlock& block : list.page) {
@@ -173,7 +172,7 @@ void append_table(ReportText& text, const BlockList& list) {
   write_columns(text,
                 {{"bytes"},
                  {"share", Kind::kFigure, 3},
-                 {"age", Kind::kFigure, 1},
+                 {"age", Kind::kFigure, list.options.order == BlockOrder::kAge ? 0 : 1},
                  {list.profile.recording.rounded ? "block" : "address"},
                  {"thread", Kind::kText, 2},
                  {"call site", Kind::kFunction},

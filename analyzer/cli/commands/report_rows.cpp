@@ -243,7 +243,9 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
       figures.add(total, "total", sorted_by_total ? 0 : 2, sorted_by_total);
       figures.add_share(total, sorted_by_total ? 1 : 3);
     }
-    figures.add({&figure_beside(cost), sorted_by_total}, figure_beside(cost).is_bytes ? "bytes" : "blocks", 4);
+    const std::string beside = figure_beside(cost).is_bytes ? "bytes" : "blocks";
+    figures.add({&figure_beside(cost), sorted_by_total}, sorted_by_total ? "total " + beside : beside, 4);
+    if (ranked.sort != self && ranked.sort != total) figures.add(ranked.sort, ranked.sort.name(), 0);
   } else {
     int drop = 0;
     for (const RowColumn& column : chosen) figures.add(column, column.name(), drop++, column == ranked.sort);
@@ -265,7 +267,11 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
                            : std::string()});
     std::ranges::move(ranked.names.name_cells(name), std::back_inserter(cells));
   }
-  write_columns(text, columns, rows);
+  const std::vector<std::string> left_out = write_columns(text, columns, rows);
+  if (chosen.empty() || left_out.empty()) return;
+  std::string names;
+  for (const std::string& name : left_out) names += (names.empty() ? "" : ", ") + name;
+  text.line("  without " + names + ": the line is too narrow; --csv and --json have all columns");
 }
 
 /// What the table leaves out: rows, and their own costs together.

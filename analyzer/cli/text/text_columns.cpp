@@ -64,6 +64,8 @@ class Layout {
     return text;
   }
 
+  const std::vector<std::string>& dropped() const noexcept { return dropped_; }
+
  private:
   std::size_t width_of(const std::string& text) const {
     return render::length_utf8(plain_text(text, page_.style().unicode));
@@ -101,6 +103,7 @@ class Layout {
       }
       if (needed <= page_.style().width || first == columns_.size()) return;
       shown_[first] = false;
+      dropped_.insert(dropped_.begin(), columns_[first].header);  // the last ones are dropped first
     }
   }
 
@@ -133,16 +136,19 @@ class Layout {
   const std::vector<Column>& columns_;
   std::vector<std::size_t> widths_;
   std::vector<bool> shown_;
+  std::vector<std::string> dropped_;
 };
 
 }  // namespace
 
-void write_columns(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows) {
+std::vector<std::string> write_columns(TextPage& page, const std::vector<Column>& columns,
+                                       const std::vector<std::vector<Cell>>& rows) {
   const Layout layout(page, columns, rows);
   std::vector<Cell> headers;
   for (const Column& column : columns) headers.push_back({column.header, TextColour::kDim});
   page.line(layout.line(headers));
   for (const std::vector<Cell>& cells : rows) page.line(layout.line(cells));
+  return layout.dropped();
 }
 
 void write_rows(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows) {

@@ -29,8 +29,9 @@ struct Cell {
 };
 
 /// Prints the headers and the rows. Each row has a cell for each column; columns whose cells are all empty are left
-/// out.
-void write_columns(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows);
+/// out. Returns the headers of those for which the line is too narrow.
+std::vector<std::string> write_columns(TextPage& page, const std::vector<Column>& columns,
+                                       const std::vector<std::vector<Cell>>& rows);
 /// The same without the headers. The last text column is clipped.
 void write_rows(TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows);
 

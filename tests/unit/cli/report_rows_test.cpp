@@ -84,6 +84,17 @@ TEST_CASE("report --by: --sort, --top and --columns") {
   CHECK(misspelt.err.find("did you mean 'leaked'") != std::string::npos);
 }
 
+TEST_CASE("report --by: a table has the column by which it is sorted, and says which columns do not fit") {
+  const KnownTrace trace;
+  const Outcome sorted = run({"report", trace.path(), "--by", "function", "--sort", "allocations"});
+  CHECK(sorted.has_line({"self", "share", "total", "share", "blocks", "allocations", "function"}));
+  const std::string all = "peak,peak-blocks,leaked,leaked-blocks,allocated,allocations,temporary,live,live-blocks";
+  const Outcome narrow = run({"report", trace.path(), "--by", "function", "--columns", all});
+  CHECK(narrow.has_line({"  without ", "live-blocks: the line is too narrow; --csv and --json have all columns"}));
+  CHECK(run({"report", trace.path(), "--by", "function", "--columns", "peak"}).out.find("without") ==
+        std::string::npos);
+}
+
 TEST_CASE("report --columns over-time has the live bytes of each row over the recording") {
   const KnownTrace trace;
   for (const char* key : {"function", "site", "stack", "thread", "module", "line"}) {
