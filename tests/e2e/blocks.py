@@ -42,8 +42,10 @@ class Accountant:
         allocated = {}
         for _, event in until:
             if event.op in (trace_reader.ALLOC, trace_reader.REALLOC_END) and event.address:
-                allocated[event.address] = self.ns(event.time)
-        return {address: (size, allocated[address])
+                allocated[event.address, event.size] = self.ns(event.time)
+        # Several reallocs of one address may not have returned, if threads were stopped in them; the size shows which
+        # of their blocks replay() takes for live.
+        return {address: (size, allocated[address, size])
                 for address, size in trace_reader.replay(until)["live"].items()}
 
 

@@ -18,6 +18,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
+#include "analyzer/render/wrap.h"
 #include "analyzer/views/frame_tree.h"
 #include "analyzer/views/row_history.h"
 #include "analyzer/views/thread_rows.h"
@@ -271,7 +272,10 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
   if (chosen.empty() || left_out.empty()) return;
   std::string names;
   for (const std::string& name : left_out) names += (names.empty() ? "" : ", ") + name;
-  text.line("  without " + names + ": the line is too narrow; --csv and --json have all columns");
+  for (const std::string& line :
+       render::wrapped("without " + names + ": the line is too narrow; --csv and --json have all columns",
+                       text.style().width - 2))
+    text.line("  " + line);
 }
 
 /// What the table leaves out: rows, and their own costs together.
