@@ -54,7 +54,7 @@ Neighbours neighbours_of(const FrameTree& tree, const std::vector<std::uint32_t>
   std::vector<std::uint8_t> wanted(tree.key_count(), 0);
   for (const std::uint32_t key : keys) wanted[key] = 1;
   const auto is_wanted = [&](std::uint32_t node) { return node != 0 && wanted[nodes[node].key] != 0; };
-  // The last key stands for no caller.
+  // The last key means that there is no caller.
   const std::uint32_t no_caller = tree.key_count();
   SumsByKey callers(std::size_t{tree.key_count()} + 1);
   SumsByKey callees(tree.key_count());

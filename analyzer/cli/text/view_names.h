@@ -35,7 +35,7 @@ class ViewNames {
   /// `by_line` false: the name is that of the function, whatever the line.
   ViewName of_frame(findings::FrameRef frame, bool by_line) const;
   ViewName of_row(const views::Row& row, views::By by) const;
-  /// What stands for stacks without a frame that is shown: "(no stack recorded)", "(no own code)".
+  /// The name of the row of stacks without a frame that is shown: "(no stack recorded)", "(no own code)".
   const char* without_frames() const noexcept;
 
   /// The last columns of a table, and their cells. `heading`: that of the names.

@@ -1,12 +1,10 @@
 // Slices analyzed from snapshots equal those replayed from the start; an index of another trace is not used.
 #include <catch2/catch.hpp>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 
-#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/trace/merged_reader.h"
@@ -14,32 +12,19 @@
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
+#include "tests/support/trace_index.h"
 
 using namespace heapprof;
 using namespace heapprof::replay;
+using heapprof::test::index_trace;
+using heapprof::test::kIndex;
+using heapprof::test::kNoIndex;
+using heapprof::test::Removed;
 using heapprof::test::TemporaryFile;
 using heapprof::test::text_of;
 using heapprof::test::TraceBuilder;
 
 namespace {
-
-constexpr IndexUse kNoIndex{.use = false, .keep = false};
-constexpr IndexUse kIndex{.use = true, .keep = false};
-
-/// Writes the index of `path` beside it, with snapshots `interval` records apart; returns its path.
-std::string index_trace(const std::string& path, std::uint64_t interval) {
-  const trace::TraceFile file(path);
-  AtomicFile out(index_beside(file));
-  write_index_header(out, file);
-  add_index(out, file, interval);
-  out.finish();
-  return index_beside(file);
-}
-
-struct Removed {
-  std::string path;
-  ~Removed() { std::filesystem::remove(path); }
-};
 
 std::vector<std::uint8_t> read_all(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

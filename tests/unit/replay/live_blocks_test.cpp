@@ -3,40 +3,24 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <random>
 
-#include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/analysis/analysis.h"
-#include "analyzer/replay/index/index.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
+#include "tests/support/trace_index.h"
 
 using namespace heapprof;
 using namespace heapprof::replay;
+using heapprof::test::index_trace;
+using heapprof::test::kIndex;
+using heapprof::test::kNoIndex;
+using heapprof::test::Removed;
 using heapprof::test::TemporaryFile;
 using heapprof::test::TraceBuilder;
 
 namespace {
-
-constexpr IndexUse kNoIndex{.use = false, .keep = false};
-constexpr IndexUse kIndex{.use = true, .keep = false};
-
-/// Removes the index beside a trace.
-struct Removed {
-  std::string path;
-  ~Removed() { std::filesystem::remove(path); }
-};
-
-std::string index_trace(const std::string& path, std::uint64_t interval) {
-  const trace::TraceFile file(path);
-  AtomicFile out(index_beside(file));
-  write_index_header(out, file);
-  add_index(out, file, interval);
-  out.finish();
-  return index_beside(file);
-}
 
 /// Address (of a mapping its begin), size, time, node, thread.
 using Row = std::array<std::uint64_t, 5>;
