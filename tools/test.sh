@@ -50,6 +50,7 @@ if [ "$build_first" = yes ]; then
   if [ "$install" = yes ]; then
     tools/build.sh "${build_options[@]}"
     tools/consumers.sh
+    tools/clang-tidy.sh
   else
     tools/build.sh --no-install "${build_options[@]}"
   fi
@@ -73,8 +74,8 @@ rm -f "$build/meson-logs/testlog.json"
 # The list of tests shows which of them have no result.
 expected=$build/meson-logs/expected-tests.txt
 meson test -C "$build" --no-rebuild --list "${tests[@]}" >"$expected"
-# One test more than processors: most tests wait at times, for a program, a timer or a disk.
-parallel=$(($(nproc) + 1))
+# Two tests more than processors: most tests wait at times, for a program, a timer or a disk.
+parallel=$(($(nproc) + 2))
 # meson prints the progress. Its exit status is not needed: test_result.py reads the log.
 meson test -C "$build" --no-rebuild --print-errorlogs --num-processes "$parallel" "${tests[@]}" || true
 python3 tools/test_result.py "$build/meson-logs/testlog.json" --expected "$expected" "${result_options[@]}"
