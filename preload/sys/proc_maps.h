@@ -19,10 +19,12 @@ struct Mapping {
   bool path_truncated = false;  ///< the path did not fit the caller's buffer
 };
 
-/// Iterates over the lines of /proc/self/maps. The position of the descriptor is neither used nor changed, because a
-/// forked child shares it with its parent, and because the host may have put another file at the descriptor's number.
-/// Call close() after the last line: it is not a destructor because a
+/// Iterates over the lines of /proc/self/maps. Call close() after the last line: it is not a destructor because a
 /// longjmp would skip that.
+///
+/// The position of the descriptor is neither used nor changed, because a forked child shares it with its parent, and
+/// because the host may have put another file at the descriptor's number. Nobody else may read from the same open
+/// file while lines come or go: the kernel continues at an address only where the last read ended.
 class MapsReader {
  public:
   /// `buffer` receives pieces of the file of at most `bytes` bytes; each piece is one system call.

@@ -116,6 +116,10 @@ bool Snapshot::can_join(const Range& range, const Range& next) const noexcept {
 
 /// Writes the next mapping, and adds it to the range to be scanned, or makes it the next one.
 bool Snapshot::read_mapping(Stream& stream) noexcept {
+  // A child that was forked in a signal handler continues its parent's snapshot. It must not read from the open file
+  // that both share: the kernel would then find the parent's next line by counting bytes from the first one, and
+  // lines that come or go meanwhile would shift it.
+  if (in_forked_child()) return fail(-ECHILD);
   sys::Mapping mapping;
   if (!maps_.next(mapping, work_->name, sizeof work_->name)) {
     if (maps_.read_failed()) return fail(-EIO);

@@ -661,6 +661,53 @@ TEST_CASE("A signal handler may fork in a snapshot: the parent's is complete, an
   }
 }
 
+TEST_CASE("A forked child that continues its parent's snapshot does not move what the parent reads") {
+  // Each page is a mapping, because neighbours differ in their protection: some 20 kB of /proc/self/maps.
+  constexpr std::size_t kCount = 400;
+  char* const lines = static_cast<char*>(mmap(nullptr, kCount * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(lines != MAP_FAILED);
+  for (std::size_t page = 1; page < kCount; page += 2) REQUIRE(mprotect(lines + page * 4096, 4096, PROT_NONE) == 0);
+  StreamFixture recording;
+  const Files files;
+  REQUIRE(start_fork_watch());
+  int detected = 0;
+  if (const pid_t child = fork(); child == 0) _exit(in_forked_child() ? 0 : 1);
+  else REQUIRE(waitpid(child, &detected, 0) == child);
+  if (detected != 0) {  // in qemu-user
+    stop_fork_watch();
+    skip_case("forks are not detected here (MADV_WIPEONFORK)");
+    return;
+  }
+  Stream& stream = recording.state->stream;
+  Snapshot snapshot;
+  REQUIRE(snapshot.begin(stream, SnapshotReason::kRequest, files.source()));
+  const auto address = reinterpret_cast<std::uint64_t>(lines);
+  const auto half = [&] {
+    const Taken taken = taken_in(recording)[1];
+    return taken.mappings.count(address + kCount / 2 * 4096) != 0;
+  };
+  while (!half()) REQUIRE(snapshot.run(stream, kNow) == Snapshot::Progress::kRunning);
+  const pid_t child = fork();
+  if (child == 0) {
+    stream.detach_from_parent();
+    _exit(snapshot.run(stream, kLate) == Snapshot::Progress::kFailed ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  // 50 lines become one.
+  REQUIRE(mprotect(lines, 51 * 4096, PROT_READ) == 0);
+  REQUIRE(snapshot.run(stream, kLate) == Snapshot::Progress::kFinished);
+  stop_fork_watch();
+  const Taken taken = taken_in(recording)[1];
+  CHECK(taken.complete);
+  std::size_t missing = 0;
+  for (std::size_t page = kCount / 2; page < kCount; ++page)
+    missing += 1 - taken.mappings.count(address + page * 4096);
+  CHECK(missing == 0);
+  munmap(lines, kCount * 4096);
+}
+
 #endif
 
 TEST_CASE("The budget is 5 ms and 0.5 % of the elapsed time") {
