@@ -35,8 +35,10 @@ static_assert(sizeof(Block) == 32);
 
 class BlockTable {
  public:
-  BlockTable() { allocate(1 << 9); }
-  ~BlockTable() { unmap(memory_, bytes_of(groups_)); }
+  BlockTable() { allocate(kMinGroups); }
+  ~BlockTable() {
+    if (memory_ != nullptr) unmap(memory_, bytes_of(groups_));
+  }
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
@@ -68,6 +70,7 @@ class BlockTable {
 
   /// The block at `address`, or null. The pointer is valid until the next insert() or erase().
   Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
+  const Block* find(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)); }
   Block* find(std::uint64_t address, std::uint64_t hash) noexcept { return lookup(address, hash); }
   bool contains(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)) != nullptr; }
 
@@ -111,12 +114,32 @@ class BlockTable {
     --size_;
   }
 
+  /// Removes all blocks and makes room for `blocks`.
+  void reset(std::size_t blocks) {
+    std::size_t groups = kMinGroups;
+    while (groups * kGroup / 8 * 5 < blocks + blocks / 8) groups *= 2;
+    if (groups != groups_) {
+      unmap(memory_, bytes_of(groups_));
+      memory_ = nullptr;
+      allocate(groups);
+      return;
+    }
+    std::memset(control_, kNeverUsed, groups_ * kGroup);
+    unused_left_ = groups_ * kGroup / 8 * 5;
+    size_ = 0;
+  }
+
   /// How many groups find(address) loads, for tests. Precondition: there is a block at `address`.
   std::size_t groups_probed(std::uint64_t address) noexcept {
     const auto group = static_cast<std::size_t>(find(address) - entries_) / kGroup;
     return ((group - group_of(hash_of(address))) & mask_) + 1;
   }
 
+  /// Calls visit(Block&), which does not change the address.
+  template <typename Visit>
+  void for_each_entry(Visit&& visit) {
+    for_each([&](const Block& block) { visit(const_cast<Block&>(block)); });
+  }
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (std::size_t entry = 0; entry < groups_ * kGroup; ++entry)
@@ -125,6 +148,7 @@ class BlockTable {
 
  private:
   static constexpr std::size_t kGroup = 8;
+  static constexpr std::size_t kMinGroups = 1 << 9;
   static constexpr std::size_t kNoEntry = ~std::size_t{0};
   static constexpr std::uint8_t kNeverUsed = 0x80;
   static constexpr std::uint8_t kUsed = 0xfe;

@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/replay/interval_sums.h"
+
 namespace heapprof::replay {
 
 struct alignas(64) NodeCosts {
@@ -77,12 +79,7 @@ class CostTracker {
   }
 
   /// The block that was freed last was replaced by a realloc.
-  void moved(std::uint32_t node, std::uint64_t size) {
-    if (node >= moved_.size()) [[unlikely]]
-      moved_.resize(std::max<std::size_t>(nodes_.size(), std::size_t{node} + 1));
-    moved_[node].bytes += size;
-    ++moved_[node].blocks;
-  }
+  void moved(std::uint32_t node, std::uint64_t size) { add_moved(node, size, 1); }
 
   /// Changes live sums without an allocation, which never makes a peak: a part of a mapping was removed (and left
   /// two, one or no part of it), or was put back because munmap failed.
@@ -106,6 +103,69 @@ class CostTracker {
     peak_blocks_ = live_blocks_;
     peak_time_ = time;
     at_peak_ = true;
+  }
+
+  /// Starts an interval (interval_sums.h): resets all sums except the live ones. There is no peak until the next
+  /// allocation.
+  void begin_interval() {
+    restart(0);
+    peak_bytes_ = peak_blocks_ = 0;
+    at_peak_ = false;
+    ++epoch_;
+  }
+  IntervalPeak peak() const noexcept { return {peak_bytes_, peak_blocks_, peak_time_}; }
+
+  /// Adds the sums of an interval that follows.
+  void add_interval(const IntervalPeak& peak, const std::vector<NodeSums>& nodes) {
+    const bool higher = peak.bytes > peak_bytes_;
+    if (higher) {
+      peak_bytes_ = peak.bytes;
+      peak_blocks_ = peak.blocks;
+      peak_time_ = peak.ticks;
+      at_peak_ = false;
+      ++epoch_;
+    }
+    for (const NodeSums& sums : nodes) {
+      NodeCosts& costs = at(sums.node);
+      about_to_change(costs);
+      if (higher) {
+        costs.peak_bytes += static_cast<std::uint64_t>(sums.peak_bytes);
+        costs.peak_blocks += static_cast<std::uint32_t>(sums.peak_blocks);
+      }
+      live_bytes_ += static_cast<std::uint64_t>(sums.live_bytes);
+      live_blocks_ += static_cast<std::uint64_t>(sums.live_blocks);
+      costs.live_bytes += static_cast<std::uint64_t>(sums.live_bytes);
+      costs.live_blocks += static_cast<std::uint32_t>(sums.live_blocks);
+      costs.allocations += sums.allocations;
+      costs.allocated_bytes += sums.allocated_bytes;
+      costs.temporary += sums.temporary;
+      costs.temporary_bytes += sums.temporary_bytes;
+      add_moved(sums.node, sums.moved_bytes, sums.moved_blocks);
+    }
+  }
+  /// Blocks that add_interval() counted as temporary, or as moved, are not.
+  void take_back_temporary(const OlderBlock& block) {
+    NodeCosts& costs = at(block.node);
+    --costs.temporary;
+    costs.temporary_bytes -= block.size;
+  }
+  void take_back_moved(const OlderBlock& block) { add_moved(block.node, 0 - block.size, ~std::uint64_t{0}); }
+  /// Adds only the peak of an interval. The peak's composition is unknown from then on.
+  void add_peak(const IntervalPeak& peak) noexcept {
+    if (peak.bytes <= peak_bytes_) return;
+    peak_bytes_ = peak.bytes;
+    peak_blocks_ = peak.blocks;
+    peak_time_ = peak.ticks;
+    at_peak_ = false;
+  }
+  /// Forgets what is live. Peak and other sums stay.
+  void clear_live() noexcept {
+    for (NodeCosts& costs : nodes_) {
+      costs.live_bytes = 0;
+      costs.live_blocks = 0;
+    }
+    live_bytes_ = live_blocks_ = 0;
+    at_peak_ = false;
   }
 
   std::uint64_t live_bytes() const noexcept { return live_bytes_; }
@@ -133,6 +193,14 @@ class CostTracker {
     if (node >= nodes_.size()) [[unlikely]]
       nodes_.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
     return nodes_[node];
+  }
+
+  void add_moved(std::uint32_t node, std::uint64_t bytes, std::uint64_t blocks) {
+    if (blocks == 0) return;
+    if (node >= moved_.size()) [[unlikely]]
+      moved_.resize(std::max<std::size_t>(nodes_.size(), std::size_t{node} + 1));
+    moved_[node].bytes += bytes;
+    moved_[node].blocks += blocks;
   }
 
   void about_to_change(NodeCosts& costs) noexcept {

@@ -74,7 +74,7 @@ void Replay::begin_slice() {
   sizes_ = {};
   mappings_ = {};
   marks_.clear();
-  samples_ = peak_rss_bytes_ = 0;
+  samples_ = snapshots_ = peak_rss_bytes_ = 0;
   threads_.reset_sums();
   first_identity_ = mapping_table_.last_identity();
   heap_costs_.restart(from);
@@ -161,6 +161,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
     if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, hash, fresh);
     if (!fresh) {
       heap_.implied_frees += (block->thread & kNotSelected) == 0;
+      log_removal(*block);
       count_free<kResolve>(*block, false, {});
     }
   }
@@ -198,6 +199,8 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   const bool before_slice = block.time < filter_.from_ticks;
   temporary &= !before_slice;
   heap_.temporary_allocations += temporary;
+  if (temporary && log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
+    log_->older_temporary.push_back({block.node, block.size, block.time});
   heap_costs_.remove(block.node, block.size, temporary);
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   timeline_.fell(costs().live_bytes());
@@ -229,6 +232,7 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
   if constexpr (kResolve)
     by = {streams_[event.stream()].thread, event.op() == Op::kFreeStack ? event.node : kNoNode, false};
   count_free<kResolve>(*block, temporary, by);
+  log_removal(*block);
   blocks_.erase(block);
 }
 
@@ -237,6 +241,8 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
 void Replay::count_move(const Block& block) {
   if ((block.thread & kNotSelected) != 0 || block.time < filter_.from_ticks) return;
   heap_costs_.moved(block.node, block.size);
+  if (log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
+    log_->older_moved.push_back({block.node, block.size, block.time});
   if (count_all_) all_costs_.moved(block.node, block.size);
 }
 
@@ -266,6 +272,7 @@ void Replay::realloc_begin(std::size_t i) {
     pending.block = *block;
     pending.temporary = is_temporary(*block, stream);
     if (pending.temporary) thread.last_allocation = 0;
+    log_removal(*block);
     blocks_.erase(block);
   }
   stream.reallocs.push_back(pending);
@@ -325,9 +332,11 @@ void Replay::realloc_failed(const MergedEvent& event) {
   Block& block = blocks_.insert(pending.block.address, fresh);
   if (!fresh) {
     heap_.implied_frees += (block.thread & kNotSelected) == 0;
+    log_removal(block);
     count_rare_free(block);
   }
   block = pending.block;
+  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.push_back(block);
   if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
 }
 
@@ -427,6 +436,10 @@ void Replay::finish(std::uint64_t end_time) {
   if (!marks_.empty()) last_time_ = std::max(last_time_, marks_.back().ticks);  // set in a late destructor
   if (filter_.has_end()) last_time_ = std::min(last_time_, filter_.end_ticks - 1);
   last_time_ = std::max(last_time_, filter_.from_ticks);
+  if (added_intervals_) {  // only the widths of its buckets are known
+    timeline_ = model::LiveTimeline(timeline_.first_width_ticks());
+    timeline_.begin(state());
+  }
   timeline_.finish(last_time_ - timeline_start_, state());
   clock_.finish();
   heap_.peak_bytes = heap_costs_.peak_bytes();

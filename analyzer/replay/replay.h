@@ -22,6 +22,7 @@
 #include "analyzer/model/size_counts.h"
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
+#include "analyzer/replay/interval_sums.h"
 #include "analyzer/replay/mapping_table.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
@@ -46,13 +47,7 @@ class Replay {
     model::Timeline::Mark::Kind kind = model::Timeline::Mark::Kind::kUser;
     std::string text;
   };
-  struct Mappings {
-    std::uint64_t mappings = 0;
-    std::uint64_t mapped_bytes = 0;
-    std::uint64_t reserved_bytes = 0;
-    std::uint64_t from_allocator = 0;  ///< of `mappings`: requested by an allocator
-    std::uint64_t from_allocator_bytes = 0;
-  };
+  using Mappings = MappingSums;
   static constexpr std::size_t kMaxMarks = 10'000;
 
   /// What `filter` points to must outlive this.
@@ -98,6 +93,24 @@ class Replay {
   /// the slice. False: it is unknown whether the live blocks match the selection; this replay must not be used.
   /// Throws trace::FormatError.
   bool restore(trace::ByteReader& in, std::uint32_t node_count);
+
+  /// Divides the replay into intervals. Precondition: nothing is selected, and there was no batch yet. From then on
+  /// peaks and the sums of nodes are those of the current interval. `log` must outlive this.
+  void log_intervals(IntervalLog& log) noexcept { log_ = &log; }
+  /// Stores the same as save(), but of the live blocks only what changed since the begin of the interval; `whole`:
+  /// all of them. Precondition: log_intervals() was called.
+  void save_changes(trace::ByteWriter& out, bool whole) const;
+  /// Ends the interval, returns its sums, and begins the next one.
+  IntervalSums end_interval();
+  /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
+  bool restore_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
+  /// Instead of replaying the intervals that follow: add_interval() for each of them, then continue_from() the state
+  /// at the end of the last one. Precondition: everything is selected, and the slice has begun. What only single
+  /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings.
+  void add_interval(const IntervalSums& sums);
+  /// Throws trace::FormatError, also when the state has other live blocks than the sums say.
+  void continue_from(std::span<trace::ByteReader> states, std::uint32_t node_count);
+  bool slice_has_begun() const noexcept { return in_slice_; }
 
   /// After restore(): appends the selected live blocks, as allocations in order of time.
   void resolve_restored(std::vector<ResolvedEvent>& events) const;
@@ -249,12 +262,31 @@ class Replay {
   }
 
   // snapshot.cpp
+  void save_calls(trace::ByteWriter& out) const;
+  void save_other_state(trace::ByteWriter& out) const;
+  void restore_other_state(trace::ByteReader& in, std::uint32_t node_count);
   void restore_calls(trace::ByteReader& in, std::uint32_t node_count);
   void restore_mappings(trace::ByteReader& in, std::uint32_t node_count);
   void restore_blocks(trace::ByteReader& in, std::uint32_t node_count);
+  void read_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
   Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
   void count_restored(Block& block);
+  void count_restored_mappings();
+  /// Calls visit(Block&) for each block whose realloc has not returned.
+  template <typename Visit>
+  void for_each_pending(Visit&& visit) {
+    for (StreamState& stream : streams_)
+      for (PendingRealloc& pending : stream.reallocs) visit(pending.block);
+    for (PendingRealloc& pending : abandoned_reallocs_) visit(pending.block);
+  }
+
+  // intervals.cpp
+  /// Notes that a block left the table of live blocks.
+  void log_removal(const Block& block) {
+    if (log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
+      log_->removed.push_back(block.address);
+  }
 
   const Selection selection_;
   const ResolvedFilter filter_;
@@ -285,12 +317,15 @@ class Replay {
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;
   std::vector<trace::MergedEvent>* ordered_ = nullptr;
+  IntervalLog* log_ = nullptr;
   std::uint64_t now_ = 0;             // ticks
   std::uint64_t ordinal_ = 0;         // of the next allocation; not counted when every_block_
   std::uint64_t first_identity_ = 0;  // mappings of the slice have greater identities
   std::uint64_t timeline_start_ = 0;  // ticks
   bool in_slice_ = false;
-  std::uint64_t last_time_ = 0;  // ticks
+  bool added_intervals_ = false;
+  std::vector<ThreadSums> added_threads_;  // by index: of the intervals that were added
+  std::uint64_t last_time_ = 0;            // ticks
   std::uint64_t samples_ = 0;
   std::uint64_t snapshots_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;

@@ -53,6 +53,11 @@ struct Selection {
   /// the last snapshot before it. All costs of the profile are then those of the live blocks.
   bool only_live = false;
 
+  /// Only totals and the costs of nodes and threads are needed: the profile has no sizes and no marks, and of its
+  /// timeline only the times and the resident memory. The analysis may then add sums from an index instead of
+  /// replaying.
+  bool only_costs = false;
+
   bool all_sizes() const noexcept { return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max(); }
   bool all_threads() const noexcept {
     return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();

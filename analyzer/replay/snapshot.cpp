@@ -33,12 +33,13 @@ void save_region(const Region& region, ByteWriter& out) {
   out.number(region.initial_bytes);
 }
 
+bool by_time(const Block& a, const Block& b) noexcept {
+  return a.time != b.time ? a.time < b.time : a.address < b.address;
+}
+
 }  // namespace
 
-void Replay::save(ByteWriter& out) const {
-  out.number(now_);
-  threads_.save(out);
-
+void Replay::save_calls(ByteWriter& out) const {
   const auto save_realloc = [&](const PendingRealloc& pending) {
     save_block(pending.block, out);
     out.number(pending.temporary ? 1 : 0);
@@ -60,17 +61,23 @@ void Replay::save(ByteWriter& out) const {
   for (const PendingRealloc& pending : abandoned_reallocs_) save_realloc(pending);
   out.number(abandoned_mappings_.size());
   for (const PendingMapping& pending : abandoned_mappings_) save_mapping(pending);
+}
 
+void Replay::save_other_state(ByteWriter& out) const {
+  out.number(now_);
+  threads_.save(out);
+  save_calls(out);
   out.number(mapping_table_.last_identity());
   out.number(mapping_table_.size());
   mapping_table_.for_each([&](const Region& region) { save_region(region, out); });
+}
 
+void Replay::save(ByteWriter& out) const {
+  save_other_state(out);
   std::vector<Block> blocks;
   blocks.reserve(blocks_.size());
   blocks_.for_each([&](const Block& block) { blocks.push_back(block); });
-  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
-    return a.time != b.time ? a.time < b.time : a.address < b.address;
-  });
+  std::sort(blocks.begin(), blocks.end(), by_time);
   out.number(blocks.size());
   Block last;
   for (const Block& block : blocks) {
@@ -81,6 +88,54 @@ void Replay::save(ByteWriter& out) const {
     out.number(block.thread);
     last = block;
   }
+}
+
+/// The blocks are columns, which compress better than rows.
+void Replay::save_changes(ByteWriter& out, bool whole) const {
+  out.number(whole ? 1 : 0);
+  std::vector<std::uint64_t> removed;
+  if (!whole) removed = log_->removed;
+  std::sort(removed.begin(), removed.end());
+  removed.erase(std::unique(removed.begin(), removed.end()), removed.end());
+  out.number(removed.size());
+  std::uint64_t last_removed = 0;
+  for (const std::uint64_t address : removed) {
+    out.number(address - last_removed);
+    last_removed = address;
+  }
+
+  // Events before and after the begin of the interval can have its time. Such a block is stored twice, which changes
+  // nothing.
+  std::vector<Block> added;
+  blocks_.for_each([&](const Block& block) {
+    if (whole || block.time >= log_->begin_ticks) added.push_back(block);
+  });
+  if (!whole)
+    for (const Block& block : log_->returned) {
+      const Block* const live = blocks_.find(block.address);
+      if (live != nullptr && live->time == block.time) added.push_back(*live);
+    }
+  std::sort(added.begin(), added.end(), by_time);
+  added.erase(std::unique(added.begin(), added.end(),
+                          [](const Block& a, const Block& b) { return a.address == b.address && a.time == b.time; }),
+              added.end());
+  out.number(added.size());
+  Block last;
+  for (const Block& block : added) {
+    out.number(block.time - last.time);
+    last.time = block.time;
+  }
+  for (const Block& block : added) {
+    out.signed_number(static_cast<std::int64_t>(block.address - last.address));
+    last.address = block.address;
+  }
+  for (const Block& block : added) out.number(block.size);
+  for (const Block& block : added) {
+    out.signed_number(std::int64_t{block.node} - last.node);
+    last.node = block.node;
+  }
+  for (const Block& block : added) out.number(block.thread);
+  save_other_state(out);
 }
 
 Block Replay::restored_block(ByteReader& in, std::uint32_t node_count) const {
@@ -126,16 +181,17 @@ void Replay::count_restored(Block& block) {
 /// Calls that had begun: of each stream, then of threads that were gone.
 void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
   const auto restore_reallocs = [&](std::vector<PendingRealloc>& into) {
+    into.clear();
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingRealloc pending;
       pending.block = restored_block(in, node_count);
       pending.temporary = in.number() != 0;
-      count_restored(pending.block);  // live until the realloc ends
       into.push_back(pending);
     }
   };
   const auto restore_unmaps = [&](std::vector<PendingMapping>& into) {
+    into.clear();
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingMapping pending;
@@ -157,6 +213,7 @@ void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
 }
 
 void Replay::restore_mappings(ByteReader& in, std::uint32_t node_count) {
+  mapping_table_ = MappingTable();
   const std::uint64_t last_identity = in.number();
   const std::size_t regions = in.count();
   std::uint64_t mapped_to = 0;
@@ -165,16 +222,29 @@ void Replay::restore_mappings(ByteReader& in, std::uint32_t node_count) {
     if (region.begin < mapped_to) throw FormatError("it has two mappings that overlap");
     mapped_to = region.end;
     mapping_table_.restore(region, last_identity);
-    // Counted without an event, because the timeline has not begun.
-    if ((region.flags & (kMapReserve | kNotSelected)) != 0) continue;
+  }
+}
+
+/// Without an event, because the timeline has not begun.
+void Replay::count_restored_mappings() {
+  mapping_table_.for_each([&](const Region& region) {
+    if ((region.flags & (kMapReserve | kNotSelected)) != 0) return;
     const auto bytes = static_cast<std::int64_t>(region.end - region.begin);
     mmap_costs_.adjust(region.node, bytes, 1);
     if (count_all_ && (region.flags & kMapFromAllocator) == 0) all_costs_.adjust(region.node, bytes, 1);
-  }
+  });
+}
+
+void Replay::restore_other_state(ByteReader& in, std::uint32_t node_count) {
+  now_ = in.number();
+  threads_.restore(in);
+  restore_calls(in, node_count);
+  restore_mappings(in, node_count);
 }
 
 void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
   const std::size_t blocks = in.count();
+  blocks_.reset(blocks);
   Block last;
   for (std::size_t i = 0; i < blocks; ++i) {
     Block block;
@@ -195,13 +265,90 @@ void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
 }
 
 bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
-  now_ = in.number();
-  threads_.restore(in);
-  restore_calls(in, node_count);
-  restore_mappings(in, node_count);
+  restore_other_state(in, node_count);
+  for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
+  count_restored_mappings();
   restore_blocks(in, node_count);
   in.expect_end();
   return threads_.selection_is_unambiguous();
+}
+
+namespace {
+
+/// Changes of the live blocks: addresses that were removed, then blocks that were added.
+void apply_changes(ByteReader& in, bool first, BlockTable& blocks) {
+  if ((in.number_up_to(1) != 0) != first) throw FormatError("its changes do not follow a whole state");
+  std::size_t removed = in.count();
+  for (std::uint64_t address = 0; removed != 0; --removed) {
+    address += in.number();
+    if (Block* const block = blocks.find(address)) blocks.erase(block);
+  }
+
+  std::vector<Block> added(in.count());
+  Block last;
+  for (Block& block : added) block.time = last.time += in.number();
+  for (Block& block : added) block.address = last.address += static_cast<std::uint64_t>(in.signed_number());
+  for (Block& block : added) block.size = in.number();
+  for (Block& block : added) block.node = last.node = static_cast<std::uint32_t>(last.node + in.signed_number());
+  for (Block& block : added) block.thread = in.number32();
+  if (first) blocks.reset(added.size());
+  constexpr std::size_t kAhead = 16;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    if (i + 2 * kAhead < added.size()) blocks.prefetch_group(BlockTable::hash_of(added[i + 2 * kAhead].address));
+    if (i + kAhead < added.size()) blocks.prefetch_entry(BlockTable::hash_of(added[i + kAhead].address));
+    bool fresh;
+    blocks.insert(added[i].address, fresh) = added[i];
+  }
+}
+
+}  // namespace
+
+void Replay::read_changes(std::span<ByteReader> states, std::uint32_t node_count) {
+  for (ByteReader& in : states) apply_changes(in, &in == states.data(), blocks_);
+  restore_other_state(states.back(), node_count);
+  states.back().expect_end();
+  blocks_.for_each([&](const Block& block) {
+    if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
+      throw FormatError("it has a block with an invalid field");
+  });
+}
+
+bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_count) {
+  read_changes(states, node_count);
+  for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
+  count_restored_mappings();
+  blocks_.for_each_entry([&](Block& block) { count_restored(block); });
+  return threads_.selection_is_unambiguous();
+}
+
+void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_count) {
+  std::vector<ThreadSums> sums;
+  for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
+  read_changes(states, node_count);
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
+  const auto count = [&](const Block& block) {
+    live_bytes += block.size;
+    live_blocks += block.address != 0;
+  };
+  for_each_pending(count);
+  blocks_.for_each(count);
+  if (live_bytes != heap_costs_.live_bytes() || live_blocks != heap_costs_.live_blocks())
+    throw FormatError("its sums and snapshots have different live blocks");
+  mmap_costs_.clear_live();
+  count_restored_mappings();
+  for (std::size_t i = 0; i < added_threads_.size() || i < sums.size(); ++i) {
+    if (i >= threads_.size()) throw FormatError("it has sums of a thread that does not exist");
+    Thread& thread = threads_[static_cast<std::uint32_t>(i)];
+    if (i < sums.size()) {
+      thread.allocations += sums[i].allocations;
+      thread.allocated_bytes += sums[i].allocated_bytes;
+    }
+    if (i < added_threads_.size()) {
+      thread.allocations += added_threads_[i].allocations;
+      thread.allocated_bytes += added_threads_[i].allocated_bytes;
+    }
+  }
 }
 
 void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {

@@ -100,6 +100,10 @@ void ThreadTable::save(trace::ByteWriter& out) const {
 }
 
 void ThreadTable::restore(trace::ByteReader& in) {
+  threads_.clear();
+  index_of_tid_.clear();
+  others_ = kNoThread;
+  name_bytes_ = 0;
   const std::size_t count = in.count();
   if (count > max_threads_ + 1) throw trace::FormatError("it has more threads than a file of this size can hold");
   for (std::size_t i = 0; i < count; ++i) {

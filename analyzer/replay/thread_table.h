@@ -52,7 +52,7 @@ class ThreadTable {
   void reset_sums() noexcept;
 
   void save(trace::ByteWriter& out) const;
-  /// Precondition: the table is empty. Throws trace::FormatError.
+  /// Replaces all threads; their sums are 0. Throws trace::FormatError.
   void restore(trace::ByteReader& in);
   /// False: a thread had several names, and whether the selection matches it depends on more than the first one, so
   /// it is unknown which of its blocks match. Precondition: restored, and no thread was renamed since.

@@ -80,7 +80,8 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
     const auto what = input.take<std::uint8_t>();
     bits ^= what >> 5;
     trace::SectionHeader section{};
-    section.kind = static_cast<trace::SectionKind>(what & 7);
+    section.kind = static_cast<trace::SectionKind>((what & 7) == 0 ? 8 : what & 7);
+    section.events = section.kind == trace::SectionKind::kChanges;
     section.file_id = file.file_id();
     section.number = (what & 8) != 0 ? input.take<std::uint64_t>() : 100;
     section.last_time = (what & 16) != 0 ? input.take<std::uint64_t>() : 40000;
@@ -90,6 +91,7 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   replay::Selection selection;
   selection.from = replay::Moment{50, true};
   selection.to = replay::Moment{90, true};
+  selection.only_costs = (bits & 1) != 0;
   fuzz::whole_report(folder.path(), selection, {.reports = (bits & 6) == 0, .second_pass = (bits & 1) != 0});
 }
 

@@ -200,7 +200,7 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
 int run_callers(const CallersOptions& options) {
   bool found = true;
   const int status = run_on_trace(
-      options.trace, [&](const replay::Analysis& analysis) { found = print_callers(options, analysis); });
+      for_costs(options.trace), [&](const replay::Analysis& analysis) { found = print_callers(options, analysis); });
   return found ? status : std::max(status, 1);
 }
 

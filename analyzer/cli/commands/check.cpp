@@ -198,8 +198,8 @@ int check(const CheckOptions& options) {
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
     if (!options.junit.empty()) write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
   };
-  const int status =
-      run_on_trace(options.trace, compare, options.max_pinned ? collect_into(live) : replay::LeakVisitor{});
+  const int status = run_on_trace(for_costs(options.trace), compare,
+                                  options.max_pinned ? collect_into(live) : replay::LeakVisitor{});
   if (!names_missing.empty()) print_message(options.trace.trace + ": " + names_missing);
   return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;
 }

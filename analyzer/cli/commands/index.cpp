@@ -19,7 +19,7 @@ int make_index(const IndexOptions& options) {
   AtomicFile out(path);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
-  replay::add_index(out, file, replay::kSnapshotInterval, [&](const trace::Batch& batch) {
+  replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {
     progress.show(static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
                   batch.records);
   });

@@ -27,7 +27,7 @@ class SiteHistory {
   /// Follows the sites in `rows`, and those that hold at least kMinShare of `total`.
   SiteHistory(const ReportOptions& options, const replay::Analysis& analysis, const findings::CallSites& sites,
               const std::vector<SiteRow>& rows, const findings::Held& total)
-      : sites_(sites), timeline_(analysis.profile().timeline), group_of_site_(sites.sites().size(), model::kNoIndex) {
+      : sites_(sites), group_of_site_(sites.sites().size(), model::kNoIndex) {
     std::uint32_t groups = 0;
     const auto follow = [&](const findings::CallSite& site) {
       std::uint32_t& group = group_of_site_[number_of(site)];
@@ -40,8 +40,9 @@ class SiteHistory {
     for (const std::uint32_t site : sites.site_of_node())
       group_of_node.push_back(site == model::kNoIndex ? model::kNoIndex : group_of_site_[site]);
     ProgressLine progress("Reading " + options.trace.trace + " again");
-    live_ = analysis.live_by_group(group_of_node, groups,
-                                   [&](double share, std::uint64_t events) { progress.show(share, events); });
+    live_ = analysis.live_by_group(
+        group_of_node, groups, [&](double share, std::uint64_t events) { progress.show(share, events); },
+        replay::InBucket::kLast, &timeline_);
   }
 
   /// The highest live bytes in each of kParts parts of the time. Precondition: the site is followed.
@@ -88,7 +89,7 @@ class SiteHistory {
   }
 
   const findings::CallSites& sites_;
-  const model::Timeline& timeline_;
+  model::Timeline timeline_;
   std::vector<std::uint32_t> group_of_site_;
   std::vector<std::vector<std::uint64_t>> live_;
 };
@@ -205,7 +206,7 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 }  // namespace
 
 int run_report(const ReportOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
+  return run_on_trace(for_costs(options.trace), [&](const replay::Analysis& analysis) {
     if (options.rows.by) print_report_rows(options, analysis);
     else print_report(options, analysis);
   });

@@ -20,6 +20,12 @@ namespace heapprof::cli {
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
                  const replay::LeakVisitor& visit_leaked = {}, const replay::MappingVisitor& visit_mapping = {});
 
+/// The same options, for a command that needs nothing but costs (Selection::only_costs).
+inline TraceOptions for_costs(TraceOptions options) {
+  options.selection.only_costs = true;
+  return options;
+}
+
 /// Calls `work` and returns its exit status. Prints the errors that reading a trace or writing a file throws, and
 /// returns 1 then. `trace` is the file that is named when memory runs out.
 int guarded(const std::string& trace, const std::function<int()>& work);

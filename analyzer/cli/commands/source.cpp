@@ -162,8 +162,8 @@ bool print_source(const SourceOptions& options, const replay::Analysis& analysis
 
 int run_source(const SourceOptions& options) {
   bool found = true;
-  const int status =
-      run_on_trace(options.trace, [&](const replay::Analysis& analysis) { found = print_source(options, analysis); });
+  const int status = run_on_trace(for_costs(options.trace),
+                                  [&](const replay::Analysis& analysis) { found = print_source(options, analysis); });
   return found ? status : std::max(status, 1);
 }
 

@@ -158,7 +158,8 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
 }  // namespace
 
 int run_tree(const TreeOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_tree(options, analysis); });
+  return run_on_trace(for_costs(options.trace),
+                      [&](const replay::Analysis& analysis) { print_tree(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -91,13 +91,13 @@ void Analysis::read_summary(PassProgress& passes) {
   std::optional<CachedIndexWriter> cached;
   if (index_use_.use && index_use_.keep && file_.recorder() != trace::RecorderState::kRecording &&
       file_.frame_bytes() >= kMinBytesForIndex) {
-    cached.emplace(file_);
-    run.reader->give_positions(kSnapshotInterval);
+    cached.emplace(file_, run.replay);
+    run.reader->give_positions(kIntervalRecords);
   }
   passes.begin(*run.reader);
   pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     const bool more_needed = run.replay.replay(batch);
-    if (cached) cached->after(batch, run.replay);
+    if (cached) cached->after(batch);
     passes.show(batch);
     return more_needed;
   });
@@ -281,7 +281,7 @@ void Analysis::choose_snapshot() {
   } catch (const trace::FormatError& error) {
     warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
   }
-  snapshot_.clear();
+  snapshot_ = {};
 }
 
 /// A reader and a replay at the start of the trace, or at the chosen snapshot. Null: after the snapshot it is unknown
@@ -289,26 +289,60 @@ void Analysis::choose_snapshot() {
 std::unique_ptr<Analysis::Run> Analysis::start() const {
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (snapshot_.empty()) return run;
-  const Snapshot snapshot = parse_snapshot(snapshot_);
-  trace::ByteReader position(snapshot.position);
+  trace::ByteReader position = snapshot_.position();
   run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
-  trace::ByteReader state(snapshot.state);
-  if (!run->replay.restore(state, summary_->definitions.node_count)) return nullptr;
+  if (!snapshot_.restore(run->replay, summary_->definitions.node_count)) return nullptr;
   return run;
 }
 
 /// The pass that counts.
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
+  if (index_ && selection_.only_costs && selection_.kind == model::Kind::kHeap && selection_.all_blocks()) {
+    const auto intervals = index_->intervals_within(filter_.from_ticks, filter_.end_ticks);
+    try {
+      if (intervals) return count_with_sums(passes, *intervals);
+    } catch (const trace::FormatError& error) {
+      warnings_.push_back(index_->path() + ": " + error.what() + "; its sums are not used");
+    }
+  }
   std::unique_ptr<Run> run = start();
   passes.begin(*run->reader, filter_);
-  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    const bool more_needed = run->replay.replay(batch);
+  replay_to_end(*run, passes);
+  return run;
+}
+
+/// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. Throws
+/// trace::FormatError when the index is damaged.
+std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, const Index::Intervals& intervals) {
+  std::unique_ptr<Run> run = start();
+  passes.begin(*run->reader, filter_);
+  if (run->reader->records() < intervals.first_records)
+    pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      const std::uint64_t too_many = batch.records - std::min(batch.records, intervals.first_records);
+      batch.count -= std::min<std::size_t>(batch.count, too_many);
+      const bool more_needed = run->replay.replay(batch);
+      passes.show(batch);
+      return more_needed && batch.records < intervals.first_records;
+    });
+  if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
+  for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(index_->sums_of(i));
+  const Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
+  trace::ByteReader position = snapshot.position();
+  run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
+  snapshot.continue_with(run->replay, summary_->definitions.node_count);
+  replay_to_end(*run, passes);
+  intervals_added_ = intervals.end - intervals.first;
+  return run;
+}
+
+void Analysis::replay_to_end(Run& run, PassProgress& passes) const {
+  pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const bool more_needed = run.replay.replay(batch);
     passes.show(batch);
     return more_needed;
   });
   // A replay that began at a snapshot has not seen all samples of the clock.
-  run->replay.finish(end_ticks(file_, summary_ != nullptr ? clock_ : run->replay.clock()));
-  return run;
+  run.replay.finish(end_ticks(file_, summary_ != nullptr ? clock_ : run.replay.clock()));
 }
 
 void Analysis::fill_profile(const Run& run) {
@@ -316,7 +350,7 @@ void Analysis::fill_profile(const Run& run) {
   fill_costs(run.replay, mapping, profile_);
   if (selection_.only_live) keep_live_costs(profile_);
   fill_threads(run.replay, clock_, profile_);
-  fill_timeline(run.replay, mapping, profile_);
+  profile_.timeline = timeline_of(run.replay, mapping, selection_.only_costs);
   threads_found_ = std::ranges::any_of(run.replay.threads(), [](const auto& thread) { return thread.selected; });
 }
 

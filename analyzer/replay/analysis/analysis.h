@@ -91,6 +91,8 @@ struct EventFilter {
   bool of_kind = false;     ///< of what Selection::kind counts, mappings too, instead of heap blocks
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by node of the profile: 0 leaves out its blocks; null: all
   LeakVisitor visit_leaked{};                        ///< called for each block that the profile counts as leaked
+  model::Timeline* timeline =
+      nullptr;  ///< gets the timeline of the profile, of which Selection::only_costs leaves out most
 };
 
 /// Which live bytes of a bucket of time.
@@ -117,6 +119,8 @@ class Analysis {
   bool names_found() const noexcept { return stacks_found_ && threads_found_; }
   /// Whether the replay of a slice began at a snapshot.
   bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
+  /// How many intervals were added from the index instead of being replayed.
+  std::size_t intervals_added() const noexcept { return intervals_added_; }
 
   /// Nanoseconds since the start of the recording. Throws SelectionError when the moment is not within it.
   /// Precondition: the selection has this moment, or reads_marks, if it is that of a mark.
@@ -154,10 +158,12 @@ class Analysis {
   void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;
 
   /// Live bytes of groups of nodes over time. `group_of_node`: for each node of the profile a group, from 0, or
-  /// kNoIndex. Result: by group, the live bytes in each bucket of the profile's timeline.
+  /// kNoIndex. Result: by group, the live bytes in each bucket of the profile's timeline. `timeline`: as
+  /// EventFilter's.
   std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                         std::uint32_t groups, const Progress& progress = {},
-                                                        InBucket which = InBucket::kLast) const;
+                                                        InBucket which = InBucket::kLast,
+                                                        model::Timeline* timeline = nullptr) const;
   /// By index in Profile::threads, the highest live bytes of the blocks that the thread allocated, in each bucket.
   std::vector<std::vector<std::uint64_t>> live_by_thread(const Progress& progress = {}) const;
 
@@ -177,6 +183,8 @@ class Analysis {
   void resolve_lifetimes(PassProgress& passes);
   void choose_snapshot();
   std::unique_ptr<Run> count(PassProgress& passes);
+  std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
+  void replay_to_end(Run& run, PassProgress& passes) const;
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
 
@@ -195,8 +203,9 @@ class Analysis {
   std::vector<bool> selected_blocks_;         // by ordinal of the allocation; of filter_
   std::optional<Index> index_;
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
-  std::vector<std::uint8_t> snapshot_;                  // where the replay begins; empty: at the start of the trace
+  Snapshot snapshot_;                                   // where the replay begins; empty: at the start of the trace
   std::optional<std::vector<MarkedTime>> marks_;        // of the whole recording; none: they were not needed
+  std::size_t intervals_added_ = 0;
   std::vector<std::string> warnings_;
 };
 

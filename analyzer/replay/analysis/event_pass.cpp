@@ -5,8 +5,10 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/analysis/pass_progress.h"
+#include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/replay/summarize.h"
 
 namespace heapprof::replay {
 
@@ -61,8 +63,10 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
     passes.show(batch);
     return more_needed;
   });
-  replay.finish(0);
+  replay.finish(end_ticks(file_, clock_));
   if (!resolved.empty()) pass_on();
+  if (which.timeline != nullptr)
+    *which.timeline = timeline_of(replay, {selection_, filter_, clock_, node_of_index_}, false);
   visit_live(replay, which.visit_leaked, {});
 }
 
@@ -205,7 +209,7 @@ class LiveByGroup {
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                                 std::uint32_t groups, const Progress& progress,
-                                                                InBucket which) const {
+                                                                InBucket which, model::Timeline* timeline) const {
   std::vector<std::uint8_t> nodes_in_group;
   nodes_in_group.reserve(group_of_node.size());
   for (const std::uint32_t group : group_of_node) nodes_in_group.push_back(group < groups);
@@ -214,7 +218,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
       [&](std::span<const ProfileEvent> events) {
         for (const ProfileEvent& event : events) live.add(event, group_of_node[event.node]);
       },
-      progress, {.with_older = true, .of_kind = true, .nodes = &nodes_in_group});
+      progress, {.with_older = true, .of_kind = true, .nodes = &nodes_in_group, .timeline = timeline});
   return live.take();
 }
 

@@ -123,7 +123,7 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
     profile.nodes[mapping.node_of_index[index]].costs += sum;
     profile.totals += sum;
   }
-  profile.sizes = replay.sizes().sorted();
+  if (!mapping.selection.only_costs) profile.sizes = replay.sizes().sorted();
 }
 
 void keep_live_costs(model::Profile& profile) {
@@ -153,13 +153,16 @@ void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Pr
   }
 }
 
-void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile) {
+model::Timeline timeline_of(const Replay& replay, const ProfileMapping& mapping, bool only_times) {
+  model::Timeline timeline;
   const model::LiveTimeline& live = replay.timeline();
   std::uint64_t start_ticks = mapping.filter.from_ticks;
   model::LiveTimeline::Bucket before;
   for (const model::LiveTimeline::Bucket& from : live.buckets()) {
-    model::Timeline::Bucket bucket;
+    model::Timeline::Bucket& bucket = timeline.buckets.emplace_back();
     bucket.start_ns = mapping.clock.to_ns(trace::Ticks{start_ticks});
+    start_ticks += live.width_ticks();
+    if (only_times) continue;
     bucket.min_bytes = from.min_bytes;
     bucket.max_bytes = from.max_bytes;
     bucket.last_bytes = from.last_bytes;
@@ -169,15 +172,15 @@ void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::P
     bucket.mapped_bytes = from.mapped_bytes;
     bucket.rss_bytes = from.rss_bytes;
     bucket.idle = !from.busy;
-    profile.timeline.buckets.push_back(bucket);
     before = from;
-    start_ticks += live.width_ticks();
   }
-  profile.timeline.samples = replay.samples();
-  profile.timeline.snapshots = replay.snapshots();
-  profile.timeline.peak_rss_bytes = replay.peak_rss_bytes();
+  timeline.samples = replay.samples();
+  timeline.snapshots = replay.snapshots();
+  timeline.peak_rss_bytes = replay.peak_rss_bytes();
+  if (only_times) return timeline;
   for (const Replay::Mark& mark : replay.marks())
-    profile.timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});
+    timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});
+  return timeline;
 }
 
 }  // namespace heapprof::replay

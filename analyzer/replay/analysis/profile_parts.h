@@ -32,6 +32,7 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
 /// began at a snapshot knows no others. Precondition: fill_costs() was called.
 void keep_live_costs(model::Profile& profile);
 void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile);
-void fill_timeline(const Replay& replay, const ProfileMapping& mapping, model::Profile& profile);
+/// `only_times`: without marks, and of the buckets only the times.
+model::Timeline timeline_of(const Replay& replay, const ProfileMapping& mapping, bool only_times);
 
 }  // namespace heapprof::replay

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <unistd.h>
+#include <utility>
 
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/replay.h"
@@ -25,7 +26,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 1;
+constexpr std::uint32_t kIndexVersion = 2;
 constexpr int kSummaryLevel = 9;
 
 }  // namespace
@@ -56,11 +57,11 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
                const std::function<void(const trace::Batch&)>& each) {
   trace::MergedReader reader(file);
   Replay replay(file, Selection{});
-  SnapshotWriter snapshots(out, file.file_id());
+  IntervalWriter intervals(out, file, replay);
   reader.give_positions(interval);
   pump(reader, file.frame_bytes(), [&](trace::Batch& batch) {
     const bool more_needed = replay.replay(batch);
-    snapshots.after(batch, replay);
+    intervals.after(batch);
     if (each) each(batch);
     return more_needed;
   });
@@ -104,13 +105,91 @@ Index Index::inside(const trace::TraceFile& file) {
   return index;
 }
 
-std::vector<std::uint8_t> Index::snapshot_before(std::uint64_t ticks) const {
+Snapshot Index::snapshot_before(std::uint64_t ticks) const {
   const trace::Section* best = nullptr;
   for (const trace::Section& snapshot : table_.snapshots)
     if (snapshot.header.last_time < ticks && (best == nullptr || snapshot.header.number > best->header.number))
       best = &snapshot;
-  if (best == nullptr) return {};
-  return trace::read_contents(*input_, *best);
+  if (best != nullptr) return {{trace::read_contents(*input_, *best)}, true};
+  // The intervals are in order of time.
+  std::size_t count = 0;
+  while (count < table_.changes.size() && table_.changes[count].header.last_time < ticks) ++count;
+  if (count == 0) return {};
+  return snapshot_after(count - 1);
+}
+
+/// The last whole snapshot up to the end of the interval.
+std::size_t Index::whole_snapshot(std::size_t interval) const {
+  while (interval != 0 && table_.changes[interval].header.events == 0) --interval;
+  return interval;
+}
+
+Snapshot Index::snapshot_after(std::size_t interval) const {
+  std::vector<std::vector<std::uint8_t>> contents;
+  for (std::size_t i = whole_snapshot(interval); i <= interval; ++i)
+    contents.push_back(trace::read_contents(*input_, table_.changes[i]));
+  return {std::move(contents), false};
+}
+
+std::optional<Index::Intervals> Index::intervals_within(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
+  const std::vector<trace::Section>& changes = table_.changes;
+  if (changes.empty() || changes.size() != table_.sums.size()) return std::nullopt;
+  Intervals found;
+  if (from_ticks != 0) {
+    while (found.first < changes.size() && changes[found.first].header.last_time < from_ticks) ++found.first;
+    if (found.first == changes.size()) return std::nullopt;
+    found.first_records = changes[found.first].header.number;
+    ++found.first;
+  }
+  found.end = found.first;
+  while (found.end < changes.size() && changes[found.end].header.last_time < end_ticks) ++found.end;
+  if (found.end == found.first) return std::nullopt;
+  // A block of a snapshot takes about as much time as four bytes of it or two events.
+  constexpr std::uint64_t kBytesPerRecord = 4;
+  const std::uint64_t end_records = changes[found.end - 1].header.number;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = whole_snapshot(found.end - 1); i < found.end; ++i) bytes += changes[i].header.raw_bytes;
+  if (end_records <= found.first_records || (end_records - found.first_records) * kBytesPerRecord < bytes)
+    return std::nullopt;
+  return found;
+}
+
+IntervalSums Index::sums_of(std::size_t interval) const {
+  if (table_.sums[interval].header.number != table_.changes[interval].header.number)
+    throw trace::FormatError("has sums of another interval");
+  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.sums[interval]);
+  trace::ByteReader in(contents);
+  return load_interval_sums(in, summary_->definitions.node_count);
+}
+
+Snapshot::Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole)
+    : contents_(std::move(contents)), whole_(whole) {}
+
+trace::ByteReader Snapshot::position() const {
+  trace::ByteReader in(contents_.back());
+  const std::size_t bytes = in.count();
+  return trace::ByteReader(in.raw(bytes));
+}
+
+std::vector<trace::ByteReader> Snapshot::states() const {
+  std::vector<trace::ByteReader> states;
+  for (const std::vector<std::uint8_t>& one : contents_) {
+    trace::ByteReader in(one);
+    const std::size_t position_bytes = in.count();
+    in.raw(position_bytes);
+    states.push_back(in);
+  }
+  return states;
+}
+
+bool Snapshot::restore(Replay& replay, std::uint32_t node_count) const {
+  std::vector<trace::ByteReader> readers = states();
+  return whole_ ? replay.restore(readers.back(), node_count) : replay.restore_changes(readers, node_count);
+}
+
+void Snapshot::continue_with(Replay& replay, std::uint32_t node_count) const {
+  std::vector<trace::ByteReader> readers = states();
+  replay.continue_from(readers, node_count);
 }
 
 std::string index_beside(const trace::TraceFile& file) { return file.input().path() + ".idx"; }

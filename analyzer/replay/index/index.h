@@ -1,11 +1,14 @@
-// The index of a trace: its trace summary, and snapshots of the replay. With it the analysis of a slice of time
-// starts at the last snapshot before the slice instead of the beginning, with the same result.
+// The index of a trace: its trace summary, snapshots of the replay, and the sums of the intervals between these. With
+// it the analysis of a slice of time starts at the last snapshot before the slice instead of the beginning, and adds
+// the sums of the intervals within the slice instead of replaying them, with the same result.
 //
 // A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
 // or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
 // fingerprint, and is not used for another.
 //
-//   index file = header snapshot* summary      header: index.cpp; sections: analyzer/trace/compact/section.h
+// A compacted trace has no sums, and each of its snapshots is stored as a whole (snapshot_writer.h).
+//
+//   index file = header (changes sums)* summary    header: index.cpp; sections: analyzer/trace/compact/section.h
 #pragma once
 
 #include <cstdint>
@@ -16,7 +19,8 @@
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
-#include "analyzer/replay/index/snapshot_writer.h"
+#include "analyzer/replay/index/interval_writer.h"
+#include "analyzer/replay/interval_sums.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/files/input_file.h"
@@ -29,10 +33,33 @@ void write_index_header(AtomicFile& out, const trace::TraceFile& file);
 /// Writes the section with the trace summary. Throws FileError.
 void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
 
-/// Replays the trace once and writes snapshots, about `interval` records apart, and the summary. `each`, if given, is
-/// called after each batch was replayed. Throws trace::TraceError or FileError.
+/// Replays the trace once and writes snapshots, about `interval` records apart, sums, and the summary. `each`, if
+/// given, is called after each batch was replayed. Throws trace::TraceError or FileError.
 void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each = {});
+
+/// A snapshot that was read: where the reader continues, and the state of the replay.
+class Snapshot {
+ public:
+  Snapshot() = default;
+  /// `whole`: of a compacted trace, for Replay::restore(). Else `contents` are those of a whole snapshot and of each
+  /// one that followed. Throws trace::FormatError.
+  Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole);
+
+  bool empty() const noexcept { return contents_.empty(); }
+  /// For MergedReader. Precondition: not empty, as for the others.
+  trace::ByteReader position() const;
+  /// As Replay::restore().
+  bool restore(Replay& replay, std::uint32_t node_count) const;
+  /// As Replay::continue_from().
+  void continue_with(Replay& replay, std::uint32_t node_count) const;
+
+ private:
+  std::vector<trace::ByteReader> states() const;
+
+  std::vector<std::vector<std::uint8_t>> contents_;
+  bool whole_ = false;
+};
 
 class Index {
  public:
@@ -45,12 +72,26 @@ class Index {
   const std::shared_ptr<const trace::TraceSummary>& summary() const noexcept { return summary_; }
   const std::string& path() const noexcept { return input_->path(); }
 
-  /// The contents of the latest snapshot whose events are all before `ticks` (parse_snapshot). Empty: there is none.
+  /// The latest snapshot whose events are all before `ticks`. Empty: there is none. Throws trace::FormatError.
+  Snapshot snapshot_before(std::uint64_t ticks) const;
+
+  /// Consecutive intervals: numbers in order of time.
+  struct Intervals {
+    std::size_t first = 0;
+    std::size_t end = 0;              ///< after the last one
+    std::uint64_t first_records = 0;  ///< of the trace, before the first interval
+  };
+  /// The longest sequence of intervals whose events are all in [from_ticks, end_ticks), and whose sums are read
+  /// faster than their events are replayed. 0 as `from_ticks` is the start of the trace.
+  std::optional<Intervals> intervals_within(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
   /// Throws trace::FormatError.
-  std::vector<std::uint8_t> snapshot_before(std::uint64_t ticks) const;
+  IntervalSums sums_of(std::size_t interval) const;
+  /// The snapshot at the end of the interval. Throws trace::FormatError.
+  Snapshot snapshot_after(std::size_t interval) const;
 
  private:
   Index() = default;
+  std::size_t whole_snapshot(std::size_t interval) const;
   std::shared_ptr<const trace::InputFile> input_;
   std::shared_ptr<const trace::TraceSummary> summary_;
   trace::SectionTable table_;

@@ -61,7 +61,7 @@ std::string index_in_cache(const trace::TraceFile& file) {
   return directory + name;
 }
 
-CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file) noexcept : file_(file) {
+CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file, Replay& replay) noexcept : file_(file) {
   try {
     const std::string path = index_in_cache(file);
     if (path.empty()) return;
@@ -69,16 +69,16 @@ CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file) noexcept : fi
     fs::create_directories(fs::path(path).parent_path(), error);
     out_.emplace(path);
     write_index_header(*out_, file);
-    snapshots_.emplace(*out_, file.file_id());
+    intervals_.emplace(*out_, file, replay);
   } catch (const std::exception&) {
     out_.reset();
   }
 }
 
-void CachedIndexWriter::after(const trace::Batch& batch, const Replay& replay) noexcept {
-  if (!out_ || !snapshots_) return;
+void CachedIndexWriter::after(const trace::Batch& batch) noexcept {
+  if (!out_ || !intervals_) return;
   try {
-    snapshots_->after(batch, replay);
+    intervals_->after(batch);
   } catch (const std::exception&) {
     out_.reset();
   }

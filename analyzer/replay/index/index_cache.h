@@ -9,7 +9,8 @@
 #include <string>
 
 #include "analyzer/base/atomic_file.h"
-#include "analyzer/replay/index/snapshot_writer.h"
+#include "analyzer/replay/index/interval_writer.h"
+#include "analyzer/replay/replay.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/trace_file.h"
 
@@ -24,17 +25,17 @@ std::string index_in_cache(const trace::TraceFile& file);
 /// Writes an index to the cache while a trace is replayed. Errors are ignored: then there is no index.
 class CachedIndexWriter {
  public:
-  /// `file` must outlive this.
-  explicit CachedIndexWriter(const trace::TraceFile& file) noexcept;
+  /// `file` and `replay` must outlive this. Precondition: nothing was replayed yet.
+  CachedIndexWriter(const trace::TraceFile& file, Replay& replay) noexcept;
   /// Call it after each batch was replayed.
-  void after(const trace::Batch& batch, const Replay& replay) noexcept;
+  void after(const trace::Batch& batch) noexcept;
   /// Completes the index. False: there is none.
   bool finish(const trace::TraceSummary& summary) noexcept;
 
  private:
   const trace::TraceFile& file_;
   std::optional<AtomicFile> out_;
-  std::optional<SnapshotWriter> snapshots_;
+  std::optional<IntervalWriter> intervals_;
 };
 
 }  // namespace heapprof::replay

@@ -27,11 +27,4 @@ void SnapshotWriter::after(const trace::Batch& batch, const Replay& replay) {
   file_.append(trace::make_section(header, contents_.bytes(), kCompressionLevel));
 }
 
-Snapshot parse_snapshot(std::span<const std::uint8_t> contents) {
-  trace::ByteReader in(contents);
-  const std::size_t position_bytes = in.count();
-  const std::span<const std::uint8_t> position = in.raw(position_bytes);
-  return {position, in.raw(in.left())};
-}
-
 }  // namespace heapprof::replay

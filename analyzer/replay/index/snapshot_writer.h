@@ -1,12 +1,11 @@
-// Writes snapshots of a replay as sections of a file, while the trace is replayed.
+// Writes the snapshots of a compacted trace as sections of its file, while the trace is replayed.
 //
 // A snapshot is the position of the reader and the state of the replay. Snapshots are at least 2 million records
-// apart, and at least 16 records for each live block, so that a large heap does not make an index larger than its
-// trace.
+// apart, and at least 16 records for each live block, so that a large heap does not make them larger than the
+// events.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/replay.h"
@@ -32,13 +31,5 @@ class SnapshotWriter {
   std::uint64_t last_records_ = 0;
   trace::ByteWriter contents_;
 };
-
-/// The contents of a snapshot.
-struct Snapshot {
-  std::span<const std::uint8_t> position;  ///< for MergedReader
-  std::span<const std::uint8_t> state;     ///< for Replay::restore()
-};
-/// The result refers to `contents`. Throws trace::FormatError.
-Snapshot parse_snapshot(std::span<const std::uint8_t> contents);
 
 }  // namespace heapprof::replay

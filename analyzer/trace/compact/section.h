@@ -22,6 +22,8 @@ enum class SectionKind : std::uint32_t {
   kSnapshot = 4,  ///< state of a replay; number: records before it; last_time: of the last of them
   kPadding = 5,   ///< zeros, never read: they enlarge the file, and with it the limits in limits.h
   kPinned = 6,    ///< pinned_table.h; number: moment, ns; events: number of the snapshot, 0: the end of the recording
+  kSums = 7,      ///< interval_sums.h: of the interval that ends at the snapshot with this number; only in indexes
+  kChanges = 8,   ///< a snapshot by changes; events: 1 if it has all live blocks; only in indexes
 };
 
 struct SectionHeader {
@@ -73,6 +75,8 @@ struct SectionTable {
   std::vector<Section> chunks;
   std::vector<Section> snapshots;
   std::vector<Section> pinned;
+  std::vector<Section> sums;
+  std::vector<Section> changes;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

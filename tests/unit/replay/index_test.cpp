@@ -73,6 +73,45 @@ TEST_CASE("Random slices are the same with and without an index") {
   CHECK(began_at_snapshot >= 4);
 }
 
+TEST_CASE("Costs of random slices are the same when sums are added and when all events are replayed") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(51, 59)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 60'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 2'000)};
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  std::size_t added = 0;
+  for (int i = 0; i < 16; ++i) {
+    Selection selection;
+    selection.only_costs = true;
+    const double from = static_cast<double>(random() % 1'000) / 10;
+    if (i % 4 != 0) selection.from = Moment{from, true};
+    if (i % 4 == 0) selection.from = Moment{0, true};
+    if (i % 3 != 0) selection.to = Moment{from + static_cast<double>(random() % 1'000) / 1000 * (100 - from), true};
+    const Analysis with(path.path(), selection, {}, kIndex);
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    CHECK(with.warnings().empty());
+    CHECK(without.intervals_added() == 0);
+    added += with.intervals_added();
+    INFO("seed " << seed << ", slice " << i << ", intervals added " << with.intervals_added());
+    CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+    for (std::size_t node = 0; node < with.profile().nodes.size(); ++node) {
+      const model::Costs& one = with.profile().nodes[node].costs;
+      const model::Costs& other = without.profile().nodes[node].costs;
+      CHECK((one.moved_blocks == other.moved_blocks && one.moved_bytes == other.moved_bytes));
+    }
+    // But for what only_costs leaves out, also the same as any other analysis of the slice.
+    selection.only_costs = false;
+    const Analysis whole(path.path(), selection, {}, kNoIndex);
+    CHECK(whole.profile().heap.peak_time_ns == with.profile().heap.peak_time_ns);
+    CHECK(whole.profile().totals.peak_bytes == with.profile().totals.peak_bytes);
+    CHECK(whole.profile().totals.leaked_blocks == with.profile().totals.leaked_blocks);
+    CHECK(whole.profile().totals.moved_bytes == with.profile().totals.moved_bytes);
+  }
+  CHECK(added >= 40);
+}
+
 TEST_CASE("Survivors of mappings are the same with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(31, 32));
   TraceBuilder trace;
@@ -230,27 +269,51 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
   std::string why_not;
   const auto opened = Index::open(index.path, file, why_not);
   REQUIRE(opened);
-  const std::vector<std::uint8_t> sound = opened->snapshot_before(~std::uint64_t{0});
-  REQUIRE(!sound.empty());
+  const std::vector<std::uint8_t> file_bytes = read_all(index.path);
+  const trace::InputFile input(index.path);
+  const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, file_bytes.size());
+  REQUIRE(table.changes.size() >= 2);
+  REQUIRE(table.sums.size() == table.changes.size());
+  std::vector<std::vector<std::uint8_t>> sound;
+  for (const trace::Section& section : table.changes) sound.push_back(trace::read_contents(input, section));
+  const std::vector<std::uint8_t> sums = trace::read_contents(input, table.sums[1]);
+  const std::uint32_t node_count = opened->summary()->definitions.node_count;
   std::mt19937_64 random(heapprof::test::seed(11));
+  const auto damage = [&](std::vector<std::uint8_t>& bytes) {
+    for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+  };
   int refused = 0;
   for (int i = 0; i < 3'000; ++i) {
-    std::vector<std::uint8_t> bytes = sound;
-    for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    std::vector<std::vector<std::uint8_t>> chain = sound;
+    if (i % 3 != 0) damage(chain[random() % chain.size()]);
+    std::vector<std::uint8_t> of_interval = sums;
+    if (i % 3 == 0) damage(of_interval);
     try {
-      const Snapshot snapshot = parse_snapshot(bytes);
-      trace::ByteReader position(snapshot.position);
+      const Snapshot snapshot(chain, false);
+      trace::ByteReader position = snapshot.position();
       trace::MergedReader reader(file, *opened->summary(), position);
       ResolvedFilter filter;
-      filter.from_ticks = ~std::uint64_t{0} >> 1;
+      if (i % 2 == 0) filter.from_ticks = ~std::uint64_t{0} >> 1;
       Replay replay(file, Selection{}, filter);
-      trace::ByteReader state(snapshot.state);
-      replay.restore(state, opened->summary()->definitions.node_count);
+      if (i % 2 == 0) {
+        snapshot.restore(replay, node_count);
+      } else {
+        trace::ByteReader in(of_interval);
+        replay.add_interval(load_interval_sums(in, node_count));
+        snapshot.continue_with(replay, node_count);
+      }
       trace::Batch batch;
       while (reader.next(batch)) replay.replay(batch);
       replay.finish(0);
     } catch (const trace::FormatError&) {
       ++refused;
+    }
+    trace::ByteReader in(of_interval);
+    try {
+      Replay replay(file, Selection{});
+      replay.add_interval(load_interval_sums(in, node_count));
+      replay.finish(0);
+    } catch (const trace::FormatError&) {
     }
   }
   CHECK(refused > 0);

@@ -1,0 +1,50 @@
+// Writes an index's snapshots and the sums of the intervals between them, while the trace is replayed.
+//
+// A snapshot stores the live blocks by what changed since the one before, and all of them only where the changes
+// since the last such snapshot are as large: so snapshots can be close together however many blocks are live.
+// Together they take at most 5 % of the trace. A quarter of that may be used at once, because a program may allocate
+// most of its memory at the start; where it is used up, snapshots are farther apart.
+#pragma once
+
+#include <cstdint>
+
+#include "analyzer/base/atomic_file.h"
+#include "analyzer/replay/interval_sums.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/trace/compact/section.h"
+#include "analyzer/trace/events/merged_event.h"
+#include "analyzer/trace/files/byte_stream.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::replay {
+
+/// Records between two snapshots of an index, at least. Pass it to MergedReader::give_positions().
+inline constexpr std::uint64_t kIntervalRecords = 1 << 20;
+
+class IntervalWriter {
+ public:
+  /// Sections get the id of `trace`. `file` and `replay` must outlive this. Precondition: nothing was replayed yet.
+  IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay);
+  IntervalWriter(const IntervalWriter&) = delete;
+  IntervalWriter& operator=(const IntervalWriter&) = delete;
+  /// Call it after each batch was replayed. Writes a snapshot and sums when the batch has a position and there is
+  /// room for them. Throws FileError.
+  void after(const trace::Batch& batch);
+
+ private:
+  std::uint64_t append(trace::SectionKind kind, const trace::Batch& batch, bool whole = false);
+
+  AtomicFile& file_;
+  Replay& replay_;
+  const std::uint64_t file_id_;
+  const std::uint64_t trace_bytes_;
+  IntervalLog log_;
+  trace::ByteWriter contents_;
+  std::uint64_t written_bytes_ = 0;  // all sections
+  std::uint64_t last_bytes_ = 0;     // the last snapshot by changes, with its sums
+  std::uint64_t whole_bytes_ = 0;    // the last whole snapshot; 0: there is none
+  std::uint64_t changes_bytes_ = 0;  // snapshots by changes since then
+  bool stopped_ = false;             // a section was too large
+};
+
+}  // namespace heapprof::replay

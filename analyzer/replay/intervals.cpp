@@ -1,0 +1,90 @@
+// Intervals of a replay: their sums, and how another replay adds them (interval_sums.h).
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/replay/replay.h"
+
+namespace heapprof::replay {
+
+IntervalSums Replay::end_interval() {
+  IntervalSums sums;
+  const auto since = [](const auto& now, auto& begin, const auto& field) {
+    const std::uint64_t difference = now.*field - begin.*field;
+    begin.*field = now.*field;
+    return difference;
+  };
+  for (const auto field : kSummedHeapFields) sums.heap.*field = since(heap_, log_->heap, field);
+  for (const auto field : kMappingFields) sums.mappings.*field = since(mappings_, log_->mappings, field);
+  sums.heap_peak = heap_costs_.peak();
+  sums.mmap_peak = mmap_costs_.peak();
+  sums.samples = samples_ - std::exchange(log_->samples, samples_);
+  sums.snapshots = snapshots_ - std::exchange(log_->snapshots, snapshots_);
+  sums.peak_rss_bytes = std::exchange(peak_rss_bytes_, 0);
+  log_->threads.resize(threads_.size());
+  for (std::uint32_t i = 0; i < threads_.size(); ++i) {
+    const Thread& thread = threads_[i];
+    ThreadSums& before = log_->threads[i];
+    sums.threads.push_back(
+        {thread.allocations - before.allocations, thread.allocated_bytes - before.allocated_bytes});
+    before = {thread.allocations, thread.allocated_bytes};
+  }
+
+  log_->live.resize(heap_costs_.node_count());
+  for (std::uint32_t node = 0; node < log_->live.size(); ++node) {
+    const NodeCosts costs = heap_costs_.settled(node);
+    const auto [bytes, blocks] = log_->live[node];
+    if (costs.allocations == 0 && costs.live_bytes == bytes && costs.live_blocks == blocks) continue;
+    const MovedBlocks moved = heap_costs_.moved_of(node);
+    NodeSums one;
+    one.node = node;
+    one.allocations = costs.allocations;
+    one.allocated_bytes = costs.allocated_bytes;
+    one.temporary = costs.temporary;
+    one.temporary_bytes = costs.temporary_bytes;
+    one.moved_blocks = moved.blocks;
+    one.moved_bytes = moved.bytes;
+    one.live_blocks = std::int64_t{costs.live_blocks} - blocks;
+    one.live_bytes = static_cast<std::int64_t>(costs.live_bytes - bytes);
+    if (sums.heap_peak.bytes != 0) {
+      one.peak_blocks = std::int64_t{costs.peak_blocks} - blocks;
+      one.peak_bytes = static_cast<std::int64_t>(costs.peak_bytes - bytes);
+    }
+    sums.nodes.push_back(one);
+    log_->live[node] = {costs.live_bytes, costs.live_blocks};
+  }
+  heap_costs_.begin_interval();
+  mmap_costs_.begin_interval();
+
+  log_->begin_ticks = now_;
+  log_->removed.clear();
+  log_->returned.clear();
+  sums.older_temporary = std::exchange(log_->older_temporary, {});
+  sums.older_moved = std::exchange(log_->older_moved, {});
+  return sums;
+}
+
+void Replay::add_interval(const IntervalSums& sums) {
+  added_intervals_ = true;
+  for (const auto field : kSummedHeapFields) heap_.*field += sums.heap.*field;
+  for (const auto field : kMappingFields) mappings_.*field += sums.mappings.*field;
+  heap_costs_.add_interval(sums.heap_peak, sums.nodes);
+  mmap_costs_.add_peak(sums.mmap_peak);
+  samples_ += sums.samples;
+  snapshots_ += sums.snapshots;
+  peak_rss_bytes_ = std::max(peak_rss_bytes_, sums.peak_rss_bytes);
+  if (added_threads_.size() < sums.threads.size()) added_threads_.resize(sums.threads.size());
+  for (std::size_t i = 0; i < sums.threads.size(); ++i) {
+    added_threads_[i].allocations += sums.threads[i].allocations;
+    added_threads_[i].allocated_bytes += sums.threads[i].allocated_bytes;
+  }
+  // A block from before the slice is neither temporary nor moved (count_free(), count_move()).
+  for (const OlderBlock& block : sums.older_temporary) {
+    if (block.time >= filter_.from_ticks) continue;
+    --heap_.temporary_allocations;
+    heap_costs_.take_back_temporary(block);
+  }
+  for (const OlderBlock& block : sums.older_moved)
+    if (block.time < filter_.from_ticks) heap_costs_.take_back_moved(block);
+}
+
+}  // namespace heapprof::replay
