@@ -4,8 +4,8 @@
 usage: tools/bench/ranges.py --work DIR [--build DIR] [--events N] [--live N] [--turnover N] [--rounds N]
 
 Records ranges.cpp once (DIR/ranges.heapprof), indexes it, and runs each command in each round in turn. The table has
-medians: processor time of all threads, wall time, peak resident memory. `--turnover` is the number of live blocks that
-are replaced in each million events.
+medians: processor time of all threads, wall time, peak resident memory. `--turnover` is the number of live blocks
+that are replaced in each million events.
 """
 
 import argparse
