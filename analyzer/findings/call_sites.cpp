@@ -21,10 +21,9 @@ FrameRef innermost_telling_frame(const CodeFrames& frames, std::uint32_t node) {
 struct Site {
   FrameRef first;    ///< the innermost frame that is not skipped
   FrameRef outside;  ///< the innermost such frame that is not a third party's code built into the program, nor main
-  FrameRef own;      ///< the innermost such frame of own code
 
   FrameRef frame() const noexcept { return outside.exists() ? outside : first; }
-  bool is_complete() const noexcept { return outside.exists() && own.exists(); }
+  bool is_complete() const noexcept { return outside.exists(); }
 };
 
 /// Completes `site` with the frames of a caller.
@@ -36,7 +35,6 @@ void add_frames(const CodeFrames& frames, const Helpers& helpers, std::uint32_t 
     const FrameRef frame{address, index};
     if (!site.first.exists()) site.first = frame;
     if (!site.outside.exists() && !function.is_built_in && !function.is_main) site.outside = frame;
-    if (!site.own.exists() && function.origin == Origin::kOwn) site.own = frame;
   }
 }
 
@@ -46,7 +44,6 @@ Site site_below(const CodeFrames& frames, const Helpers& helpers, std::uint32_t 
   if (address != model::kNoIndex) add_frames(frames, helpers, address, site);
   if (!site.first.exists()) site.first = caller.first;
   if (!site.outside.exists()) site.outside = caller.outside;
-  if (!site.own.exists()) site.own = caller.own;
   return site;
 }
 
@@ -60,28 +57,82 @@ std::vector<Site> sites_by_node(const CodeFrames& frames, const Helpers& helpers
   return sites;
 }
 
+/// The innermost frame of own code at an address, from `first` on, that is no helper.
+FrameRef own_frame_at(const CodeFrames& frames, const Helpers& helpers, FrameRef first) {
+  const std::span<const std::uint32_t> functions = frames.functions_at(first.address);
+  for (; first.index < functions.size(); ++first.index)
+    if (frames.at(first).origin == Origin::kOwn && !helpers.skips(functions[first.index])) return first;
+  return {};
+}
+
+/// The call sites of Scope::kOwn, from those of Scope::kAll.
+std::vector<FrameRef> own_sites(const CodeFrames& frames, const Helpers& helpers,
+                                const std::vector<FrameRef>& sites) {
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  std::vector<FrameRef> own(nodes.size());
+  std::vector<FrameRef> nearest(nodes.size());  // own code anywhere in the stack
+  for (std::uint32_t node = 1; node < nodes.size(); ++node) {
+    const std::uint32_t address = nodes[node].address;
+    if (address != model::kNoIndex) nearest[node] = own_frame_at(frames, helpers, {address, 0});
+    if (!nearest[node].exists()) nearest[node] = nearest[nodes[node].parent];
+    if (!sites[node].exists()) continue;
+    if (sites[node].address != address) {  // the site is the callers'
+      own[node] = own[nodes[node].parent];
+    } else {
+      own[node] = own_frame_at(frames, helpers, sites[node]);
+      if (!own[node].exists()) own[node] = nearest[nodes[node].parent];
+    }
+    // A site can be a caller of main.
+    if (!own[node].exists()) own[node] = nearest[node];
+  }
+  return own;
+}
+
+/// The innermost frame of own code in a stack that is no helper; exists() is false: there is none.
+FrameRef innermost_own_frame(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node) {
+  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
+  for (; node != 0; node = nodes[node].parent)
+    if (nodes[node].address != model::kNoIndex)
+      if (const FrameRef own = own_frame_at(frames, helpers, {nodes[node].address, 0}); own.exists()) return own;
+  return {};
+}
+
+/// The call site of Scope::kOwn of one stack, from that of Scope::kAll.
+FrameRef own_site_of(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node, FrameRef site) {
+  const std::vector<FrameRef> stack = frames.stack(node);
+  const auto is_own = [&](FrameRef frame) {
+    return frames.at(frame).origin == Origin::kOwn && !helpers.skips(frames.function_of(frame));
+  };
+  auto own = std::find_if(std::find(stack.begin(), stack.end(), site), stack.end(), is_own);
+  if (own == stack.end()) own = std::find_if(stack.begin(), stack.end(), is_own);
+  return own == stack.end() ? FrameRef{} : *own;
+}
+
 }  // namespace
 
-std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers) {
+std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers, Scope scope) {
   const std::vector<Site> sites = sites_by_node(frames, helpers);
   std::vector<FrameRef> result;
   result.reserve(sites.size());
   for (std::uint32_t node = 0; node < sites.size(); ++node)
     result.push_back(sites[node].frame().exists() ? sites[node].frame() : innermost_telling_frame(frames, node));
-  return result;
+  return scope == Scope::kAll ? result : own_sites(frames, helpers, result);
+}
+
+std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers) {
+  return find_site_frames(frames, helpers, frames.scope());
 }
 
 CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const HeldByNode& held) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  std::vector<Site> site_of = sites_by_node(frames, helpers);
+  const std::vector<FrameRef> site_of = find_site_frames(frames, helpers);
 
   std::unordered_map<std::uint32_t, std::uint32_t> known;  // by number of function and line
   site_of_node_.assign(nodes.size(), model::kNoIndex);
   std::vector<CallSite> all;
   for (std::uint32_t node = 0; node < nodes.size(); ++node) {
     if (nodes[node].costs.empty()) continue;
-    FrameRef site = site_of[node].frame();
-    if (!site.exists()) site = site_of[node].first = innermost_telling_frame(frames, node);
+    const FrameRef site = site_of[node];
     const std::uint32_t key = site.exists() ? frames.lines_at(site.address)[site.index] : model::kNoIndex;
     const auto [at, fresh] = known.try_emplace(key, static_cast<std::uint32_t>(all.size()));
     if (fresh) all.emplace_back().frame = site;
@@ -104,8 +155,9 @@ CallSites::CallSites(const CodeFrames& frames, const Helpers& helpers, const Hel
     std::stable_sort(site.nodes.begin(), site.nodes.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return held[a].bytes > held[b].bytes; });
     const std::uint32_t largest = site.nodes.front();
-    site.frame = site_of[largest].frame();
-    if (site.frame.exists() && frames.at(site.frame).origin != Origin::kOwn) site.own_caller = site_of[largest].own;
+    site.frame = site_of[largest];
+    if (site.frame.exists() && frames.at(site.frame).origin != Origin::kOwn)
+      site.own_caller = innermost_own_frame(frames, helpers, largest);
   }
   for (std::uint32_t& site : site_of_node_)
     if (site != model::kNoIndex) site = position[site];
@@ -116,7 +168,8 @@ FrameRef call_site_of(const CodeFrames& frames, const Helpers& helpers, std::uin
   Site site;
   for (std::uint32_t at = node; at != 0 && !site.is_complete(); at = nodes[at].parent)
     if (nodes[at].address != model::kNoIndex) add_frames(frames, helpers, nodes[at].address, site);
-  return site.frame().exists() ? site.frame() : innermost_telling_frame(frames, node);
+  const FrameRef frame = site.frame().exists() ? site.frame() : innermost_telling_frame(frames, node);
+  return frames.scope() == Scope::kAll ? frame : own_site_of(frames, helpers, node, frame);
 }
 
 }  // namespace heapprof::findings

@@ -3,6 +3,9 @@
 // The call site of a stack is its innermost frame that is neither of a helper nor of a standard library nor of the
 // runtime. Third parties' sources that are built into the program (headers, crates) are skipped as well, unless only
 // main is outside of them. If there is no such frame, it is the innermost one that is no allocation function.
+//
+// Of Scope::kOwn the call site is the innermost frame of own code from there on that is no helper, else such a frame
+// anywhere in the stack. A stack without own code has none.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +20,7 @@
 namespace heapprof::findings {
 
 struct CallSite {
-  FrameRef frame;  ///< of the stack that holds most; exists() is false: stacks without frames
+  FrameRef frame;  ///< of the stack that holds most; exists() is false: stacks without frames, or without own code
   /// If the site is not in the program's own code: the innermost frame of own code in the stack that holds most.
   /// exists() is false: the site is own code, or there is none.
   FrameRef own_caller;
@@ -43,10 +46,12 @@ class CallSites {
   std::vector<std::uint32_t> site_of_node_;
 };
 
-/// By node of the profile, the frame of its call site; exists() is false: it has no frames.
+/// By node of the profile, the frame of its call site; exists() is false: it has none. `scope` replaces that of
+/// `frames`.
+std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers, Scope scope);
 std::vector<FrameRef> find_site_frames(const CodeFrames& frames, const Helpers& helpers);
 
-/// The frame of the call site of one stack; exists() is false: it has no frames.
+/// The frame of the call site of one stack; exists() is false: it has none.
 FrameRef call_site_of(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node);
 
 }  // namespace heapprof::findings

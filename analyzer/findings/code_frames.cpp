@@ -59,8 +59,8 @@ class FunctionNumbers {
 
 }  // namespace
 
-CodeFrames::CodeFrames(const model::Profile& profile, const Resolve& resolve, const OriginRules& rules)
-    : profile_(profile) {
+CodeFrames::CodeFrames(const model::Profile& profile, const Resolve& resolve, const OriginRules& rules, Scope scope)
+    : profile_(profile), scope_(scope) {
   FunctionNumbers functions(profile, rules, functions_);
   std::unordered_map<std::uint64_t, std::uint32_t> lines;
   const auto add = [&](const symbols::SourceFrame* source, std::uint32_t address, std::uint32_t index) {

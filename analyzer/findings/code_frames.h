@@ -22,6 +22,12 @@ struct FrameRef {
   friend bool operator==(const FrameRef&, const FrameRef&) = default;
 };
 
+/// Which frames are of interest.
+enum class Scope : std::uint8_t {
+  kAll,
+  kOwn,  ///< of the program's own code; what others allocate is a cost of the own code that called them
+};
+
 struct Function {
   std::string name;          ///< demangled; empty: unresolved
   std::uint32_t module = 0;  ///< in Profile::modules
@@ -42,7 +48,14 @@ class CodeFrames {
   using Resolve = std::function<std::span<const symbols::SourceFrame>(std::uint32_t address)>;
 
   /// `profile` must outlive this.
-  CodeFrames(const model::Profile& profile, const Resolve& resolve, const OriginRules& rules);
+  CodeFrames(const model::Profile& profile, const Resolve& resolve, const OriginRules& rules,
+             Scope scope = Scope::kAll);
+
+  /// Which of the frames can be a call site, a keeper or a part of a common path.
+  Scope scope() const noexcept { return scope_; }
+  bool is_in_scope(const Function& function) const noexcept {
+    return scope_ == Scope::kAll || function.origin == Origin::kOwn;
+  }
 
   const model::Profile& profile() const noexcept { return profile_; }
   std::span<const Function> functions() const noexcept { return functions_; }
@@ -68,6 +81,7 @@ class CodeFrames {
 
  private:
   const model::Profile& profile_;
+  const Scope scope_;
   std::vector<Function> functions_;
   std::vector<std::uint32_t> first_frame_;  ///< by address, and one more
   std::vector<std::uint32_t> function_of_frame_;

@@ -23,7 +23,7 @@ std::vector<std::uint32_t> number_families(const CodeFrames& frames, const Helpe
   std::unordered_map<std::string, std::uint32_t> known;
   for (std::uint32_t function = 0; function < frames.functions().size(); ++function) {
     const Function& one = frames.functions()[function];
-    families.push_back(helpers.skips(function) || !can_be_on_path(one)
+    families.push_back(helpers.skips(function) || !can_be_on_path(one) || !frames.is_in_scope(one)
                            ? model::kNoIndex
                            : known.try_emplace(render::without_arguments(one.name), known.size()).first->second);
   }

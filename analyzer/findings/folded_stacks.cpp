@@ -90,7 +90,8 @@ std::vector<FoldedStack> fold(const CodeFrames& frames, const Helpers& helpers, 
   for (const std::uint32_t node : nodes) {
     key.clear();
     for (const StackLine& line : outermost_first(frames, helpers, node, folding))
-      key.push_back(frames.lines_at(line.frame.address)[line.frame.index]);
+      if (frames.is_in_scope(frames.at(line.frame)))
+        key.push_back(frames.lines_at(line.frame.address)[line.frame.index]);
     const auto [at, fresh] = known.try_emplace(key, result.size());
     if (fresh) result.push_back({node, {}, 0});
     FoldedStack& sum = result[at->second];

@@ -31,7 +31,8 @@ struct StackLine {
 /// left out: what remains is the outermost way to the innermost occurrence, in which each function occurs once.
 std::vector<StackLine> lines_of(const CodeFrames& frames, const Helpers& helpers, std::uint32_t node);
 
-/// Stacks that are equal when recursion is folded: the same functions and source lines.
+/// Stacks that are equal when recursion is folded: the same functions and source lines. Of Scope::kOwn, those of own
+/// code.
 struct FoldedStack {
   std::uint32_t node = 0;    ///< the one that holds most
   Held held;                 ///< sum

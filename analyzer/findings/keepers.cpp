@@ -63,7 +63,8 @@ std::vector<Keeper> weigh_functions(const CodeFrames& frames, const Helpers& hel
     keeper.weight = static_cast<double>(keeper.held.bytes) * keeper.bytes_share * keeper.blocks_share;
   }
   std::erase_if(keepers, [&](const Keeper& keeper) {
-    return keeper.held.bytes == 0 || helpers.skips(keeper.function) || !can_keep(frames.functions()[keeper.function]);
+    return keeper.held.bytes == 0 || helpers.skips(keeper.function) ||
+           !can_keep(frames.functions()[keeper.function]) || !frames.is_in_scope(frames.functions()[keeper.function]);
   });
   std::stable_sort(keepers.begin(), keepers.end(),
                    [](const Keeper& a, const Keeper& b) { return a.weight > b.weight; });

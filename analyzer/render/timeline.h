@@ -90,11 +90,12 @@ std::string peak_label(const Timeline& timeline);
 std::string peak_moment(const Timeline& timeline);
 
 struct PlotOptions {
-  unsigned width = 80;   ///< columns, axis included; at least 40 are used
-  unsigned height = 16;  ///< lines of the plot, without axis and legend; at least 4 are used
-  bool unicode = true;   ///< false: ASCII only
-  bool colour = false;   ///< ANSI colours
-  unsigned sites = 8;    ///< lines of the table under the plot
+  unsigned width = 80;      ///< columns, axis included; at least 40 are used
+  unsigned height = 16;     ///< lines of the plot, without axis and legend; at least 4 are used
+  bool unicode = true;      ///< false: ASCII only
+  bool colour = false;      ///< ANSI colours
+  unsigned sites = 8;       ///< lines of the table under the plot
+  bool full_names = false;  ///< names in that table are neither shortened nor clipped
 };
 
 /// Writes live bytes as an area (the maximum of each column), resident memory as a dotted line, idle times as marks

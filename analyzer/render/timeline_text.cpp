@@ -349,7 +349,7 @@ class Plot {
       text_.append(size.size() < 10 ? 10 - size.size() : 0, ' ').append(size);
       text_.append(share.size() < 8 ? 8 - share.size() : 0, ' ').append(share).append("  ");
       const std::size_t left = room > 22 ? room - 22 : 20;
-      const std::string name = clip(label, left);
+      const std::string name = options_.full_names ? label : clip(label, left);
       text_ += name;
       const std::size_t used = length_utf8(name) + 2;
       if (!detail.empty() && used + 8 < left)
@@ -359,7 +359,8 @@ class Plot {
     for (std::size_t i = 0; i < timeline_.sites.size() && i < options_.sites; ++i) {
       const auto& site = timeline_.sites[i];
       shown += site.peak_bytes;
-      line(site.peak_bytes, without_arguments(clean_utf8(site.label)), clean_utf8(site.detail));
+      const std::string label = clean_utf8(site.label);
+      line(site.peak_bytes, options_.full_names ? label : without_arguments(label), clean_utf8(site.detail));
     }
     if (shown < peak_.bytes) line(peak_.bytes - shown, "everything else", "");
   }

@@ -1,7 +1,6 @@
 #include "analyzer/views/frame_tree.h"
 
 #include <algorithm>
-#include <span>
 #include <unordered_map>
 
 #include "analyzer/findings/call_sites.h"
@@ -20,40 +19,7 @@ std::uint32_t count_keys(const findings::CodeFrames& frames, Level level) {
   return count;
 }
 
-/// The innermost frame of own code at an address, from `first` on, that is no helper.
-findings::FrameRef own_frame_at(const findings::CodeFrames& frames, const findings::Helpers& helpers,
-                                findings::FrameRef first) {
-  const std::span<const std::uint32_t> functions = frames.functions_at(first.address);
-  for (; first.index < functions.size(); ++first.index)
-    if (frames.at(first).origin == findings::Origin::kOwn && !helpers.skips(functions[first.index])) return first;
-  return {};
-}
-
 }  // namespace
-
-std::vector<findings::FrameRef> sites_in(Scope scope, const findings::CodeFrames& frames,
-                                         const findings::Helpers& helpers) {
-  std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers);
-  if (scope == Scope::kAll) return sites;
-  const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  std::vector<findings::FrameRef> own(nodes.size());
-  std::vector<findings::FrameRef> nearest(nodes.size());  // own code anywhere in the stack
-  for (std::uint32_t node = 1; node < nodes.size(); ++node) {
-    const std::uint32_t address = nodes[node].address;
-    if (address != model::kNoIndex) nearest[node] = own_frame_at(frames, helpers, {address, 0});
-    if (!nearest[node].exists()) nearest[node] = nearest[nodes[node].parent];
-    if (!sites[node].exists()) continue;
-    if (sites[node].address != address) {  // the site is the callers'
-      own[node] = own[nodes[node].parent];
-    } else {
-      own[node] = own_frame_at(frames, helpers, sites[node]);
-      if (!own[node].exists()) own[node] = nearest[nodes[node].parent];
-    }
-    // A site can be a caller of main.
-    if (!own[node].exists()) own[node] = nearest[node];
-  }
-  return own;
-}
 
 FrameTree::FrameTree(const findings::CodeFrames& frames, const findings::Helpers& helpers, Level level, Scope scope)
     : frames_(frames), level_(level), scope_(scope), key_count_(count_keys(frames, level)), nodes_(1) {
@@ -72,7 +38,7 @@ std::uint32_t FrameTree::key_of(findings::FrameRef frame) const {
 
 void FrameTree::add_stacks(const findings::Helpers& helpers) {
   const std::vector<model::CallNode>& calls = frames_.profile().nodes;
-  const std::vector<findings::FrameRef> sites = sites_in(scope_, frames_, helpers);
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames_, helpers, scope_);
   std::unordered_map<std::uint64_t, std::uint32_t> known;  // by parent and key
   leaf_of_stack_.assign(calls.size(), 0);
   site_of_stack_.assign(calls.size(), 0);

@@ -19,16 +19,7 @@ namespace heapprof::views {
 /// What a frame is known by.
 enum class Level { kFunction, kLine, kModule };
 
-/// Which frames views have.
-enum class Scope {
-  kAll,
-  kOwn,  ///< of the program's own code; what others allocate is a cost of the own code that called them
-};
-
-/// By node of the profile, the frame of its call site; of kOwn, the innermost frame of own code from there on that is
-/// no helper, else anywhere in the stack. exists() is false: there is none.
-std::vector<findings::FrameRef> sites_in(Scope scope, const findings::CodeFrames& frames,
-                                         const findings::Helpers& helpers);
+using findings::Scope;
 
 struct FrameNode {
   std::uint32_t parent = 0;

@@ -48,7 +48,7 @@ std::uint32_t group_of_site(const findings::CodeFrames& frames, findings::FrameR
 
 std::vector<Row> rows_by_site(const findings::CodeFrames& frames, const findings::Helpers& helpers, Scope scope) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  const std::vector<findings::FrameRef> sites = sites_in(scope, frames, helpers);
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers, scope);
   std::unordered_map<std::uint32_t, std::size_t> known;  // by group
   std::vector<Row> rows;
   for (std::uint32_t node = 0; node < nodes.size(); ++node) {
@@ -68,14 +68,14 @@ std::vector<Row> rows_by_site(const findings::CodeFrames& frames, const findings
 
 StackGroups groups_by_site(const findings::CodeFrames& frames, const findings::Helpers& helpers, Scope scope) {
   StackGroups groups;
-  for (const findings::FrameRef site : sites_in(scope, frames, helpers))
+  for (const findings::FrameRef site : findings::find_site_frames(frames, helpers, scope))
     groups.push_back(group_of_site(frames, site));
   return groups;
 }
 
 std::vector<Row> rows_by_stack(const findings::CodeFrames& frames, const findings::Helpers& helpers, Scope scope) {
   const std::vector<model::CallNode>& nodes = frames.profile().nodes;
-  const std::vector<findings::FrameRef> sites = sites_in(scope, frames, helpers);
+  const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, helpers, scope);
   std::vector<Row> rows;
   for (std::uint32_t node = 0; node < nodes.size(); ++node) {
     if (nodes[node].costs.empty()) continue;

@@ -30,7 +30,8 @@ class SourceNumbers {
       const std::size_t count = frames.functions_at(address).size();
       for (std::uint32_t index = 0; index < count; ++index) {
         const FrameRef frame{address, index};
-        const bool counts = only == nullptr || (*only)[frames.function_of(frame)] != 0;
+        const bool counts =
+            frames.is_in_scope(frames.at(frame)) && (only == nullptr || (*only)[frames.function_of(frame)] != 0);
         line_of_frame_.push_back(counts ? number_of(frame) : model::kNoIndex);
       }
     }

@@ -251,7 +251,7 @@ class Views(harness.Case):
         trace = self.record(harness.program("ledger_single"), 100, 1, 1).trace
         for options in (("--by", "functoin"), ("--sort", "total"), ("--csv",), ("--by", "line", "--sort", "toal"),
                         ("--by", "line", "--columns", "peak,,live"), ("--by", "line", "--csv", "--json"),
-                        ("--by", "thread", "--kind", "mmap"), ("--only-own",), ("--full-names",),
+                        ("--by", "thread", "--kind", "mmap"),
                         ("--columns", "over-time"), ("--by", "site", "--columns", "over-time", "--kind", "mmap")):
             with self.subTest(options=options):
                 self.heapprof("report", trace, *options, status=2)

@@ -30,7 +30,7 @@ class CallersAnswer {
   CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
                 const Findings& findings, Neighbours around, std::string function)
       : options_(options), profile_(profile), names_(names), findings_(findings),
-        view_names_(profile, findings, options.call_sites.own, options.view), figure_(figure_of(options.cost)),
+        view_names_(profile, findings, options.call_sites.own), figure_(figure_of(options.cost)),
         around_(std::move(around)), function_(std::move(function)) {
     sort(around_.callers);
     sort(around_.callees);
@@ -39,7 +39,7 @@ class CallersAnswer {
   Json json() const {
     Json json = head_json(profile_);
     json["function"] = function_;
-    json["only_own"] = options_.view.only_own;
+    json["only_own"] = options_.call_sites.view.only_own;
     json["recursive"] = around_.recursive;
     json["self"] = figures_json(around_.self);
     json["as_helper"] = figures_json(around_.as_helper);
@@ -122,7 +122,7 @@ class CallersAnswer {
       if (options_.top == 0 || shown < options_.top) ++shown;
       else rest += figure_.of(row.total);
     }
-    text.heading(std::string(heading) + (options_.view.only_own ? " in own code" : "") +
+    text.heading(std::string(heading) + (options_.call_sites.view.only_own ? " in own code" : "") +
                  ", with shares of the function's total");
     if (shown == 0) {
       text.line("  none");
@@ -169,14 +169,15 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   const Findings findings(profile, names, options.call_sites);
   const NamedFunctions match = functions_named(findings, options.function);
   const views::FrameTree tree(findings.frames(), findings.helpers(),
-                              options.by_line ? views::Level::kLine : views::Level::kFunction, options.view.scope());
+                              options.by_line ? views::Level::kLine : views::Level::kFunction,
+                              options.call_sites.view.scope());
   std::set<std::uint32_t> keys;
   for (const views::FrameNode& node : tree.nodes())
     if (node.frame.exists() &&
         std::binary_search(match.functions.begin(), match.functions.end(), findings.frames().function_of(node.frame)))
       keys.insert(node.key);
   Neighbours around = views::neighbours_of(tree, {keys.begin(), keys.end()});
-  if (around.total.empty() && options.view.only_own && !match.functions.empty()) {
+  if (around.total.empty() && options.call_sites.view.only_own && !match.functions.empty()) {
     print_message(options.trace.trace + ": '" + render::clean_utf8(options.function) +
                   "' is not in the program's own code, or has no costs; leave out --only-own, or add --own REGEX");
     return false;

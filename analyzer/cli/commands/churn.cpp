@@ -60,7 +60,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
-  ReportText text(profile, style_for(options.trace.output));
+  ReportText text(profile, style_for(options.trace.output, options.call_sites.view));
   text.title().line();
   text.row("short-lived", percent(total.short_lived, total.allocations),
            exact_number(total.short_lived) + " of " + exact_number(total.allocations) + " blocks freed within " +
@@ -75,7 +75,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
     const ChurnCosts& costs = site.costs;
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
                     exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
-                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed), site_name(site.frame)});
+                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed),
+                    site_name(site.frame, text.style().full_names)});
   }
   if (rows.empty()) text.line("  none");
   else text.table({"short", "of site", "temporary", "bytes", "mean life", "call site"}, rows);

@@ -116,7 +116,14 @@ void for_each_stack(const DiffOptions& options, const model::Profile& profile, V
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_of(stacks));
-  for (const RankedStack& stack : stacks) visit(stack, names.stack(stack.node));
+  const FrameFilter filter(profile, options.call_sites);
+  for (const RankedStack& stack : stacks) {
+    std::vector<Frame> frames = names.stack(stack.node);
+    const bool has_frames = !frames.empty();
+    frames = filter.shown(std::move(frames));
+    if (has_frames && frames.empty()) frames.push_back(text_frame(kNoOwnCode));
+    visit(stack, frames);
+  }
 }
 
 /// Adds a recording's stacks to the flame graph of both. Frames match if function, module and file have the same
@@ -238,8 +245,10 @@ void append_frames(TextPage& text, const Pair& pair) {
   const std::size_t lines = style.frames == 0 ? pair.lines.size() : std::min(style.frames, pair.lines.size());
   for (std::size_t i = 0; i < lines; ++i) {
     const Line& line = pair.lines[i];
-    std::string function = clip_utf8(render::without_arguments(clean_utf8(line.function)), function_width);
-    if (!line.beside.empty()) function = pad_right(function, function_width + kGap);
+    std::string function = clean_utf8(line.function);
+    if (!style.full_names) function = clip_utf8(render::without_arguments(function), function_width);
+    if (!line.beside.empty())
+      function = pad_right(function, std::max(function_width, render::length_utf8(function)) + kGap);
     text.line(std::string(kIndent, ' ') + function + clip_utf8(clean_utf8(line.beside), location_width));
   }
   if (const std::size_t more = pair.lines.size() - lines; more != 0)
@@ -248,7 +257,7 @@ void append_frames(TextPage& text, const Pair& pair) {
 
 std::string text_of(const DiffOptions& options, const Side& before, const Side& after,
                     const std::vector<const Pair*>& changed) {
-  TextPage text(style_for(options.trace.output, options.frames));
+  TextPage text(style_for(options.trace.output, options.call_sites.view, options.frames));
   const std::size_t width = text.style().width;
   const bool by_blocks = ranks_by_blocks(options.cost);
   const std::string title = "From " + before.name + " to " + after.name;

@@ -71,7 +71,7 @@ render::FlameFrame flame_frame(const Frame& frame) {
 }
 
 /// The allocating functions are at the root, their callers above them.
-render::FlameTree build_bottom_up(const model::Profile& profile, const StackNames& names,
+render::FlameTree build_bottom_up(const model::Profile& profile, const StackNames& names, const FrameFilter& filter,
                                   const std::vector<RankedStack>& stacks, Cost cost) {
   render::FlameTree tree;
   std::vector<std::vector<render::FlameTree::Frame>> frames_of(profile.nodes.size());
@@ -82,16 +82,18 @@ render::FlameTree build_bottom_up(const model::Profile& profile, const StackName
       if (frames.empty()) {
         if (profile.nodes[node].address == model::kNoIndex)
           frames.push_back(tree.frame(truncation_root(profile.nodes[node])));
-        for (const Frame& frame : names.frames_of_node(node)) frames.push_back(tree.frame(flame_frame(frame)));
+        for (const Frame& frame : filter.shown(names.frames_of_node(node)))
+          frames.push_back(tree.frame(flame_frame(frame)));
       }
       for (const render::FlameTree::Frame frame : frames) at = tree.child(at, frame);
     }
+    if (at == render::FlameTree::kRoot && stack.node != 0) at = tree.child(at, tree.frame({.function = kNoOwnCode}));
     tree.add(at, ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
   }
   return tree;
 }
 
-render::FlameTree build_tree(const model::Profile& profile, const StackNames& names,
+render::FlameTree build_tree(const model::Profile& profile, const StackNames& names, const FrameFilter& filter,
                              const std::vector<RankedStack>& stacks, Cost cost) {
   // Only the nodes of stacks with a cost; the call tree may have many more.
   std::vector<bool> wanted(profile.nodes.size(), false);
@@ -109,14 +111,17 @@ render::FlameTree build_tree(const model::Profile& profile, const StackNames& na
       node_of[node] = tree.child(at, tree.frame(truncation_root(call)));
       continue;
     }
-    const std::vector<Frame> frames = names.frames_of_node(node);
+    const std::vector<Frame> frames = filter.shown(names.frames_of_node(node));
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
       at = tree.child(at, tree.frame(flame_frame(*frame)));
     }
     node_of[node] = at;
   }
-  for (const RankedStack& stack : stacks)
-    tree.add(node_of[stack.node], ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  for (const RankedStack& stack : stacks) {
+    render::FlameTree::Node at = node_of[stack.node];
+    if (at == render::FlameTree::kRoot && stack.node != 0) at = tree.child(at, tree.frame({.function = kNoOwnCode}));
+    tree.add(at, ranks_by_blocks(cost) ? stack.blocks : stack.bytes);
+  }
   return tree;
 }
 
@@ -131,7 +136,7 @@ render::FlameTree build_pinned_tree(const FlamegraphOptions& options, const repl
     if (bytes[node] != 0) stacks.push_back({node, bytes[node], 1});
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_of(stacks));
-  render::FlameTree tree = build_tree(profile, names, stacks, Cost::kPeak);
+  render::FlameTree tree = build_tree(profile, names, FrameFilter(profile, options.call_sites), stacks, Cost::kPeak);
   if (!bytes.empty() && bytes[0] != 0)
     tree.add(tree.child(render::FlameTree::kRoot, tree.frame({.function = "[stacks without a common caller]"})),
              bytes[0]);
@@ -142,8 +147,9 @@ render::FlameTree build_cost_tree(const FlamegraphOptions& options, const model:
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_of(stacks));
-  return options.bottom_up ? build_bottom_up(profile, names, stacks, options.cost)
-                           : build_tree(profile, names, stacks, options.cost);
+  const FrameFilter filter(profile, options.call_sites);
+  return options.bottom_up ? build_bottom_up(profile, names, filter, stacks, options.cost)
+                           : build_tree(profile, names, filter, stacks, options.cost);
 }
 
 void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& analysis,
@@ -172,6 +178,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
       flame.context.push_back(
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.slice->to_ns)});
     if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
+    if (options.call_sites.view.only_own) flame.context.push_back({"Frames", "own code only"});
     if (options.cost == Cost::kPeak && !options.pinned) {
       const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;
       flame.context.push_back({profile.is_moment() ? "Live" : "Peak",

@@ -36,7 +36,7 @@ std::uint32_t key_of(const findings::CodeFrames& frames, By by, std::uint32_t no
 }
 
 std::string name_of(const Findings& findings, By by, findings::FrameRef site) {
-  if (!site.exists()) return "(no stack recorded)";
+  if (!site.exists()) return findings.without_site();
   const Frame frame = findings.frame(site);
   if (by == By::kFunction) return findings.frames().name_of(findings.frames().function_of(site));
   return site_name(frame);

@@ -102,12 +102,12 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
   for (std::size_t i = 0; i < answer.shown; ++i) {
     const pins::PinGroup& group = answer.groups[i];
     const PinGroupName& name = answer.group_names[group.group];
-    std::string function = "(no stack recorded)";
+    std::string function = answer.findings.without_site();
     std::string location;
     bool own = false;
     if (name.frame.exists()) {
       const Frame frame = answer.findings.frame(name.frame);
-      function = frame.function.empty() ? unresolved_name(frame) : function_name(frame.function);
+      function = text.name_of(frame);
       if (options.by != PinsOptions::By::kFunction) location = location_of(frame);
       own = answer.findings.frames().at(name.frame).origin == findings::Origin::kOwn;
     }

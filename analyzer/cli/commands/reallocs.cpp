@@ -58,7 +58,7 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
-  ReportText text(profile, style_for(options.trace.output));
+  ReportText text(profile, style_for(options.trace.output, options.call_sites.view));
   text.title().line();
   text.row("copied", human_bytes(total.copied_bytes), "at most, by realloc calls that moved their block");
   text.row("reallocs", exact_number(total.steps),
@@ -75,7 +75,7 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
                     costs.longest == 0
                         ? "-"
                         : human_bytes(costs.longest_first_bytes) + " to " + human_bytes(costs.longest_last_bytes),
-                    site_name(site.frame)});
+                    site_name(site.frame, text.style().full_names)});
   }
   if (rows.empty()) text.line("  none");
   else text.table({"copied", "calls", "moved", "buffers", "max/buffer", "first-last size", "call site"}, rows);

@@ -71,7 +71,7 @@ GroupedRows rows_at(const Findings& findings, views::Level level, views::Scope s
 }
 
 GroupedRows rows_of(const ReportOptions& options, const replay::Analysis& analysis, const Findings& findings) {
-  const views::Scope scope = options.view.scope();
+  const views::Scope scope = options.call_sites.view.scope();
   switch (*options.rows.by) {
     case By::kSite:
       return {views::rows_by_site(findings.frames(), findings.helpers(), scope),
@@ -141,7 +141,7 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
   Json json = head_json(ranked.profile);
   json["by"] = words_for(ranked.by()).name;
   json["sort"] = ranked.sort.name();
-  json["only_own"] = ranked.options.view.only_own;
+  json["only_own"] = ranked.options.call_sites.view.only_own;
   json["total"] = figures_json(ranked.profile.totals);
   json["all_rows"] = ranked.rows.size();
   Json& list = json["rows"] = Json::array();
@@ -300,8 +300,8 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + (chosen.empty() ? "; shares are of this." : "."));
   text.heading(std::string("By ") + words_for(ranked.by()).heading +
-               (options.view.only_own && ranked.by() != By::kThread ? ", own code only" : "") + ", sorted by " +
-               (chosen.empty() ? options.rows.sort : ranked.sort.name()));
+               (options.call_sites.view.only_own && ranked.by() != By::kThread ? ", own code only" : "") +
+               ", sorted by " + (chosen.empty() ? options.rows.sort : ranked.sort.name()));
   if (ranked.shown == 0) text.line("  none");
   else append_table(text, ranked, chosen);
   append_rest(text, ranked);
@@ -316,7 +316,7 @@ void print_report_rows(const ReportOptions& options, const replay::Analysis& ana
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own, options.view);
+  const ViewNames view_names(profile, findings, options.call_sites.own);
   std::vector<RowColumn> columns;
   for (const std::string& name : options.rows.columns)
     columns.push_back(column_named(name, options.cost, "--columns"));

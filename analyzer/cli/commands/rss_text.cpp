@@ -104,13 +104,13 @@ std::string at_option(const char* option, const RssAnswer& answer) {
   return std::string(option) + " " + replay::exact_time(answer.at_ns);
 }
 
-std::string name_of_part(const RssAnswer& answer, const Part& part) {
+std::string name_of_part(const RssAnswer& answer, const Part& part, bool full_names) {
   if (part.node == model::kNoIndex)
     return render::clean_utf8(part.name.starts_with("/") ? base_name(part.name) : part.name) +
            (part.writable ? ", writable data" : "");
   const Frame frame = mapping_site(answer, part.node);
-  if (frame.module == nullptr) return "(no stack recorded)";
-  const std::string function = frame.function.empty() ? unresolved_name(frame) : function_name(frame.function);
+  if (frame.module == nullptr) return answer.findings.without_site();
+  const std::string function = name_in_table(frame, full_names);
   const std::string location = location_of(frame);
   return location.empty() ? function : function + "  " + location;
 }
@@ -168,7 +168,7 @@ class LineTable {
     std::vector<std::pair<std::string, std::uint64_t>> parts;
     std::map<std::string, std::size_t> positions;
     for (const Part& part : figures.parts) {
-      const std::string name = name_of_part(answer_, part);
+      const std::string name = name_of_part(answer_, part, options_.call_sites.view.full_names);
       const auto [at, fresh] = positions.try_emplace(name, parts.size());
       if (fresh) parts.emplace_back(name, part.bytes);
       else parts[at->second].second += part.bytes;
@@ -383,7 +383,7 @@ const char* meaning_of(Line line) { return kWords[static_cast<std::size_t>(line)
 Frame mapping_site(const RssAnswer& answer, std::uint32_t node) {
   const findings::FrameRef site =
       findings::call_site_of(answer.mapping_findings.frames(), answer.mapping_findings.helpers(), node);
-  return site.exists() ? answer.mapping_findings.frame(site) : Frame{};
+  return site.exists() ? answer.mapping_findings.frame(site) : text_frame(answer.findings.without_site());
 }
 
 std::string rss_verdict(const RssOptions& options, const RssAnswer& answer) {

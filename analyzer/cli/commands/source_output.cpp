@@ -66,8 +66,11 @@ Json modules_json(const model::Profile& profile, const SourceFile& file) {
 
 std::string functions_text(const Findings& findings, const SourceLine& line) {
   std::string text;
-  for (const std::uint32_t function : line.functions)
-    text += (text.empty() ? "in " : ", ") + function_name(findings.frames().name_of(function));
+  for (const std::uint32_t function : line.functions) {
+    const std::string name = findings.frames().name_of(function);
+    text +=
+        (text.empty() ? "in " : ", ") + (findings.view().full_names ? render::clean_utf8(name) : function_name(name));
+  }
   return text;
 }
 

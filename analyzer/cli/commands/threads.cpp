@@ -104,7 +104,7 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
-  ReportText text(profile, style_for(options.trace.output));
+  ReportText text(profile, style_for(options.trace.output, options.call_sites.view));
   text.title().line();
   text.row("cross-thread", percent(cross_thread.blocks, freed.blocks),
            exact_number(cross_thread.blocks) + " of " + exact_number(freed.blocks) +
@@ -145,7 +145,8 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
                       : std::string()));
     rows.clear();
     for (const auto& site : sites)
-      rows.push_back({exact_number(site.costs.sum.blocks), human_bytes(site.costs.sum.bytes), site_name(site.frame)});
+      rows.push_back({exact_number(site.costs.sum.blocks), human_bytes(site.costs.sum.bytes),
+                      site_name(site.frame, text.style().full_names)});
     text.table({"blocks", "bytes", "call site"}, rows);
   }
   text.notes(names.warnings());

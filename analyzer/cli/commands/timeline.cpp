@@ -133,7 +133,9 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const CallSite& from = all.sites[shown[i]];
     render::Timeline::Site site;
-    site.label = from.frame.function.empty() ? unresolved_name(from.frame) : short_function(from.frame.function);
+    site.label = from.frame.function.empty()          ? unresolved_name(from.frame)
+                 : options.call_sites.view.full_names ? from.frame.function
+                                                      : short_function(from.frame.function);
     site.detail = detail_of(from, findings);
     site.module = base_name(from.frame.module->path);
     site.bytes = std::move(series[i]);
@@ -142,13 +144,14 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   }
 }
 
-render::PlotOptions plot_options(const std::string& output, std::size_t sites) {
+render::PlotOptions plot_options(const std::string& output, std::size_t sites, bool full_names) {
   render::PlotOptions plot;
   const std::size_t columns = terminal_columns(output);
   plot.width = columns == 0 ? 100 : static_cast<unsigned>(std::min<std::size_t>(columns, 160));
   plot.unicode = locale_is_utf8();
   plot.colour = wants_colour(output);
   plot.sites = static_cast<unsigned>(sites);
+  plot.full_names = full_names;
   return plot;
 }
 
@@ -184,7 +187,8 @@ void write_timeline(const TimelineOptions& options, const model::Profile& profil
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
   switch (options.format) {
     case Format::kText:
-      render::write_timeline_text(timeline, plot_options(options.trace.output, options.sites), sink);
+      render::write_timeline_text(
+          timeline, plot_options(options.trace.output, options.sites, options.call_sites.view.full_names), sink);
       break;
     case Format::kCsv: render::write_timeline_csv(timeline, sink); break;
     case Format::kSvg: render::write_timeline_svg(timeline, sink); break;

@@ -34,7 +34,7 @@ Json tree_json(const TreeOptions& options, const model::Profile& profile, const 
                const ViewNames& names, const std::vector<std::string>& warnings) {
   Json json = head_json(profile);
   json["inverted"] = options.inverted;
-  json["only_own"] = options.view.only_own;
+  json["only_own"] = options.call_sites.view.only_own;
   json["min_share"] = options.min_share_percent / 100;
   Json tree = node_json(root, names, options.by_line);
   tree["name"] = "";
@@ -103,7 +103,7 @@ class TreeText {
     const std::size_t width = text_.style().width - std::min(text_.style().width - 16, used);
     std::string label = name.label;
     if (options_.by_line && !name.location.empty()) label += "  " + name.location;
-    if (render::length_utf8(label) > width && !options_.view.full_names)
+    if (render::length_utf8(label) > width && !options_.call_sites.view.full_names)
       label = text_.clip(render::fit_name(name.label, width), width);
     text_.line(figures + (name.is_own ? text_.bold(label) : label));
   }
@@ -124,7 +124,7 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + "; shares are of this.");
   text.heading(std::string(options.inverted ? "From call sites to their callers" : "From callers to call sites") +
-               (options.view.only_own ? ", own code only" : ""));
+               (options.call_sites.view.only_own ? ", own code only" : ""));
   if (root.total.empty()) text.line("  none");
   else {
     TreeText tree(text, options, names, root.total);
@@ -141,10 +141,10 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own, options.view);
+  const ViewNames view_names(profile, findings, options.call_sites.own);
   const views::FrameTree frames(findings.frames(), findings.helpers(),
                                 options.by_line ? views::Level::kLine : views::Level::kFunction,
-                                options.view.scope());
+                                options.call_sites.view.scope());
   const views::TreeLimits limits{options.depth, options.min_share_percent / 100};
   const Figure& figure = figure_of(options.cost);
   const views::Weight weight = [&figure](const model::Costs& costs) { return figure.of(costs); };

@@ -149,17 +149,6 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
-/// How rows and trees are shown.
-void add_view(CLI::App& command, ViewOptions& view, const char* group) {
-  add_switch(command, "--only-own", view.only_own,
-             "Show the program's own code only (see --own); what other code allocates is a cost of the own code that "
-             "called it")
-      ->group(group);
-  add_switch(command, "--full-names", view.full_names,
-             "Print names with parameters and template arguments, however long")
-      ->group(group);
-}
-
 /// --by of `report`, and the options that belong to it.
 void add_rows(CLI::App& command, ReportOptions& options) {
   constexpr const char* kGroup = "Rows";
@@ -191,7 +180,6 @@ void add_rows(CLI::App& command, ReportOptions& options) {
             })
       ->group(kGroup);
   add_switch(command, "--csv", options.rows.csv, "Write the rows as CSV")->group(kGroup);
-  add_view(command, options.view, kGroup);
 }
 
 void check_rows(const ReportOptions& options) {
@@ -199,8 +187,6 @@ void check_rows(const ReportOptions& options) {
   if (!rows.by) {
     if (rows.csv || rows.over_time || !rows.columns.empty() || rows.sort != RowOptions().sort)
       refuse("--sort, --columns and --csv are options of rows; add --by function, or another KEY");
-    if (options.view.only_own || options.view.full_names)
-      refuse("--only-own and --full-names are options of rows; add --by function, or another KEY");
     return;
   }
   if (rows.csv && options.trace.json) refuse("--csv and --json exclude each other");
@@ -264,7 +250,6 @@ void declare_tree(CLI::App& app, Chosen& chosen) {
                 refuse_value(text, "--min-share", "a percentage from 0 to 100");
             })
       ->default_str("1");
-  add_view(command, options->view, "Options");
   add_call_site_options(command, options->call_sites);
   command.footer(
       "The frames below call sites (allocation functions, helpers, standard libraries) are not part of the tree: "
@@ -284,7 +269,6 @@ void declare_callers(CLI::App& app, Chosen& chosen) {
   add_cost(command, options->cost, "Rank callers and callees by this cost");
   add_by_line(command, options->by_line);
   add_top(command, options->top, "callers, and callees");
-  add_view(command, options->view, "Options");
   add_call_site_options(command, options->call_sites);
   choose(command, chosen, options);
 }
@@ -373,6 +357,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
       add_format(command, options->format, formats, "Write a picture, or a line of text for each stack");
   add_switch(command, "--bottom-up", options->bottom_up,
              "Begin with the functions that allocate; their callers follow");
+  add_own_code_options(command, options->call_sites);
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
     if (read.pinned) {

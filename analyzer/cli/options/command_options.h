@@ -14,7 +14,6 @@
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
-#include "analyzer/cli/text/view_options.h"
 #include "analyzer/export/rows.h"
 #include "analyzer/views/block_page.h"
 #include "analyzer/views/rows.h"
@@ -69,7 +68,6 @@ struct RowOptions {
 struct ReportOptions {
   TraceOptions trace;
   RowOptions rows;
-  ViewOptions view;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   std::size_t top = 10;  ///< 0: all
@@ -81,7 +79,6 @@ struct ReportOptions {
 
 struct TreeOptions {
   TraceOptions trace;
-  ViewOptions view;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;
   bool by_line = false;
@@ -92,7 +89,6 @@ struct TreeOptions {
 
 struct CallersOptions {
   TraceOptions trace;
-  ViewOptions view;
   CallSiteOptions call_sites;
   std::string function;
   Cost cost = Cost::kPeak;
@@ -126,6 +122,7 @@ struct SourceOptions {
 struct FlamegraphOptions {
   enum class Format { kSvg, kFolded };
   TraceOptions trace;
+  CallSiteOptions call_sites;  ///< --own and --only-own
   Cost cost = Cost::kPeak;
   bool pinned = false;  ///< --cost pinned; `cost` does not apply then
   Format format = Format::kSvg;

@@ -262,27 +262,45 @@ void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
   add_switch(command, "!--no-suppressions", options.suppress, "Suppress nothing")->excludes(files);
 }
 
+namespace {
+
+/// An option for patterns of names, which are checked at once.
+void add_patterns(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                  const std::string& help) {
+  add_list(command, name, values, "REGEX", help)
+      ->each([name](const std::string& text) {
+        try {
+          const NamePattern valid(text);
+        } catch (const std::invalid_argument& error) {
+          refuse(name + ": " + error.what());
+        }
+      })
+      ->group(kCallSites);
+}
+
+}  // namespace
+
+void add_own_code_options(CLI::App& command, CallSiteOptions& options) {
+  add_patterns(command, "--own", options.own,
+               "Count functions, source files and modules that match REGEX as the program's own code (repeatable)");
+  add_switch(command, "--only-own", options.view.only_own,
+             "Show the program's own code only (see --own); what other code allocates is a cost of the own code that "
+             "called it, and other frames of stacks are folded")
+      ->group(kCallSites);
+}
+
 void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
-  const auto add_patterns = [&](const std::string& name, std::vector<std::string>& values, const std::string& help) {
-    add_list(command, name, values, "REGEX", help)
-        ->each([name](const std::string& text) {
-          try {
-            const NamePattern valid(text);
-          } catch (const std::invalid_argument& error) {
-            refuse(name + ": " + error.what());
-          }
-        })
-        ->group(kCallSites);
-  };
-  add_patterns("--helper", options.helpers,
+  add_patterns(command, "--helper", options.helpers,
                "Skip functions whose names match REGEX when call sites are named, since they allocate for their "
                "callers (repeatable)");
   add_switch(command, "!--no-helpers", options.find_helpers,
              "Skip no functions besides those of --helper, libc and standard libraries: neither functions that are "
              "named like malloc nor those that many functions allocate through")
       ->group(kCallSites);
-  add_patterns("--own", options.own,
-               "Count functions, source files and modules that match REGEX as the program's own code (repeatable)");
+  add_own_code_options(command, options);
+  add_switch(command, "--full-names", options.view.full_names,
+             "Print names with parameters and template arguments, however long")
+      ->group(kCallSites);
 }
 
 void add_top(CLI::App& command, std::size_t& top, const std::string& things) {

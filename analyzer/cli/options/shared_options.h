@@ -82,8 +82,10 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 void add_output(CLI::App& command, std::string& output, const std::string& help);
 void add_symbol_options(CLI::App& command, symbols::Options& options);
 void add_suppression_options(CLI::App& command, SuppressionOptions& options);
-/// --helper, --no-helpers and --own.
+/// --helper, --no-helpers, --own, --only-own and --full-names.
 void add_call_site_options(CLI::App& command, CallSiteOptions& options);
+/// Of these, --own and --only-own.
+void add_own_code_options(CLI::App& command, CallSiteOptions& options);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
 /// --stacks: how many stacks are printed below a table of call sites.

@@ -63,10 +63,6 @@ Held shown_of(const SiteRanking& ranking) {
   return shown;
 }
 
-std::string clean_name(const Frame& frame) {
-  return frame.function.empty() ? render::clean_utf8(unresolved_name(frame)) : function_name(frame.function);
-}
-
 }  // namespace
 
 std::string AnswerText::share_of(const SiteRanking& ranking, const Held& held) const {
@@ -82,7 +78,7 @@ std::string AnswerText::part_of(const SiteRanking& ranking, std::size_t shown, s
 }
 
 std::string AnswerText::name_of(const findings::CallSite& site) const {
-  return site.frame.exists() ? clean_name(answers_.frame(site.frame)) : "(no stack recorded)";
+  return site.frame.exists() ? ReportText::name_of(answers_.frame(site.frame)) : answers_.without_site();
 }
 
 /// Where a frame is. The program itself is not named: most frames are there.
@@ -96,7 +92,7 @@ std::string AnswerText::short_location(const Frame& frame) const {
 std::string AnswerText::location_or_caller(findings::FrameRef ref, findings::FrameRef own_caller) const {
   if (!ref.exists()) return {};
   const Frame frame = answers_.frame(ref);
-  if (frame.file.empty() && own_caller.exists()) return "from " + clean_name(answers_.frame(own_caller));
+  if (frame.file.empty() && own_caller.exists()) return "from " + ReportText::name_of(answers_.frame(own_caller));
   return short_location(frame);
 }
 
@@ -167,7 +163,7 @@ std::vector<std::string> AnswerText::path_lines(const findings::CommonPath& path
     const bool last = i + 1 == path.functions.size();
     if (i != next) add("…", TextColour::kDim, " → ");
     next = i + 1;
-    add(path_name(clean_name(answers_.frame(frame))), colour_of(answers_.frames().at(frame).origin),
+    add(path_name(name_in_table(answers_.frame(frame), false)), colour_of(answers_.frames().at(frame).origin),
         last ? " " : " → ");
   }
   if (const std::string place = short_location(answers_.frame(path.functions.back().frame)); !place.empty())
@@ -276,7 +272,7 @@ AnswerText& AnswerText::keepers(std::vector<findings::Keeper> keepers, const Hel
                      {exact_number(keeper.held.blocks)},
                      {whole_percent(keeper.blocks_share)},
                      {whole_percent(keeper.bytes_share)},
-                     {clean_name(frame), colour_of(answers_.frames().functions()[keeper.function].origin)},
+                     {ReportText::name_of(frame), colour_of(answers_.frames().functions()[keeper.function].origin)},
                      {location_or_caller(keeper.frame, keeper.own_caller), TextColour::kDim}});
   }
   write_columns(*this, columns, lines);
@@ -403,7 +399,7 @@ AnswerText& AnswerText::helpers(const SiteRanking& ranking) {
 }
 
 std::string AnswerText::name_of_function(std::uint32_t function) const {
-  return clean_name(answers_.frame(answers_.frames().functions()[function].frame));
+  return ReportText::name_of(answers_.frame(answers_.frames().functions()[function].frame));
 }
 
 AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t stacks) {

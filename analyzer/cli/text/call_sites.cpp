@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/findings/call_sites.h"
 
 namespace heapprof::cli {
@@ -17,7 +18,8 @@ CallSites group_by_site(const Findings& findings, const std::vector<std::uint32_
     const findings::FrameRef frame = site_of[node];
     const std::uint32_t function = frame.exists() ? frames.function_of(frame) : model::kNoIndex;
     const auto [at, fresh] = known.try_emplace(function, static_cast<std::uint32_t>(result.sites.size()));
-    if (fresh) result.sites.push_back({frame.exists() ? findings.frame(frame) : Frame{}, node});
+    if (fresh)
+      result.sites.push_back({frame.exists() ? findings.frame(frame) : text_frame(findings.without_site()), node});
     result.site_of_node[node] = at->second;
   }
   return result;

@@ -1,6 +1,7 @@
 #include "analyzer/cli/text/findings.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "analyzer/cli/text/name_pattern.h"
@@ -24,12 +25,28 @@ findings::HelperOptions helper_options(const CallSiteOptions& options) {
 }  // namespace
 
 Findings::Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options)
-    : names_(names), frames_(
-                         profile, [&names](std::uint32_t address) { return names.sources_of(address); },
-                         findings::OriginRules(profile.recording.program, compiled_patterns(options.own))),
+    : names_(names), view_(options.view),
+      frames_(
+          profile, [&names](std::uint32_t address) { return names.sources_of(address); },
+          findings::OriginRules(profile.recording.program, compiled_patterns(options.own)), options.view.scope()),
       helpers_(frames_, helper_options(options)) {}
 
+const char* Findings::without_site() const noexcept {
+  return view_.only_own ? "(no own code)" : "(no stack recorded)";
+}
+
 Frame Findings::frame(findings::FrameRef ref) const { return names_.frames_of_address(ref.address)[ref.index]; }
+
+bool FrameFilter::shows(const Frame& frame) const {
+  if (!only_own_) return true;
+  const std::string_view module = frame.module == nullptr ? std::string_view() : std::string_view(frame.module->path);
+  return rules_.of({frame.function, frame.file, module}) == findings::Origin::kOwn;
+}
+
+std::vector<Frame> FrameFilter::shown(std::vector<Frame> frames) const {
+  std::erase_if(frames, [this](const Frame& frame) { return !shows(frame); });
+  return frames;
+}
 
 std::vector<std::uint32_t> nodes_with_costs(const model::Profile& profile) {
   std::vector<std::uint32_t> nodes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/cli/text/stack_names.h"
+#include "analyzer/cli/text/view_options.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/code_frames.h"
 #include "analyzer/findings/helpers.h"
@@ -14,11 +15,12 @@
 
 namespace heapprof::cli {
 
-/// How call sites are found, as given on the command line.
+/// How call sites are found and shown, as given on the command line.
 struct CallSiteOptions {
   std::vector<std::string> helpers;  ///< --helper: extended regular expressions (POSIX), or parts of names
   bool find_helpers = true;          ///< false: --no-helpers
   std::vector<std::string> own;      ///< --own
+  ViewOptions view;
 };
 
 /// Patterns of the user, compiled. Throws std::invalid_argument with a sentence when one is invalid.
@@ -33,14 +35,38 @@ class Findings {
   const findings::CodeFrames& frames() const noexcept { return frames_; }
   const findings::Helpers& helpers() const noexcept { return helpers_; }
 
+  const ViewOptions& view() const noexcept { return view_; }
+  /// What the call site of stacks without a frame that is shown is called.
+  const char* without_site() const noexcept;
+
   /// A frame with its texts. Precondition: `frame` exists.
   Frame frame(findings::FrameRef frame) const;
 
  private:
   const StackNames& names_;
+  const ViewOptions view_;
   findings::CodeFrames frames_;
   findings::Helpers helpers_;
 };
+
+/// Which frames are shown where all frames of a stack count and there are no Findings: flame graphs.
+class FrameFilter {
+ public:
+  /// Throws std::invalid_argument with a sentence when a regular expression is invalid.
+  FrameFilter(const model::Profile& profile, const CallSiteOptions& options)
+      : only_own_(options.view.only_own), rules_(profile.recording.program, compiled_patterns(options.own)) {}
+
+  bool shows(const Frame& frame) const;
+  /// The frames that are shown, in their order.
+  std::vector<Frame> shown(std::vector<Frame> frames) const;
+
+ private:
+  const bool only_own_;
+  const findings::OriginRules rules_;
+};
+
+/// What a stack without a frame that FrameFilter shows is called, in place of its frames.
+inline constexpr const char* kNoOwnCode = "[no own code]";
 
 /// All nodes of `profile` with costs: the stacks whose frames Findings needs.
 std::vector<std::uint32_t> nodes_with_costs(const model::Profile& profile);

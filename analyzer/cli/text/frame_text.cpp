@@ -58,17 +58,29 @@ std::string searched_name(const std::string& function) {
   return name.substr(0, end);
 }
 
-std::string one_line(const Frame& frame) {
+std::string one_line(const Frame& frame, bool full_names) {
   if (frame.function.empty()) return clean_utf8(unresolved_name(frame));
-  const std::string text = short_function(frame.function);
+  const std::string text = full_names ? clean_utf8(frame.function) : short_function(frame.function);
   if (!frame.file.empty())
     return text + " at " + clean_utf8(base_name(frame.file)) +
            (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
 }
 
-std::string site_name(const Frame& frame) {
-  return frame.module == nullptr ? "(no stack recorded)" : one_line(frame);
+Frame text_frame(const std::string& text) {
+  Frame frame;
+  frame.function = text;
+  return frame;
+}
+
+std::string name_in_table(const Frame& frame, bool full_names) {
+  if (frame.function.empty()) return clean_utf8(unresolved_name(frame));
+  return full_names ? clean_utf8(frame.function) : function_name(frame.function);
+}
+
+std::string site_name(const Frame& frame, bool full_names) {
+  if (frame.module != nullptr) return one_line(frame, full_names);
+  return frame.function.empty() ? "(no stack recorded)" : frame.function;
 }
 
 std::string location_of(const Frame& frame) {

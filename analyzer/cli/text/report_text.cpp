@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/origin.h"
@@ -180,8 +179,13 @@ std::vector<FrameRole> ReportText::roles_of(std::uint32_t node, const std::vecto
     const findings::FrameRef site = findings::call_site_of(findings_->frames(), findings_->helpers(), node);
     const auto site_at = std::find(stack.begin(), stack.end(), site);
     for (auto frame = stack.begin(); frame != stack.end(); ++frame) {
-      const bool library = is_library(findings_->frames().at(*frame).origin) ||
-                           findings_->helpers().contains(findings_->frames().function_of(*frame));
+      const findings::Function& function = findings_->frames().at(*frame);
+      if (!findings_->frames().is_in_scope(function)) {
+        roles.push_back(FrameRole::kHidden);
+        continue;
+      }
+      const bool library =
+          is_library(function.origin) || findings_->helpers().contains(findings_->frames().function_of(*frame));
       roles.push_back(frame < site_at || (library && frame != site_at) ? FrameRole::kLibrary : FrameRole::kProgram);
     }
     return roles;
@@ -201,14 +205,15 @@ void ReportText::frame(const Frame& frame, FrameRole role) {
   const std::size_t room = style().width - kFrameIndent;
   const std::size_t function_width = location.empty() && mark.empty() ? room : room * 62 / 100;
   // A name that is too long is printed without template arguments and parameters.
-  if (render::length_utf8(function) > function_width) function = render::without_arguments(function);
-  const std::string clipped = clip(function, function_width);
+  if (!style().full_names && render::length_utf8(function) > function_width)
+    function = render::without_arguments(function);
+  const std::string clipped = style().full_names ? function : clip(function, function_width);
   std::string text(kFrameIndent, ' ');
   if (role == FrameRole::kLibrary) text += paint(TextColour::kDim, clipped);
   else if (origin_of(frame) == findings::Origin::kOwn) text += bold(clipped);
   else text += clipped;
   if (!location.empty() || !mark.empty()) {
-    text += std::string(function_width - render::length_utf8(clipped) + 2, ' ');
+    text += std::string(function_width - std::min(function_width, render::length_utf8(clipped)) + 2, ' ');
     text += paint(TextColour::kDim, clip_front(location, room - function_width - 2 - mark.size()) + mark);
   }
   line(text);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/cli/text/findings.h"
+#include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/stack_lines.h"
 #include "analyzer/cli/text/stack_names.h"
@@ -20,9 +21,14 @@ std::string heading_of(Cost cost, const model::Profile& profile);
 
 class ReportText : public TextPage {
  public:
-  /// The arguments must outlive this. Without `findings`, helpers are recognised by their names only.
+  /// The arguments must outlive this. Without `findings`, helpers are recognised by their names only, and the style
+  /// alone decides whether names are full.
   ReportText(const model::Profile& profile, const TextStyle& style, const Findings* findings = nullptr)
-      : TextPage(style), profile_(profile), findings_(findings), origins_(profile.recording.program) {}
+      : TextPage(with_names_of(findings, style)), profile_(profile), findings_(findings),
+        origins_(profile.recording.program) {}
+
+  /// name_in_table() in this page's style.
+  std::string name_of(const Frame& frame) const { return name_in_table(frame, style().full_names); }
 
   enum class Title {
     kWithEvents,
@@ -45,6 +51,10 @@ class ReportText : public TextPage {
   std::string figures_of_stack(Cost cost, const RankedStack& stack, const RankedStack& total) const;
 
  private:
+  static TextStyle with_names_of(const Findings* findings, TextStyle style) {
+    if (findings != nullptr) style.full_names = findings->view().full_names;
+    return style;
+  }
   void peak_rows();
   void moment_rows();
   void survivor_rows();

@@ -98,7 +98,7 @@ class Folding {
     for (std::size_t at = 0; at < end_; ++at) {
       add_frame(at);
       const std::uint32_t function = functions_[at];
-      if (uses_[function] < 2 || roles_[at] == FrameRole::kLibrary) continue;
+      if (uses_[function] < 2 || roles_[at] != FrameRole::kProgram) continue;
       const auto begin = functions_.begin() + static_cast<std::ptrdiff_t>(at) + 1;
       const auto end = functions_.begin() + static_cast<std::ptrdiff_t>(end_);
       const auto again = static_cast<std::size_t>(std::find(begin, end, function) - functions_.begin());
@@ -114,14 +114,15 @@ class Folding {
   void fold_libraries() {
     std::vector<StackLine> folded;
     for (const StackLine& line : lines_) {
-      const bool library = line.kind == Kind::kFrame && roles_[line.first] == FrameRole::kLibrary;
+      const bool library = line.kind == Kind::kFrame && roles_[line.first] != FrameRole::kProgram;
       if (library && !folded.empty() && folded.back().kind == Kind::kLibrary &&
           folded.back().first + folded.back().count == line.first)
         ++folded.back().count;
       else folded.push_back({library ? Kind::kLibrary : line.kind, line.first, line.count});
     }
     for (StackLine& line : folded)
-      if (line.kind == Kind::kLibrary && line.count < kMinFolded) line.kind = Kind::kFrame;
+      if (line.kind == Kind::kLibrary && line.count < kMinFolded && roles_[line.first] != FrameRole::kHidden)
+        line.kind = Kind::kFrame;
     lines_ = std::move(folded);
   }
 
@@ -162,6 +163,7 @@ std::string folded_text(const StackLine& line, std::span<const Frame> frames) {
   switch (line.kind) {
     case Kind::kFrame: return name_of(folded.front());
     case Kind::kLibrary:
+      if (line.count == 1) return "… " + count + ", " + name_of(folded.front()) + " …";
       return "… " + count + ", " + name_of(folded.back()) + " to " + name_of(folded.front()) + " …";
     case Kind::kRecursion: {
       constexpr std::size_t kMaxNames = 3;

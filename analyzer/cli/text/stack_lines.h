@@ -20,6 +20,7 @@ namespace heapprof::cli {
 enum class FrameRole {
   kProgram,  ///< code of the program, of a third party, or unresolved
   kLibrary,  ///< allocators, helpers, the standard library, the runtime
+  kHidden,   ///< not shown (--only-own): folded like kLibrary, even a single frame
 };
 
 struct StackLine {
@@ -37,11 +38,13 @@ struct StackLine {
 };
 
 /// The lines of the stack `frames` (innermost first), at most `limit` of them; 0: no limit, and nothing is folded.
-/// `roles` has as many elements as `frames`. A stack without program frames is not folded, except for recursion.
+/// `roles` has as many elements as `frames`. A stack without program frames is not folded, except for recursion,
+/// even if its frames are kHidden.
 std::vector<StackLine> lines_of_stack(std::span<const Frame> frames, std::span<const FrameRole> roles,
                                       std::size_t limit);
 
-/// The text of a line that is no kFrame: "… 6 frames, std::vector<…>::push_back to operator new …". Clean UTF-8.
+/// The text of a line that is no kFrame: "… 6 frames, std::vector<…>::push_back to operator new …", "… 1 frame,
+/// malloc …". Clean UTF-8.
 std::string folded_text(const StackLine& line, std::span<const Frame> frames);
 
 }  // namespace heapprof::cli

@@ -141,8 +141,33 @@ class Layout {
 
 }  // namespace
 
+namespace {
+
+/// With full names, the position of the column that is to be the last one; else the number of columns.
+std::size_t column_of_names(const TextPage& page, const std::vector<Column>& columns) {
+  const auto is_function = [](const Column& column) { return column.kind == Kind::kFunction; };
+  const auto at = page.style().full_names ? std::find_if(columns.begin(), columns.end(), is_function) : columns.end();
+  return static_cast<std::size_t>(at - columns.begin());
+}
+
+template <typename T>
+void make_last(std::vector<T>& elements, std::size_t position) {
+  const auto at = elements.begin() + static_cast<std::ptrdiff_t>(position);
+  std::rotate(at, at + 1, elements.end());
+}
+
+}  // namespace
+
 std::vector<std::string> write_columns(TextPage& page, const std::vector<Column>& columns,
                                        const std::vector<std::vector<Cell>>& rows) {
+  if (const std::size_t names = column_of_names(page, columns); names != columns.size()) {
+    std::vector<Column> with_names_last = columns;
+    with_names_last[names].kind = Kind::kWhole;
+    make_last(with_names_last, names);
+    std::vector<std::vector<Cell>> cells = rows;
+    for (std::vector<Cell>& row : cells) make_last(row, names);
+    return write_columns(page, with_names_last, cells);
+  }
   const Layout layout(page, columns, rows);
   std::vector<Cell> headers;
   for (const Column& column : columns) headers.push_back({column.header, TextColour::kDim});

@@ -13,7 +13,8 @@ struct Column {
   enum class Kind {
     kFigure,    ///< aligned right
     kText,      ///< aligned left
-    kFunction,  ///< aligned left; a name that is too long loses its outer scopes, then its end
+    kFunction,  ///< aligned left; a name that is too long loses its outer scopes, then its end. With full names
+                ///< (TextStyle), this is kWhole and becomes the last column
     kLocation,  ///< aligned left, at most 2/5 of the line. What is too long loses its beginning, a path's folders;
                 ///< "from CALLER" loses its end
     kWhole,     ///< aligned left; never cut, even if the line becomes longer than the page. The last column

@@ -32,6 +32,12 @@ TextStyle style_for(const std::string& output, std::size_t frames) {
   return style;
 }
 
+TextStyle style_for(const std::string& output, const ViewOptions& view, std::size_t frames) {
+  TextStyle style = style_for(output, frames);
+  style.full_names = view.full_names;
+  return style;
+}
+
 std::string plain_text(const std::string& text, bool unicode) {
   if (unicode) return text;
   static constexpr std::pair<const char*, const char*> kPlain[] = {{"…", "..."}, {"µ", "u"}, {"–", "-"}, {"→", "->"}};

@@ -21,16 +21,12 @@ const char* ViewNames::without_frames() const noexcept {
 }
 
 std::vector<Column> ViewNames::name_columns(const std::string& heading) const {
-  const Column location{"location", Column::Kind::kLocation};
-  if (options_.full_names) return {location, {heading, Column::Kind::kWhole}};
-  return {{heading, Column::Kind::kFunction}, location};
+  return {{heading, Column::Kind::kFunction}, {"location", Column::Kind::kLocation}};
 }
 
 std::vector<Cell> ViewNames::name_cells(const ViewName& name) const {
-  const Cell label{name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt};
-  const Cell location{name.location, TextColour::kDim};
-  if (options_.full_names) return {location, label};
-  return {label, location};
+  return {{name.label, name.is_own ? std::optional(TextColour::kBold) : std::nullopt},
+          {name.location, TextColour::kDim}};
 }
 
 std::string ViewNames::label_of(const std::string& function) const {

@@ -29,8 +29,10 @@ class ViewNames {
  public:
   /// The arguments must outlive this.
   ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own,
-            const ViewOptions& options = {})
+            const ViewOptions& options)
       : profile_(profile), findings_(findings), own_(own), options_(options) {}
+  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own)
+      : ViewNames(profile, findings, own, findings.view()) {}
 
   /// `by_line` false: the name is that of the function, whatever the line.
   ViewName of_frame(findings::FrameRef frame, bool by_line) const;

@@ -1,7 +1,7 @@
-// How rows, trees and callers are shown, as given on the command line.
+// Which code tables, trees and stacks show, and how they name it, as given on the command line.
 #pragma once
 
-#include "analyzer/views/frame_tree.h"
+#include "analyzer/findings/code_frames.h"
 
 namespace heapprof::cli {
 
@@ -9,7 +9,7 @@ struct ViewOptions {
   bool only_own = false;    ///< fold everything but the program's own code into its callers
   bool full_names = false;  ///< names with parameters and template arguments, not clipped
 
-  views::Scope scope() const noexcept { return only_own ? views::Scope::kOwn : views::Scope::kAll; }
+  findings::Scope scope() const noexcept { return only_own ? findings::Scope::kOwn : findings::Scope::kAll; }
 };
 
 }  // namespace heapprof::cli

@@ -75,3 +75,11 @@ TEST_CASE("flamegraph refuses other formats and costs") {
   CHECK(run({"flamegraph", trace.path(), "--cost", "money"}).status == 2);
   CHECK(run({"flamegraph", trace.path(), "--json"}).status == 2);
 }
+
+TEST_CASE("--only-own leaves out other frames, and keeps every total") {
+  const KnownTrace trace;
+  CHECK(folded(trace, {"--only-own", "--own", "libwork"}) ==
+        line({"[no own code]"}, kA + kB) + line({kWorkName}, kC));
+  CHECK(folded(trace, {"--only-own", "--own", "libwork", "--bottom-up"}) ==
+        line({"[no own code]"}, kA + kB) + line({kWorkName}, kC));
+}

@@ -128,7 +128,11 @@ TEST_CASE("report --only-own counts what other code allocates at the own code th
   CHECK(demo.number("/rows/0/self/peak_bytes") == kC);
   CHECK(demo.at("/only_own") == "true");
   CHECK(rows(trace, {"site", "--only-own", "--own", "libwork"}).has_line({"By call site, own code only"}));
-  CHECK(run({"report", trace.path(), "--only-own"}).status == 2);
+  const Outcome report = run({"report", trace.path(), "--only-own", "--own", "known/demo", "--json"});
+  REQUIRE(report.count("/sites") == 3);
+  CHECK(report.at("/sites/0/site") == "null");
+  CHECK(report.number("/sites/0/bytes") == kC);
+  CHECK(report.at("/sites/1/origin") == "own");
 }
 
 TEST_CASE("tables of rows fit the page, and have no control characters of names or colours") {

@@ -1,4 +1,5 @@
-// Which frames of a stack are folded. Stacks are written as strings, innermost first: "+" begins a library frame.
+// Which frames of a stack are folded. Stacks are written as strings, innermost first: "+" begins a library frame, "-"
+// a hidden one.
 #include <catch2/catch.hpp>
 
 #include <sstream>
@@ -20,10 +21,12 @@ std::string lines(const std::string& stack, std::size_t limit = 12) {
   std::vector<FrameRole> roles;
   std::istringstream words(stack);
   for (std::string word; words >> word;) {
-    const bool library = word.front() == '+';
-    frames.emplace_back().function = library ? word.substr(1) : word;
+    const FrameRole role = word.front() == '+'   ? FrameRole::kLibrary
+                           : word.front() == '-' ? FrameRole::kHidden
+                                                 : FrameRole::kProgram;
+    frames.emplace_back().function = role == FrameRole::kProgram ? word : word.substr(1);
     frames.back().module = &module;
-    roles.push_back(library ? FrameRole::kLibrary : FrameRole::kProgram);
+    roles.push_back(role);
   }
   std::string text;
   for (const StackLine& line : lines_of_stack(frames, roles, limit)) {
@@ -45,6 +48,13 @@ TEST_CASE("consecutive library frames are one line, wherever they stand") {
   CHECK(lines("+malloc +operator-new +vector::push_back load main") == "+3 load main");
   CHECK(lines("+operator-new load +invoke +std::function +std::sort run main") == "operator-new load +3 run main");
   CHECK(lines("load run main") == "load run main");
+}
+
+TEST_CASE("hidden frames are folded even if there is only one, unless nothing else is there") {
+  CHECK(lines("-malloc load -xmlWalk run main") == "+1 load +1 run main");
+  CHECK(lines("-malloc +xmalloc load -g_loop -g_main run main") == "+2 load +2 run main");
+  CHECK(lines("-malloc -xmlInit") == "malloc xmlInit");
+  CHECK(lines("-malloc load main", 0) == "malloc load main");
 }
 
 TEST_CASE("main is the last line") {

@@ -66,3 +66,11 @@ TEST_CASE("a whole name is never cut, and takes no space from the columns before
         "  8.07 MiB  store.cpp:13  " +
             name + "\n" + "  0.93 MiB                f\n");
 }
+
+TEST_CASE("with full names, the names are the last column and never cut") {
+  TextPage page({.width = 60, .unicode = false, .full_names = true});
+  const std::string name =
+      "company::storage::Sessions<std::string, std::less<std::string>>::open(std::string const&)";
+  write_columns(page, kColumns, {{{"1 B"}, {""}, {""}, {name}, {"f.c:1"}}});
+  CHECK(page.text() == "  live  line   function\n   1 B  f.c:1  " + name + "\n");
+}

@@ -102,3 +102,24 @@ TEST_CASE("stacks without frames are a site of their own") {
   CHECK_FALSE(sites.sites()[0].frame.exists());
   CHECK(sites.sites()[0].held == Held{7, 1});
 }
+
+TEST_CASE("of own code only, a site is the own code that called the code of others, wherever that stands") {
+  KnownStacks stacks;
+  stacks.add({"malloc", "/usr/lib/libxml.so!xmlParse", "load", "main"}, 1, 1, 1);
+  stacks.add({"malloc", "/usr/lib/libxml.so!xmlParse", "callback", "/usr/lib/libxml.so!xmlWalk", "load", "main"}, 1,
+             10, 1);
+  stacks.add({"malloc", "/usr/lib/libxml.so!xmlInit"}, 1, 100, 1);
+  stacks.add({"__rust_alloc", "crate::push", "alloc::vec::push", "mine::queue", "crate::run", "mine::main"}, 1, 1000,
+             1);
+  const CodeFrames frames = stacks.frames("/home/user/program", Scope::kOwn);
+  const Helpers helpers(frames, {});
+  const CallSites sites(frames, helpers, stacks.left());
+  std::vector<std::pair<std::string, std::uint64_t>> named;
+  for (const CallSite& site : sites.sites())
+    named.emplace_back(site.frame.exists() ? frames.at(site.frame).name : "(none)", site.held.bytes);
+  CHECK(named == std::vector<std::pair<std::string, std::uint64_t>>{
+                     {"mine::queue", 1000}, {"(none)", 100}, {"callback", 10}, {"load", 1}});
+  const std::vector<FrameRef> all = find_site_frames(frames, helpers);
+  for (std::uint32_t node = 0; node < all.size(); ++node)
+    if (!stacks.profile().nodes[node].costs.empty()) CHECK(call_site_of(frames, helpers, node) == all[node]);
+}

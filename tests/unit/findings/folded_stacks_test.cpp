@@ -67,3 +67,21 @@ TEST_CASE("stacks that differ in recursion or allocators only are one") {
   CHECK(folded[1].held == Held{20, 1});
   CHECK(folded[1].stacks == 1);
 }
+
+TEST_CASE("of own code only, stacks that differ in the code of others are equal") {
+  KnownStacks stacks;
+  const std::uint32_t one = stacks.add({"malloc", "/usr/lib/libxml.so!xmlParse", "load:1", "main"}, 1, 10, 1);
+  const std::uint32_t two = stacks.add({"malloc", "/usr/lib/libxml.so!xmlCopy", "load:1", "main"}, 1, 20, 1);
+  const std::uint32_t three = stacks.add({"malloc", "/usr/lib/libxml.so!xmlCopy", "load:2", "main"}, 1, 5, 1);
+  const std::vector<std::uint32_t> nodes = {one, two, three};
+  const auto folded = [&](findings::Scope scope) {
+    const findings::CodeFrames frames = stacks.frames("/home/user/program", scope);
+    return findings::fold(frames, findings::Helpers(frames, {}), stacks.left(), nodes);
+  };
+  CHECK(folded(findings::Scope::kAll).size() == 3);
+  const std::vector<findings::FoldedStack> own = folded(findings::Scope::kOwn);
+  REQUIRE(own.size() == 2);
+  CHECK(own[0].stacks == 2);
+  CHECK(own[0].node == two);
+  CHECK(own[0].held.bytes == 30);
+}

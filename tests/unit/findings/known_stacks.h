@@ -59,9 +59,10 @@ class KnownStacks {
 
   model::Profile& profile() { return profile_; }
 
-  findings::CodeFrames frames(const std::string& program = "/home/user/program") const {
+  findings::CodeFrames frames(const std::string& program = "/home/user/program",
+                              findings::Scope scope = findings::Scope::kAll) const {
     return {profile_, [&](std::uint32_t address) { return std::span<const symbols::SourceFrame>(sources_[address]); },
-            findings::OriginRules(program)};
+            findings::OriginRules(program), scope};
   }
 
   /// What was never freed.

@@ -1,0 +1,81 @@
+// --only-own and --full-names in the commands that print call sites and stacks: other code is left out, and every
+// figure stays.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+constexpr const char* kNone = "(no own code)";
+
+/// The output of a command that shows the code of libwork.so only.
+Outcome own_work(const std::string& command, const KnownTrace& trace, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {command, trace.path(), "--only-own", "--own", "libwork"});
+  return run(more);
+}
+
+}  // namespace
+
+TEST_CASE("leaks --only-own has one site for what no own code allocated") {
+  const KnownTrace trace;
+  const Outcome json = own_work("leaks", trace, {"--json"});
+  REQUIRE(json.count("/sites") == 2);
+  CHECK(json.number("/sites/0/bytes") == kC);
+  CHECK(json.at("/sites/0/site/module") == "/opt/known/libwork.so");
+  CHECK(json.number("/sites/1/bytes") == kE);
+  CHECK(json.at("/sites/1/site") == "null");
+  const Outcome text = own_work("leaks", trace);
+  CHECK(text.has_line({"2", kNone}));
+  CHECK_FALSE(text.has_line({kLoadName, "demo"}));
+}
+
+TEST_CASE("figures by call site add up with --only-own, too") {
+  const KnownTrace trace;
+  const Outcome churn = own_work("churn", trace, {"--within", "1s", "--json"});
+  CHECK(churn.number("/total/short_lived") == 3);
+  REQUIRE(churn.count("/sites") == 1);
+  CHECK(churn.at("/sites/0/site/function") == kNone);
+  CHECK(churn.number("/sites/0/short_lived") == 3);
+  const Outcome threads = own_work("threads", trace, {"--json"});
+  REQUIRE(threads.count("/sites") == 1);
+  CHECK(threads.at("/sites/0/site/function") == kNone);
+  CHECK(own_work("threads", trace).has_line({"1.00 KiB", kNone}));
+  const Outcome blocks = own_work("blocks", trace, {"--json"});
+  REQUIRE(blocks.count("/blocks") == 2);
+  CHECK(blocks.at("/blocks/0/name") == kWorkName);
+  CHECK(blocks.at("/blocks/1/name") == kNone);
+  const Outcome timeline = own_work("timeline", trace, {"--json"});
+  CHECK(timeline.count("/sites") == 1);
+  const Outcome moments =
+      run({"diff", trace.path() + "@start", trace.path() + "@end", "--only-own", "--own", "libwork", "--json"});
+  CHECK(moments.status == 0);
+  CHECK(own_work("rss", trace).status == 0);
+  CHECK(own_work("source", trace).status == 0);
+  CHECK(own_work("reallocs", trace).status == 0);
+}
+
+TEST_CASE("diff of two recordings leaves out other frames") {
+  const KnownTrace before;
+  const KnownTrace after(Variant::kTwice);
+  const Outcome diff = run({"diff", before.path(), after.path(), "--only-own", "--own", "libwork"});
+  CHECK(diff.status == 0);
+  CHECK(diff.has_line({"[no own code]"}));
+  CHECK_FALSE(diff.has_line({kLoadName}));
+}
+
+TEST_CASE("commands without stacks and call sites refuse --only-own and --full-names") {
+  const KnownTrace trace;
+  for (const char* command : {"histogram", "info", "check", "frees"})
+    for (const char* option : {"--only-own", "--full-names"}) {
+      INFO(command << ' ' << option);
+      const Outcome outcome = run({command, trace.path(), option});
+      CHECK(outcome.status == 2);
+      CHECK(outcome.err.find(option) != std::string::npos);
+    }
+}
