@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <span>
+#include <utility>
 
 #include "analyzer/symbols/identifier.h"
 #include "analyzer/symbols/return_type.h"
@@ -229,8 +230,20 @@ bool is_main(std::string_view function) {
   return std::all_of(function.begin(), function.begin() + static_cast<std::ptrdiff_t>(scope), symbols::is_identifier);
 }
 
-OriginRules::OriginRules(std::string program, std::vector<NamePattern> own)
-    : program_(std::move(program)), program_folder_(own_folder_of(program_)), own_(std::move(own)) {}
+OriginRules::OriginRules(std::string program, OriginPatterns patterns)
+    : program_(std::move(program)), program_folder_(own_folder_of(program_)), patterns_(std::move(patterns)) {}
+
+std::optional<Origin> OriginRules::of_patterns(const FrameFacts& frame) const {
+  const std::pair<const std::vector<NamePattern>*, Origin> all[] = {{&patterns_.own, Origin::kOwn},
+                                                                    {&patterns_.third_party, Origin::kThirdParty},
+                                                                    {&patterns_.standard, Origin::kStandard},
+                                                                    {&patterns_.runtime, Origin::kRuntime}};
+  for (const auto& [patterns, origin] : all)
+    for (const NamePattern& matches : *patterns)
+      for (const std::string_view text : {frame.function, frame.file, frame.module_path})
+        if (!text.empty() && matches(std::string(text))) return origin;
+  return std::nullopt;
+}
 
 /// nullopt: the program itself, a library beside it, or code without a file; names and sources decide.
 std::optional<Origin> OriginRules::of_module(std::string_view path) const {
@@ -245,9 +258,7 @@ std::optional<Origin> OriginRules::of_module(std::string_view path) const {
 }
 
 Origin OriginRules::of(const FrameFacts& frame) const {
-  for (const NamePattern& matches : own_)
-    for (const std::string_view text : {frame.function, frame.file, frame.module_path})
-      if (!text.empty() && matches(std::string(text))) return Origin::kOwn;
+  if (const std::optional<Origin> wanted = of_patterns(frame)) return *wanted;
   const std::optional<Origin> module = of_module(frame.module_path);
   if (module == Origin::kRuntime || module == Origin::kStandard) return *module;
   if (frame.function.empty()) return module.value_or(Origin::kUnresolved);

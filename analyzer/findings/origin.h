@@ -1,8 +1,8 @@
 // Where a function comes from: the program's own code, a third party, a standard library, or the runtime.
 //
-// Decided by what is known of one frame, in this order: a pattern of the user (--own), the module's path, the
-// function's name without its return type, the source path. Names decide before source paths, because without
-// information about inlined functions a line of a library's header may stand for a function of the program.
+// Decided by what is known of one frame, in this order: a pattern of the user (--own, project file), the module's
+// path, the function's name without its return type, the source path. Names decide before source paths, because
+// without information about inlined functions a line of a library's header may stand for a function of the program.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,28 @@ struct FrameFacts {
   std::string_view module_path;  ///< empty: code outside every file
 };
 
+/// Patterns of the user: a function, source path or module path that one of them matches (anywhere) is of that
+/// origin. They are tried in this order.
+struct OriginPatterns {
+  std::vector<NamePattern> own, third_party, standard, runtime;
+};
+
 class OriginRules {
  public:
-  /// `program`: path of the executable. Functions, source paths or module paths that one of `own` matches (anywhere)
-  /// are the program's own code.
-  explicit OriginRules(std::string program = {}, std::vector<NamePattern> own = {});
+  /// `program`: path of the executable.
+  explicit OriginRules(std::string program = {}, OriginPatterns patterns = {});
 
   Origin of(const FrameFacts& frame) const;
   /// Whether the module is the program, a library beside it, or another one that is not the system's.
   bool is_own_module(std::string_view path) const { return !of_module(path); }
 
  private:
+  std::optional<Origin> of_patterns(const FrameFacts& frame) const;
   std::optional<Origin> of_module(std::string_view path) const;
 
   std::string program_;
   std::string program_folder_;  ///< with a slash at its end; empty: a folder of the system
-  std::vector<NamePattern> own_;
+  OriginPatterns patterns_;
 };
 
 /// Whether `function` allocates for every program: malloc and its family, operator new, Rust's allocation functions.

@@ -152,7 +152,7 @@ std::string page_words(const BlockList& list) {
 }
 
 void append_table(ReportText& text, const BlockList& list) {
-  const ViewNames view_names(list.profile, list.findings, list.options.call_sites.own);
+  const ViewNames view_names(list.profile, list.findings);
   const bool several_threads = list.profile.threads.size() > 1;
   std::unordered_map<std::uint32_t, ViewName> sites;
   std::vector<std::vector<Cell>> rows;
@@ -234,7 +234,7 @@ void write_blocks_json(const BlockList& list) {
   std::string head = dump(json);
   head.resize(head.size() - std::strlen("\n}\n"));
 
-  const ViewNames view_names(profile, list.findings, list.options.call_sites.own);
+  const ViewNames view_names(profile, list.findings);
   StackNumbers stacks(list.names);
   TextByNode site_texts([&](std::uint32_t node) {
     Json site = name_json(site_of(list, view_names, node));
@@ -275,7 +275,7 @@ void write_blocks_json(const BlockList& list) {
 
 void write_blocks_csv(const BlockList& list) {
   const model::Profile& profile = list.profile;
-  const ViewNames view_names(profile, list.findings, list.options.call_sites.own);
+  const ViewNames view_names(profile, list.findings);
   const auto append_text = [](std::string& line, const std::string& text) {
     render::append_csv(line, clean_utf8(text));
     line += ',';

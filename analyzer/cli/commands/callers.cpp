@@ -29,9 +29,8 @@ class CallersAnswer {
  public:
   CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
                 const Findings& findings, Neighbours around, std::string function)
-      : options_(options), profile_(profile), names_(names), findings_(findings),
-        view_names_(profile, findings, options.call_sites.own), figure_(figure_of(options.cost)),
-        around_(std::move(around)), function_(std::move(function)) {
+      : options_(options), profile_(profile), names_(names), findings_(findings), view_names_(profile, findings),
+        figure_(figure_of(options.cost)), around_(std::move(around)), function_(std::move(function)) {
     sort(around_.callers);
     sort(around_.callees);
   }

@@ -196,7 +196,7 @@ class MomentsText : public ReportText {
   MomentsText(const DiffOptions& options, const Comparison& comparison, const model::Profile& profile,
               const StackNames& names, const Findings& findings)
       : ReportText(profile, style_for(options.trace.output, options.frames), &findings), options_(options),
-        comparison_(comparison), names_(names), view_names_(profile, findings, options.call_sites.own) {}
+        comparison_(comparison), names_(names), view_names_(profile, findings) {}
 
   void write() {
     titles();
@@ -358,7 +358,7 @@ Json json_of(const DiffOptions& options, const Comparison& comparison, const mod
   add_sums(json["total"], comparison.total, has_left);
   const auto count = [&](std::size_t all) { return options.top == 0 ? all : std::min(options.top, all); };
   json["changed_sites"] = comparison.sites.size();
-  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const ViewNames view_names(profile, findings);
   Json& sites = json["sites"] = Json::array();
   for (std::size_t i = 0; i < count(comparison.sites.size()); ++i) {
     Json entry = name_json(view_names.of_frame(comparison.sites[i].frame, true));

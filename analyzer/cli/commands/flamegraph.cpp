@@ -11,6 +11,7 @@
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/pins/pin_groups.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/text_sink.h"
@@ -178,6 +179,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
       flame.context.push_back(
           {"From", render::human_time(profile.begin_ns()) + " to " + render::human_time(profile.slice->to_ns)});
     if (!profile.selection_text.empty()) flame.context.push_back({"Only", profile.selection_text});
+    if (!used_project_file.empty()) flame.context.push_back({"Settings", used_project_file});
     if (options.call_sites.view.only_own) flame.context.push_back({"Frames", "own code only"});
     if (options.cost == Cost::kPeak && !options.pinned) {
       const bool has_time = profile.is_moment() || profile.totals.peak_bytes != 0;

@@ -316,7 +316,7 @@ void print_report_rows(const ReportOptions& options, const replay::Analysis& ana
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const ViewNames view_names(profile, findings);
   std::vector<RowColumn> columns;
   for (const std::string& name : options.rows.columns)
     columns.push_back(column_named(name, options.cost, "--columns"));

@@ -16,6 +16,7 @@ Suppressions read_suppressions(const SuppressionOptions& options) {
     if (const std::string bad = suppressions.add(text.str()); !bad.empty())
       throw OutputError(path + ": invalid line '" + bad + "'; expected leak:PATTERN");
   }
+  suppressions.add(options.rules);
   if (options.built_in && options.suppress) suppressions.add_built_in();
   return suppressions;
 }

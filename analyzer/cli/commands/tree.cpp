@@ -131,6 +131,7 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
     tree.header();
     tree.children(root, 0);
     tree.without_frames(root);
+    text.line().line("Callers of a function: heapprof callers TRACE FUNCTION");
   }
   text.notes(warnings);
   return text.text();
@@ -141,7 +142,7 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
-  const ViewNames view_names(profile, findings, options.call_sites.own);
+  const ViewNames view_names(profile, findings);
   const views::FrameTree frames(findings.frames(), findings.helpers(),
                                 options.by_line ? views::Level::kLine : views::Level::kFunction,
                                 options.call_sites.view.scope());

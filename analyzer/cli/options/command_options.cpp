@@ -37,11 +37,17 @@ CLI::App& add_command(CLI::App& app, const char* group, const char* name, const 
   return *command;
 }
 
-/// Makes the parser call `check`, which refuses contradictory options, and then copy `options` to `chosen`.
+/// Makes the parser call `check`, which refuses contradictory options, add the settings of the project file, and then
+/// copy `options` to `chosen`.
 template <typename Options, typename Check>
 void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options, Check&& check) {
-  command.callback([options, &chosen, check = std::forward<Check>(check)] {
+  command.callback([options, &command, &chosen, check = std::forward<Check>(check)] {
     check(*options);
+    CallSiteOptions* call_sites = nullptr;
+    SuppressionOptions* suppressions = nullptr;
+    if constexpr (requires { options->call_sites; }) call_sites = &options->call_sites;
+    if constexpr (requires { options->suppressions; }) suppressions = &options->suppressions;
+    take_project_file(command, call_sites, suppressions);
     chosen = *options;
   });
 }

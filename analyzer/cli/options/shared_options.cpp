@@ -2,12 +2,18 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/options/project_file.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/name_pattern.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/render/units.h"
 #include "analyzer/symbols/symbol_cache.h"
 
@@ -253,7 +259,68 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
       ->group(kSymbols);
 }
 
+namespace {
+
+/// --config and --no-config; nothing, if the command has them already.
+void add_project_file_options(CLI::App& command) {
+  if (command.get_option_no_throw("--config") != nullptr) return;
+  CLI::Option* const config =
+      add_value(command, "--config", "FILE",
+                "Take the project's settings from FILE; by default, from .heapprof.toml in the current directory or "
+                "the nearest one above it",
+                [](const std::string&) {});
+  command
+      .add_flag_callback(
+          "--no-config", [] {}, "Use no project file")
+      ->excludes(config);
+}
+
+/// The project file to use; nullopt: none.
+std::optional<ProjectFile> choose_project_file(const CLI::App& command) {
+  const CLI::Option* const config = command.get_option_no_throw("--config");
+  if (config == nullptr || was_given(command.get_option("--no-config"))) return std::nullopt;
+  if (was_given(config)) return read_project_file(config->results().back());
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::current_path(error);
+  if (error) return std::nullopt;
+  const char* const home = std::getenv("HOME");
+  const FoundProjectFile found = find_project_file(directory, home == nullptr ? "" : home);
+  if (!found.note.empty()) print_message(found.note);
+  return found.path.empty() ? std::nullopt : std::optional(read_project_file(found.path));
+}
+
+void append(std::vector<std::string>& list, const std::vector<std::string>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+void take_project_file(const CLI::App& command, CallSiteOptions* call_sites, SuppressionOptions* suppressions) {
+  used_project_file.clear();
+  try {
+    const std::optional<ProjectFile> file = choose_project_file(command);
+    if (!file) return;
+    used_project_file = file->path;
+    if (call_sites != nullptr) {
+      append(call_sites->own, file->own);
+      append(call_sites->third_party, file->third_party);
+      append(call_sites->standard, file->standard);
+      append(call_sites->runtime, file->runtime);
+      const CLI::Option* const full_names = command.get_option_no_throw("--full-names");
+      if (file->full_names && full_names != nullptr && !was_given(full_names))
+        call_sites->view.full_names = *file->full_names;
+    }
+    if (suppressions != nullptr && suppressions->suppress) {
+      append(suppressions->files, file->suppression_files);
+      suppressions->rules = file->suppression_rules;
+    }
+  } catch (const ProjectFileError& error) {
+    refuse(error.what());
+  }
+}
+
 void add_suppression_options(CLI::App& command, SuppressionOptions& options) {
+  add_project_file_options(command);
   CLI::Option* const files =
       add_list(command, "--suppressions", options.files, "FILE",
                "Suppress the leaks that FILE lists, in lines leak:PATTERN as for LeakSanitizer (repeatable)");
@@ -281,6 +348,7 @@ void add_patterns(CLI::App& command, const std::string& name, std::vector<std::s
 }  // namespace
 
 void add_own_code_options(CLI::App& command, CallSiteOptions& options) {
+  add_project_file_options(command);
   add_patterns(command, "--own", options.own,
                "Count functions, source files and modules that match REGEX as the program's own code (repeatable)");
   add_switch(command, "--only-own", options.view.only_own,

@@ -84,8 +84,11 @@ void add_symbol_options(CLI::App& command, symbols::Options& options);
 void add_suppression_options(CLI::App& command, SuppressionOptions& options);
 /// --helper, --no-helpers, --own, --only-own and --full-names.
 void add_call_site_options(CLI::App& command, CallSiteOptions& options);
-/// Of these, --own and --only-own.
+/// Of these, --own and --only-own. All of them come with --config and --no-config.
 void add_own_code_options(CLI::App& command, CallSiteOptions& options);
+/// Takes what the project file says and the command line does not, as far as the command has these options (null: it
+/// has not). Refuses a file that is wrong.
+void take_project_file(const CLI::App& command, CallSiteOptions* call_sites, SuppressionOptions* suppressions);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
 /// --stacks: how many stacks are printed below a table of call sites.

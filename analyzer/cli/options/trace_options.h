@@ -26,6 +26,7 @@ struct SuppressionOptions {
   std::vector<std::string> files;
   bool built_in = true;
   bool suppress = true;  ///< false: neither the built-in suppressions nor those of files
+  std::string rules;     ///< further lines leak:PATTERN, of the project file
 };
 
 }  // namespace heapprof::cli

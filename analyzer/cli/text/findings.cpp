@@ -8,6 +8,9 @@
 
 namespace heapprof::cli {
 
+namespace {
+
+/// Patterns of the user, compiled. Throws std::invalid_argument with a sentence when one is invalid.
 std::vector<findings::NamePattern> compiled_patterns(const std::vector<std::string>& texts) {
   std::vector<findings::NamePattern> patterns;
   for (const std::string& text : texts)
@@ -16,19 +19,23 @@ std::vector<findings::NamePattern> compiled_patterns(const std::vector<std::stri
   return patterns;
 }
 
-namespace {
-
 findings::HelperOptions helper_options(const CallSiteOptions& options) {
   return {options.find_helpers, options.find_helpers, compiled_patterns(options.helpers)};
 }
 
 }  // namespace
 
+findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options) {
+  return findings::OriginRules(profile.recording.program,
+                               {compiled_patterns(options.own), compiled_patterns(options.third_party),
+                                compiled_patterns(options.standard), compiled_patterns(options.runtime)});
+}
+
 Findings::Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options)
-    : names_(names), view_(options.view),
+    : names_(names), view_(options.view), origins_(origin_rules(profile, options)),
       frames_(
-          profile, [&names](std::uint32_t address) { return names.sources_of(address); },
-          findings::OriginRules(profile.recording.program, compiled_patterns(options.own)), options.view.scope()),
+          profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins_,
+          options.view.scope()),
       helpers_(frames_, helper_options(options)) {}
 
 const char* Findings::without_site() const noexcept {

@@ -19,12 +19,13 @@ namespace heapprof::cli {
 struct CallSiteOptions {
   std::vector<std::string> helpers;  ///< --helper: extended regular expressions (POSIX), or parts of names
   bool find_helpers = true;          ///< false: --no-helpers
-  std::vector<std::string> own;      ///< --own
+  std::vector<std::string> own;      ///< --own, and of the project file
+  std::vector<std::string> third_party, standard, runtime;  ///< of the project file
   ViewOptions view;
 };
 
-/// Patterns of the user, compiled. Throws std::invalid_argument with a sentence when one is invalid.
-std::vector<findings::NamePattern> compiled_patterns(const std::vector<std::string>& texts);
+/// Where code of `profile` comes from. Throws std::invalid_argument with a sentence when a pattern is invalid.
+findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options);
 
 /// Finds the helpers of a profile. `names` must have resolved all nodes with costs, and outlive this, as `profile`.
 class Findings {
@@ -36,6 +37,7 @@ class Findings {
   const findings::Helpers& helpers() const noexcept { return helpers_; }
 
   const ViewOptions& view() const noexcept { return view_; }
+  const findings::OriginRules& origins() const noexcept { return origins_; }
   /// What the call site of stacks without a frame that is shown is called.
   const char* without_site() const noexcept;
 
@@ -45,6 +47,7 @@ class Findings {
  private:
   const StackNames& names_;
   const ViewOptions view_;
+  const findings::OriginRules origins_;
   findings::CodeFrames frames_;
   findings::Helpers helpers_;
 };
@@ -54,7 +57,7 @@ class FrameFilter {
  public:
   /// Throws std::invalid_argument with a sentence when a regular expression is invalid.
   FrameFilter(const model::Profile& profile, const CallSiteOptions& options)
-      : only_own_(options.view.only_own), rules_(profile.recording.program, compiled_patterns(options.own)) {}
+      : only_own_(options.view.only_own), rules_(origin_rules(profile, options)) {}
 
   bool shows(const Frame& frame) const;
   /// The frames that are shown, in their order.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
@@ -68,6 +69,7 @@ Json stack_json(const StackNames& names, std::uint32_t node) {
 Json json_document() {
   Json json;
   json["format_version"] = kJsonFormatVersion;
+  if (!used_project_file.empty()) json["project_file"] = used_project_file;
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/origin.h"
 #include "analyzer/render/short_names.h"
@@ -72,6 +73,8 @@ ReportText& ReportText::title(Title title) {
     if (!profile_.survivors_ns) line("only from " + slice);
     else line("only what was allocated from " + slice + ", until " + human_time(*profile_.survivors_ns));
   }
+  if (!used_project_file.empty())
+    line(clip("settings of " + clean_utf8(used_project_file) + " (--no-config omits them)", style().width));
   if (!profile_.selection_text.empty()) line(clip(clean_utf8("only " + profile_.selection_text), style().width));
   return *this;
 }

@@ -72,7 +72,7 @@ ViewName ViewNames::of_module(findings::FrameRef frame) const {
   name.module = profile_.modules[profile_.addresses[frame.address].module].path;
   name.name = name.module.empty() ? "(code outside every file)" : name.module;
   name.label = name.module.empty() ? name.name : clean_utf8(base_name(name.module));
-  const findings::OriginRules rules(profile_.recording.program, compiled_patterns(own_));
+  const findings::OriginRules& rules = findings_.origins();
   const Origin origin = rules.of({{}, {}, name.module});
   if (name.module.empty()) return name;
   name.is_own = rules.is_own_module(name.module) || origin == Origin::kOwn;

@@ -28,11 +28,10 @@ struct ViewName {
 class ViewNames {
  public:
   /// The arguments must outlive this.
-  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own,
-            const ViewOptions& options)
-      : profile_(profile), findings_(findings), own_(own), options_(options) {}
-  ViewNames(const model::Profile& profile, const Findings& findings, const std::vector<std::string>& own)
-      : ViewNames(profile, findings, own, findings.view()) {}
+  ViewNames(const model::Profile& profile, const Findings& findings, const ViewOptions& options)
+      : profile_(profile), findings_(findings), options_(options) {}
+  ViewNames(const model::Profile& profile, const Findings& findings)
+      : ViewNames(profile, findings, findings.view()) {}
 
   /// `by_line` false: the name is that of the function, whatever the line.
   ViewName of_frame(findings::FrameRef frame, bool by_line) const;
@@ -52,7 +51,6 @@ class ViewNames {
 
   const model::Profile& profile_;
   const Findings& findings_;
-  const std::vector<std::string>& own_;
   const ViewOptions options_;
 };
 

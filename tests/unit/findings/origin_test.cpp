@@ -165,7 +165,12 @@ TEST_CASE("functions without a name have the origin of their module, if it is kn
 
 TEST_CASE("the user decides first what is own code") {
   const OriginRules rules("/usr/bin/program",
-                          {[](const std::string& name) { return name.find("libcurl") != std::string::npos; }});
+                          {.own = {[](const std::string& name) { return name.find("libcurl") != std::string::npos; }},
+                           .third_party = {},
+                           .standard = {[](const std::string& name) { return name.starts_with("rt::"); }},
+                           .runtime = {}});
+  CHECK(rules.of({"rt::copy", "", "/usr/bin/program"}) == Origin::kStandard);
+  CHECK(rules.of({"rt::copy", "", "/usr/lib/libcurl.so.4"}) == Origin::kOwn);
   CHECK(rules.of({"Curl_open", "", "/usr/lib/libcurl.so.4"}) == Origin::kOwn);
   CHECK(rules.of({"inflate", "", "/usr/lib/libz.so.1"}) == Origin::kThirdParty);
 }
