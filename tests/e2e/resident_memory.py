@@ -138,9 +138,11 @@ class Rss(harness.Case):
         result = self.run_heapprof("rss", run.trace, "--at", "1000")
         self.assertEqual(result.returncode, 2)
         self.assertIn("is after the recording's end", result.stderr)
+        result = self.run_heapprof("rss", run.trace, "--at", "-x")
+        self.assertEqual(result.returncode, 2)
         result = self.run_heapprof("rss", run.trace, "--at", "x")
         self.assertEqual(result.returncode, 2)
-        self.assertIn("invalid value 'x' for --at", result.stderr)
+        self.assertIn("no snapshot was taken at a mark 'x'", result.stderr)
 
     def test_without_snapshots(self):
         """Estimated from the last sample."""

@@ -97,6 +97,21 @@ class Source(harness.Case):
             marks = [line for line in table if line.strip() in ("…", "...")]
             self.assertEqual((len(marks), len(table) - len(marks)), (gaps, len(shown)), text)
 
+    def test_a_line_of_a_file(self):
+        """FILE:LINE prints the lines around that one, whether they have costs or not."""
+        trace = self.recorded()
+        path = Path(self.listing(trace, "sites.h")["file"])
+        texts = path.read_text().splitlines()
+        for line in (1, len(texts) // 2, len(texts)):
+            text = self.heapprof("source", trace, f"sites.h:{line}")
+            shown = [row.split() for row in text.splitlines()]
+            for near in range(max(1, line - 5), min(len(texts), line + 5) + 1):
+                words = [str(near)] + texts[near - 1].split()
+                self.assertTrue(any(" ".join(words[:3]) in " ".join(row) for row in shown), (line, near, text))
+        missing = self.run_heapprof("source", trace, f"sites.h:{len(texts) + 1}")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn(f"the file has only {len(texts)} lines", missing.stderr)
+
     def test_other_places_of_the_text(self):
         trace = self.recorded()
         original = Path(self.listing(trace, "sites.h")["file"])

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
@@ -287,7 +288,30 @@ void append_rest(ReportText& text, const RankedRows& ranked) {
   for (std::size_t i = ranked.shown; i < ranked.rows.size(); ++i) sum += figure.of(ranked.rows[i].self);
   const std::string together = figure.is_bytes ? render::human_bytes(sum) : exact_number(sum) + " " + figure.name;
   text.line("  +" + exact_number(left_out) + " more, " + together +
-            (words_for(ranked.by()).divides ? "" : " of their own") + "; --top 0 prints all");
+            (words_for(ranked.by()).divides ? "" : " of self") + "; --top 0 prints all");
+}
+
+/// The command that answers the next question.
+void append_next_command(ReportText& text, const RankedRows& ranked) {
+  if (ranked.shown == 0) return;
+  const Row& first = ranked.rows.front();
+  if (ranked.by() == By::kThread) {
+    const model::Thread& thread = ranked.profile.threads[first.thread];
+    text.line().line("Call sites of the first: heapprof report TRACE --thread " + std::to_string(thread.tid));
+    return;
+  }
+  if (!first.frame.exists()) return;
+  const ViewName name = ranked.names.of_row(first, ranked.by());
+  std::string next;
+  if (ranked.by() == By::kModule) {
+    if (!name.module.empty())
+      next = "Functions of the first: heapprof report TRACE --by function --module " + shell_quoted(name.label);
+  } else {
+    const ViewName function = ranked.names.of_frame(first.frame, false);
+    next = "Callers of the first: heapprof callers TRACE " + shell_quoted(function.label);
+  }
+  if (next.empty() || render::length_utf8(next) > text.style().width) return;
+  text.line().line(next);
 }
 
 std::string rows_text(const RankedRows& ranked, const Findings& findings, const std::vector<RowColumn>& chosen,
@@ -305,6 +329,7 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   if (ranked.shown == 0) text.line("  none");
   else append_table(text, ranked, chosen);
   append_rest(text, ranked);
+  append_next_command(text, ranked);
   text.notes(warnings);
   return text.text();
 }

@@ -41,11 +41,30 @@ const rss::SnapshotSummary* choose_default(const rss::RecordedResidency& recorde
   return rss::snapshot_at_end(recorded);
 }
 
+/// The snapshot that was taken at a mark.
+const rss::SnapshotSummary& snapshot_of_mark(const RssOptions& options, const rss::RecordedResidency& recorded,
+                                             const std::string& mark, std::uint64_t& at_ns) {
+  std::vector<std::string> marks;
+  for (const rss::SnapshotSummary& one : recorded.snapshots) {
+    if (one.mark == mark && !mark.empty()) {
+      at_ns = one.end_ns;
+      return one;
+    }
+    if (!one.mark.empty()) marks.push_back("'" + one.mark + "'");
+  }
+  std::string known;
+  for (const std::string& one : marks) known += (known.empty() ? "" : ", ") + one;
+  throw replay::SelectionError(
+      options.trace.trace + ": --at " + options.at + ": no snapshot was taken at a mark '" + mark + "'; " +
+      (known.empty() ? "the recording has no snapshot of a mark" : "marks with a snapshot: " + known));
+}
+
 const rss::SnapshotSummary* choose(const RssOptions& options, const rss::RecordedResidency& recorded,
                                    std::uint64_t& at_ns) {
   const std::uint64_t end_ns = recorded.end_ns;
   at_ns = end_ns;
-  const std::optional<replay::Moment> at = parse_moment(options.at);
+  const std::optional<replay::Moment> at = parse_moment_or_mark(options.at);
+  if (at && !at->mark.empty()) return &snapshot_of_mark(options, recorded, at->mark, at_ns);
   if (!at) return choose_default(recorded);
   at_ns = replay::ns_of(*at, end_ns);
   // Reports round the duration: half a percent more still means the end.

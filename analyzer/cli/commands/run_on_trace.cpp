@@ -80,6 +80,7 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
         visit_mapping);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
+    report_vain_exclusions(analysis.profile(), options.texts);
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");

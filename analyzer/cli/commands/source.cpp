@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "analyzer/base/base_name.h"
@@ -60,7 +62,7 @@ std::string warning_about(const SourceAnswer& answer, const SourceListing& listi
 
 SourceListing list_source(const SourceAnswer& answer, const symbols::SourcePlaces& places, const SourceFile& file,
                           std::string function) {
-  SourceListing listing{file, std::move(function), std::nullopt, {}, {}};
+  SourceListing listing{file, std::move(function), 0, std::nullopt, {}, {}};
   listing.text = symbols::find_source(places, file.path, listing.why_no_text);
   if (listing.text) listing.warning = warning_about(answer, listing);
   return listing;
@@ -87,14 +89,40 @@ void print_listing(const SourceAnswer& answer, const SourceListing& listing) {
                answer.options.trace.json ? dump(listing_json(answer, listing)) : listing_text(answer, listing));
 }
 
+/// "parse.cpp:12" as a file and a line.
+std::optional<std::pair<std::string, int>> file_and_line(const std::string& what) {
+  constexpr int kMaxDigits = 8;
+  const std::size_t colon = what.rfind(':');
+  if (colon == std::string::npos || colon == 0 || what.size() - colon - 1 > kMaxDigits) return std::nullopt;
+  const std::string digits = what.substr(colon + 1);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  const int line = std::stoi(digits);
+  return line == 0 ? std::nullopt : std::optional(std::pair(what.substr(0, colon), line));
+}
+
 /// Prints the file that the user names. False: there is none, and nothing was printed.
 bool print_file(const SourceAnswer& answer, const symbols::SourcePlaces& places, bool& answered) {
   const std::vector<SourceFile> files = views::source_costs(answer.findings.frames(), answer.findings.helpers());
-  const std::vector<const SourceFile*> named = views::files_named(files, answer.profile, answer.options.what);
+  std::vector<const SourceFile*> named = views::files_named(files, answer.profile, answer.options.what);
+  int around = 0;
+  if (const auto with_line = file_and_line(answer.options.what); named.empty() && with_line) {
+    named = views::files_named(files, answer.profile, with_line->first);
+    around = with_line->second;
+  }
   if (named.empty()) return false;
   answered = named.size() == 1;
-  if (answered) print_listing(answer, list_source(answer, places, *named.front(), {}));
-  else
+  if (answered) {
+    SourceListing listing = list_source(answer, places, *named.front(), {});
+    listing.around = around;
+    const auto line_count = listing.text ? static_cast<int>(symbols::lines_of(listing.text->text).size()) : 0;
+    if (listing.text && around > line_count) {
+      print_message(answer.options.trace.trace + ": " + render::clean_utf8(answer.options.what) +
+                    ": the file has only " + std::to_string(line_count) + " lines");
+      answered = false;
+      return true;
+    }
+    print_listing(answer, listing);
+  } else
     print_ambiguity(
         answer, std::to_string(named.size()) + " files are called '" + render::clean_utf8(answer.options.what) + "'",
         named);

@@ -83,7 +83,10 @@ void print_whole(ReportText& text, const SourceAnswer& answer) {
   for (const std::string& piece : render::wrapped(sentence, text.style().width)) text.line(piece);
 }
 
-/// The lines that have the cost, with the lines around them; or all.
+/// Lines before and after FILE:LINE, at least.
+constexpr int kContextOfNamedLine = 5;
+
+/// The lines that have the cost, with the lines around them; those around the line that the user named; or all.
 std::vector<int> lines_to_print(const SourceAnswer& answer, const SourceListing& listing, int line_count) {
   std::vector<int> shown;
   if (answer.options.all_lines) {
@@ -92,6 +95,13 @@ std::vector<int> lines_to_print(const SourceAnswer& answer, const SourceListing&
   }
   const Figure& figure = figure_of(answer.options.cost);
   const auto context = static_cast<int>(std::min<std::size_t>(answer.options.context, 1'000'000));
+  if (listing.around != 0) {
+    const int around = std::max(context, kContextOfNamedLine);
+    for (int line = std::max(1, listing.around - around); line <= std::min(line_count, listing.around + around);
+         ++line)
+      shown.push_back(line);
+    return shown;
+  }
   for (const SourceLine& line : listing.file.lines) {
     if (figure.of(line.total) == 0 || line.line < 1 || line.line > line_count) continue;
     const int first = std::max({1, line.line - context, shown.empty() ? 1 : shown.back() + 1});
@@ -248,7 +258,7 @@ std::string files_text(const SourceAnswer& answer, const std::vector<SourceFile>
                   rows);
   if (shown < files.size())
     text.line("  +" + exact_number(files.size() - shown) + " more, " + value_text(figure, rest) +
-              " of their own; --top 0 prints all");
+              " of self; --top 0 prints all");
   text.notes(answer.names.warnings());
   return text.text();
 }

@@ -26,6 +26,7 @@ struct SourceAnswer {
 struct SourceListing {
   const views::SourceFile& file;
   std::string function;  ///< whose lines these are; empty: all of the file
+  int around = 0;        ///< the line that the user named: only the lines around it are printed; 0: none
   std::optional<symbols::SourceText> text;
   std::string why_no_text;  ///< "was not found"
   std::string warning;      ///< a sentence about the text; empty: none

@@ -324,8 +324,8 @@ void declare_source(CLI::App& app, Chosen& chosen) {
   add_trace_options(command, options->trace, {.sole_argument = false});
   add_text(
       command, "NAME", options->what, "NAME",
-      "A file, by its name or any last part of its path, or a function, as a report prints its name; by default, "
-      "list the files that have costs");
+      "A file, by its name or any last part of its path; FILE:LINE, for the lines around one; or a function, as a "
+      "report prints its name; by default, list the files that have costs");
   add_cost(command, options->cost, "Print this cost of each line");
   add_number(command, "--context", options->context, "Print N lines before and after each line that has costs");
   add_switch(command, "--all", options->all_lines, "Print the whole file");
@@ -415,11 +415,12 @@ void declare_rss(CLI::App& app, Chosen& chosen) {
   CLI::App& command = add_command(app, kWhere, "rss", "Print what resident memory (RSS) consists of, line by line");
   add_trace_options(command, options->trace, {.selection = false});
   add_value(command, "--at,--live-at", "TIME",
-            "Print resident memory at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
-            "recording (40%); within 10 ms, or 0.5% of TIME if that is more, of a snapshot: that snapshot; the "
+            "Print resident memory at TIME: seconds since the start, with a unit (300ms), a percentage of the "
+            "recording (40%), start, end, or the text of a mark; within 10 ms, or 0.5% of TIME if that is more, of a "
+            "snapshot: that snapshot; the "
             "default is the end",
             [options](const std::string& text) {
-              if (!parse_moment(text)) refuse_value(text, "--at", kMomentExamples);
+              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
               options->at = text;
             });
   add_call_site_options(command, options->call_sites);

@@ -4,9 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <fnmatch.h>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "analyzer/cli/options/spelling_suggestion.h"
+#include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/name_pattern.h"
 
 namespace heapprof::cli {
@@ -17,6 +21,12 @@ bool module_matches(const std::vector<std::string>& patterns, const std::string&
     return ::fnmatch(pattern.c_str(), path.c_str(), 0) == 0 ||
            ::fnmatch(pattern.c_str(), base_name(path).c_str(), 0) == 0;
   });
+}
+
+/// Prints that an exclusion matches nothing: all is shown, as without it.
+void report_vain_exclusion(const char* option, const std::string& text, const std::vector<std::string>& names) {
+  print_message(std::string(option) + " " + text + ": matches nothing, so nothing is excluded" +
+                did_you_mean(text, names));
 }
 
 /// A number that is not negative, and the text after it.
@@ -90,13 +100,20 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
   constexpr std::uint8_t kMatched = 1, kModule = 2, kFunction = 4, kExcluded = 8;
   std::vector<std::uint8_t> of_address(profile.addresses.size(), 0);
   std::vector<std::uint8_t> of_node(profile.nodes.size(), 0);
+  // Which of the excluded functions occur, and the names of all functions.
+  std::vector<bool> occurs(unwanted.size(), false);
+  std::set<std::string> all_names;
   const auto match = [&](std::uint32_t node) {
     std::uint8_t matches = kMatched;
     for (const Frame& frame : names.frames_of_node(node)) {
       const std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
       if (module_matches(texts.modules, frame.module->path)) matches |= kModule;
       if (any_matches(wanted, name)) matches |= kFunction;
-      if (any_matches(unwanted, name) || module_matches(texts.not_modules, frame.module->path)) matches |= kExcluded;
+      if (!unwanted.empty()) all_names.insert(function_name(name));
+      bool excluded = false;
+      for (std::size_t i = 0; i < unwanted.size(); ++i)
+        if (unwanted[i].matches(name)) excluded = occurs[i] = true;
+      if (excluded || module_matches(texts.not_modules, frame.module->path)) matches |= kExcluded;
     }
     return matches;
   };
@@ -114,7 +131,27 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
     chosen[node] = (texts.modules.empty() || (of_node[node] & kModule) != 0) &&
                    (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kExcluded) == 0;
   }
+  for (std::size_t i = 0; i < unwanted.size(); ++i)
+    if (!occurs[i])
+      report_vain_exclusion("--not-function", texts.not_functions[i], {all_names.begin(), all_names.end()});
   return chosen;
+}
+
+void report_vain_exclusions(const model::Profile& profile, const SelectionTexts& texts) {
+  std::vector<std::string> names;
+  for (const model::Module& module : profile.modules)
+    if (!module.path.empty()) names.push_back(base_name(module.path));
+  for (const std::string& text : texts.not_modules)
+    if (std::none_of(profile.modules.begin(), profile.modules.end(),
+                     [&](const model::Module& module) { return module_matches({text}, module.path); }))
+      report_vain_exclusion("--not-module", text, names);
+  names.clear();
+  for (const model::Thread& thread : profile.threads) names.push_back(thread.name);
+  for (const std::string& text : texts.not_threads)
+    if (std::none_of(profile.threads.begin(), profile.threads.end(), [&](const model::Thread& thread) {
+          return thread.name == text || std::to_string(thread.tid) == text;
+        }))
+      report_vain_exclusion("--not-thread", text, names);
 }
 
 namespace {

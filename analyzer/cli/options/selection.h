@@ -55,4 +55,8 @@ void resolve_selection(const SelectionTexts& texts, const symbols::Options& symb
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
                                        const symbols::Options& symbols);
 
+/// Prints a message for each of not_modules and not_threads that matches nothing in the recording. match_stacks()
+/// does that for not_functions.
+void report_vain_exclusions(const model::Profile& profile, const SelectionTexts& texts);
+
 }  // namespace heapprof::cli

@@ -53,8 +53,9 @@ std::string completeness_of(const model::Profile& profile) {
 }
 
 std::string recorded_sentences(const model::Profile& profile) {
+  const bool selected = profile.slice || profile.live_at_ns || !profile.selection_text.empty();
   return completeness_of(profile) + ", " + exact_number(profile.events()) +
-         (profile.events() == 1 ? " event." : " events.");
+         (profile.events() == 1 ? " event" : " events") + (selected ? " selected." : ".");
 }
 
 namespace {

@@ -261,9 +261,30 @@ ReportText& ReportText::frames(std::uint32_t node, const StackNames& names) {
   return *this;
 }
 
+namespace {
+
+/// Why --only-own shows nothing: the program's functions have no names, so that none is known to be own code. Empty:
+/// that is not the reason.
+std::string note_of_missing_own_code(const Findings* findings, const model::Profile& profile) {
+  if (findings == nullptr || !findings->view().only_own) return {};
+  bool unresolved = false;
+  for (const findings::Function& function : findings->frames().functions()) {
+    if (function.origin == findings::Origin::kOwn) return {};
+    unresolved |= function.name.empty() && profile.modules[function.module].is_main;
+  }
+  if (!unresolved) return {};
+  return "no function of " + base_name(profile.recording.program) +
+         " has a name, so none is known to be own code: the program is stripped. Use its debug information "
+         "(--debug-dir, --debuginfod, or a build with -g), or count the whole program as own code with --own " +
+         base_name(profile.recording.program);
+}
+
+}  // namespace
+
 ReportText& ReportText::notes(const std::vector<std::string>& symbol_warnings) {
   const model::Integrity& integrity = profile_.integrity;
-  if (integrity.complete && integrity.notes.empty() && symbol_warnings.empty()) return *this;
+  const std::string no_own_code = note_of_missing_own_code(findings_, profile_);
+  if (integrity.complete && integrity.notes.empty() && symbol_warnings.empty() && no_own_code.empty()) return *this;
   line();
   if (integrity.complete) {
     line(bold("Notes"));
@@ -272,6 +293,7 @@ ReportText& ReportText::notes(const std::vector<std::string>& symbol_warnings) {
     losses.front() = 'R';
     line(paint(TextColour::kWarning, losses));
   }
+  if (!no_own_code.empty()) list_item(clean_utf8(no_own_code));
   for (const std::string& note : integrity.notes) list_item(clean_utf8(note));
   for (const std::string& warning : symbol_warnings) list_item(clean_utf8(warning));
   return *this;

@@ -38,6 +38,10 @@ TEST_CASE("the first sentences say what was recorded and whether it is whole") {
   profile.integrity.end_status = 9;
   CHECK(recorded_sentences(profile) ==
         "pid 804: ended by signal 9 (SIGKILL) after 1.80 s. Recording complete, 1,000 events.");
+  profile.selection_text = "--thread worker";
+  CHECK(recorded_sentences(profile) ==
+        "pid 804: ended by signal 9 (SIGKILL) after 1.80 s. Recording complete, 1,000 events selected.");
+  profile.selection_text.clear();
   profile.integrity.ended_by = "stopped";
   profile.integrity.stop_reason = "the disk is full";
   profile.integrity.complete = false;

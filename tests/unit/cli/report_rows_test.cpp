@@ -75,7 +75,7 @@ TEST_CASE("report --by: --sort, --top and --columns") {
   CHECK(table.has_line({"4.00 KiB", "57.1%", "4.00 KiB", "57.1%", "1", kWorkName}));
   CHECK(table.has_line({"0%", "3.00 KiB", "42.9%", "2", kMainName}));
   const Outcome cut = rows(trace, {"function", "--top", "1"});
-  CHECK(cut.has_line({"+3 more, 3.00 KiB of their own; --top 0 prints all"}));
+  CHECK(cut.has_line({"+3 more, 3.00 KiB of self; --top 0 prints all"}));
   const Outcome csv = rows(trace, {"site", "--csv", "--columns", "leaked,allocations"});
   CHECK(csv.out.starts_with("name,file,line,module,origin,self_leaked_bytes,self_allocations\n"));
   CHECK(csv.has_line({kWorkName, "/opt/known/libwork.so,unknown,4096,1"}));
@@ -133,6 +133,22 @@ TEST_CASE("report --only-own counts what other code allocates at the own code th
   CHECK(report.at("/sites/0/site") == "null");
   CHECK(report.number("/sites/0/bytes") == kC);
   CHECK(report.at("/sites/1/origin") == "own");
+}
+
+TEST_CASE("tables of rows end with a command that goes on from the first row") {
+  const KnownTrace trace;
+  CHECK(rows(trace, {"function"}).has_line({"Callers of the first: heapprof callers TRACE libwork.so+0x400"}));
+  CHECK(rows(trace, {"module"}).has_line({"heapprof report TRACE --by function --module libwork.so"}));
+  CHECK(rows(trace, {"thread"}).has_line({"heapprof report TRACE --thread 4243"}));
+}
+
+TEST_CASE("--only-own says when a stripped program is the reason that there is no own code") {
+  const KnownTrace trace;
+  const char* const kNote = "no function of demo has a name";
+  CHECK(rows(trace, {"function", "--only-own"}).out.find(kNote) != std::string::npos);
+  CHECK(run({"leaks", trace.path(), "--only-own"}).out.find(kNote) != std::string::npos);
+  CHECK(rows(trace, {"function", "--only-own", "--own", "demo"}).out.find(kNote) == std::string::npos);
+  CHECK(rows(trace, {"function"}).out.find(kNote) == std::string::npos);
 }
 
 TEST_CASE("tables of rows fit the page, and have no control characters of names or colours") {

@@ -307,6 +307,12 @@ TEST_CASE("timeline --resident stacks the lines at the snapshots, or what sample
 
 TEST_CASE("rss refuses what it cannot answer, and says what to do") {
   const Recorded trace;
+  CHECK(run({"rss", trace.path(), "--json", "--at", "loaded"}).number("/snapshot/number") == 1);
+  CHECK(run({"rss", trace.path(), "--json", "--at", "mark:loaded"}).number("/snapshot/number") == 1);
+  const Outcome unknown = run({"rss", trace.path(), "--at", "saved"});
+  CHECK(unknown.status == 2);
+  CHECK(unknown.err.find("no snapshot was taken at a mark 'saved'; marks with a snapshot: 'loaded'") !=
+        std::string::npos);
   const Outcome late = run({"rss", trace.path(), "--at", "5"});
   CHECK(late.status == 2);
   CHECK(late.out == "");

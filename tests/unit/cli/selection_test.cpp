@@ -387,3 +387,21 @@ TEST_CASE("--kind all counts blocks and mappings; only blocks can be temporary")
   CHECK(run({"report", file.path(), "--kind", "all", "--cost", "allocations"})
             .has_line({"Number of allocations and mappings"}));
 }
+
+TEST_CASE("an exclusion that matches nothing is reported, with the nearest name") {
+  const KnownTrace trace;
+  const Outcome thread = run({"report", trace.path(), "--not-thread", "workr"});
+  CHECK(thread.err.find("--not-thread workr: matches nothing, so nothing is excluded; did you mean 'worker'?") !=
+        std::string::npos);
+  CHECK(thread.status == 0);
+  const Outcome module = run({"report", trace.path(), "--not-module", "libwork.s"});
+  CHECK(module.err.find("--not-module libwork.s: matches nothing") != std::string::npos);
+  CHECK(module.err.find("'libwork.so'") != std::string::npos);
+  const Outcome function = run({"report", trace.path(), "--not-function", "^lode$"});
+  CHECK(function.err.find("--not-function ^lode$: matches nothing") != std::string::npos);
+  for (const char* option : {"--not-thread", "--not-module", "--not-function"}) {
+    const std::string name = std::string(option) == "--not-thread" ? "worker" : "libwork*";
+    CHECK(run({"report", trace.path(), option, std::string(option) == "--not-function" ? kWorkName : name}).err ==
+          "");
+  }
+}
