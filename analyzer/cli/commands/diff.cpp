@@ -13,6 +13,7 @@
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_page.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/render/flame_tree.h"
 #include "analyzer/render/flamegraph.h"
 #include "analyzer/render/short_names.h"
@@ -265,6 +266,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   else text.line(text.bold("From " + before.name)).line(text.bold("to   " + after.name));
   if (const std::string selection = selection_of_both(before, after); !selection.empty())
     text.line(clip_utf8("only " + clean_utf8(selection), width));
+  if (!used_project_file.empty()) text.line(clip_utf8(clean_utf8(project_file_words()), width));
   text.line();
   append_totals(text, before, after);
 

@@ -22,6 +22,7 @@
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
 #include "analyzer/cli/text/text_columns.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/cli/text/view_names.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/render/byte_column.h"
@@ -215,6 +216,7 @@ class MomentsText : public ReportText {
                   moment_text(moments.after_ns, moments.after_text) + " of " +
                   render::clean_utf8(options_.trace.trace),
               style().width));
+    if (!used_project_file.empty()) line(clip(render::clean_utf8(project_file_words()), style().width));
     if (!profile().selection_text.empty())
       line(clip(render::clean_utf8("only " + profile().selection_text), style().width));
     line();

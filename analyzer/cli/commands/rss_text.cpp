@@ -12,6 +12,7 @@
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/text_columns.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/render/byte_column.h"
 #include "analyzer/render/units.h"
@@ -198,6 +199,7 @@ void append_title(ReportText& text, const RssAnswer& answer) {
   const std::string sentences =
       answer.profile.slice ? completeness_of(answer.profile) + "." + more : recorded_sentences(answer.profile);
   for (const std::string& piece : render::wrapped(sentences, text.style().width)) text.line(piece);
+  if (!used_project_file.empty()) text.line(text.clip(render::clean_utf8(project_file_words()), text.style().width));
   text.line();
 }
 

@@ -15,6 +15,7 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_style.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/export/openmetrics.h"
 #include "analyzer/render/text_sink.h"
 #include "analyzer/render/timeline.h"
@@ -171,6 +172,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
        has_time ? render::human_bytes(profile.totals.peak_bytes) + " at " + render::human_time(profile.peak_time_ns)
                 : "no byte was live"}};
   if (!profile.selection_text.empty()) timeline.context.push_back({"Only", profile.selection_text});
+  if (!used_project_file.empty()) timeline.context.push_back({"Settings", used_project_file});
   timeline.peak_is_moment = profile.is_moment();
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
@@ -196,6 +198,7 @@ void write_timeline(const TimelineOptions& options, const model::Profile& profil
     case Format::kJson: {
       nlohmann::json json = render::timeline_json(timeline);
       json["format_version"] = kJsonFormatVersion;
+      if (!used_project_file.empty()) json["project_file"] = used_project_file;
       json["integrity"] = integrity_json(profile.integrity);
       text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     }

@@ -73,8 +73,7 @@ ReportText& ReportText::title(Title title) {
     if (!profile_.survivors_ns) line("only from " + slice);
     else line("only what was allocated from " + slice + ", until " + human_time(*profile_.survivors_ns));
   }
-  if (!used_project_file.empty())
-    line(clip("settings of " + clean_utf8(used_project_file) + " (--no-config omits them)", style().width));
+  if (!used_project_file.empty()) line(clip(clean_utf8(project_file_words()), style().width));
   if (!profile_.selection_text.empty()) line(clip(clean_utf8("only " + profile_.selection_text), style().width));
   return *this;
 }

@@ -116,6 +116,24 @@ TEST_CASE("a project file of another user is not used") {
   CHECK(contains(found.note, "belongs to another user (uid 12345)"));
 }
 
+TEST_CASE("every command that uses the project file names it") {
+  const KnownTrace trace;
+  const Directory directory;
+  const std::string config = directory.write("p.toml", "own = []\n");
+  for (const char* command :
+       {"report", "leaks", "tree", "blocks", "source", "churn", "reallocs", "threads", "timeline"}) {
+    INFO(command);
+    CHECK(contains(run({command, trace.path(), "--config", config}).out, "p.toml"));
+    CHECK(run({command, trace.path(), "--config", config, "--json"}).at("/project_file") == config);
+  }
+  const std::string moment = trace.path() + "@start";
+  CHECK(contains(run({"diff", trace.path(), trace.path(), "--config", config}).out, "p.toml"));
+  CHECK(contains(run({"diff", moment, trace.path(), "--config", config}).out, "p.toml"));
+  CHECK(run({"diff", moment, trace.path(), "--config", config, "--json"}).at("/project_file") == config);
+  CHECK(contains(run({"flamegraph", trace.path(), "--config", config}).out, "p.toml"));
+  CHECK(run({"info", trace.path(), "--config", config}).status == 2);
+}
+
 TEST_CASE("commands take what the project file says, name it, and prefer the command line") {
   const KnownTrace trace;
   const Directory directory;
