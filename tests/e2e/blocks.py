@@ -188,7 +188,7 @@ class Blocks(harness.Case):
 
     def test_tables_fit_the_terminal(self):
         trace = self.record(harness.program("ledger_names")).trace
-        for width in (60, 80, 120):
+        for width in (40, 60, 80, 120):
             text = self.printed(width, "blocks", trace)
             self.assertLessEqual(max(map(len, text.splitlines())), width, text)
 

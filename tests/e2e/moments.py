@@ -291,7 +291,7 @@ class CacheAndLeak(harness.Case):
         self.assertIn("Changes in pages", svg)
 
     def test_tables_fit_the_terminal(self):
-        for width in (60, 80, 120):
+        for width in (40, 60, 80, 120):
             environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",
                                                     XDG_CACHE_HOME=self.dir / "cache")
             text = subprocess.run([str(harness.HEAPPROF), "diff", f"{self.trace}@first", f"{self.trace}@second",

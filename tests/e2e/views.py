@@ -224,7 +224,7 @@ class Views(harness.Case):
 
     def test_tables_fit_the_terminal(self):
         trace = self.record(harness.program("ledger_names")).trace
-        for width in (60, 80, 120, 160):
+        for width in (40, 60, 80, 120, 160):
             for command in (*(("report", trace, "--by", key) for key in KEYS), ("tree", trace),
                             ("tree", trace, "--inverted", "--by", "line"), ("callers", trace, "main"),
                             ("report", trace, "--by", "function", "--columns", "self,total,live,allocations,leaked")):

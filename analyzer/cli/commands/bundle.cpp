@@ -12,6 +12,8 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
@@ -109,6 +111,7 @@ void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysi
   if (bundle_options.sources) sources = find_sources(bundle_options, names);
   const std::string packed_sources = bundle_options.sources ? symbols::encode_sources(sources.texts) : std::string();
 
+  const bool replaces = is_trace(output);
   exporter::Sink copy(output, exporter::Sink::Compression::kNone, exporter::Sink::kUserOnly);
   const std::uint64_t end = copy_recording(trace, copy);
   const std::string run =
@@ -116,6 +119,7 @@ void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysi
   copy.write(run);
   if (!copy.close()) throw OutputError(copy.error());
   // On standard error, since standard output may be the copy.
+  if (replaces) print_message(output + ": replaced the recording of that name");
   std::fprintf(stderr, "%s: names of %s of %s code addresses, %s\n", output.c_str(),
                render::exact_number(named).c_str(), render::exact_number(all).c_str(),
                render::human_bytes(run.size()).c_str());

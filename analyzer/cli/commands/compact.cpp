@@ -3,6 +3,8 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/message.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/compact/compactor.h"
 
@@ -11,6 +13,7 @@ namespace {
 
 int compact(const CompactOptions& arguments) {
   refuse_trace_as_output(arguments.output, arguments.trace);
+  const bool replaces = is_trace(arguments.output);
   ProgressLine progress("Compacting " + arguments.trace);
   replay::CompactOptions options;
   options.exact = arguments.exact;
@@ -19,6 +22,7 @@ int compact(const CompactOptions& arguments) {
       replay::compact(arguments.trace, arguments.output, options,
                       [&](double share, std::uint64_t records) { progress.show(share, records); });
   progress.show(1, 0);
+  if (replaces) print_message(arguments.output + ": replaced the recording of that name");
   std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
               render::human_bytes(result.original_bytes).c_str());
   if (const double events = static_cast<double>(result.events); events != 0)

@@ -291,27 +291,27 @@ void append_rest(ReportText& text, const RankedRows& ranked) {
             (words_for(ranked.by()).divides ? "" : " of self") + "; --top 0 prints all");
 }
 
-/// The command that answers the next question.
-void append_next_command(ReportText& text, const RankedRows& ranked) {
-  if (ranked.shown == 0) return;
+/// The command that answers the next question about the first row; empty: there is none.
+std::string next_command(const RankedRows& ranked) {
   const Row& first = ranked.rows.front();
-  if (ranked.by() == By::kThread) {
-    const model::Thread& thread = ranked.profile.threads[first.thread];
-    text.line().line("Call sites of the first: heapprof report TRACE --thread " + std::to_string(thread.tid));
-    return;
-  }
-  if (!first.frame.exists()) return;
+  if (ranked.by() == By::kThread)
+    return "Call sites of the first: heapprof report TRACE --thread " +
+           std::to_string(ranked.profile.threads[first.thread].tid);
+  if (!first.frame.exists()) return {};
+  if (ranked.by() != By::kModule)
+    return "Callers of the first: heapprof callers TRACE " +
+           shell_quoted(ranked.names.of_frame(first.frame, false).label);
   const ViewName name = ranked.names.of_row(first, ranked.by());
-  std::string next;
-  if (ranked.by() == By::kModule) {
-    if (!name.module.empty())
-      next = "Functions of the first: heapprof report TRACE --by function --module " + shell_quoted(name.label);
-  } else {
-    const ViewName function = ranked.names.of_frame(first.frame, false);
-    next = "Callers of the first: heapprof callers TRACE " + shell_quoted(function.label);
-  }
-  if (next.empty() || render::length_utf8(next) > text.style().width) return;
-  text.line().line(next);
+  return name.module.empty()
+             ? std::string()
+             : "Functions of the first: heapprof report TRACE --by function --module " + shell_quoted(name.label);
+}
+
+void append_next_command(ReportText& text, const RankedRows& ranked) {
+  const std::string next = ranked.shown == 0 ? std::string() : next_command(ranked);
+  if (next.empty()) return;
+  text.line();
+  for (const std::string& piece : render::wrapped(next, text.style().width)) text.line(piece);
 }
 
 std::string rows_text(const RankedRows& ranked, const Findings& findings, const std::vector<RowColumn>& chosen,

@@ -50,6 +50,7 @@ class TreeText {
         sizes_(whole_) {}
 
   void header() {
+    if (is_narrow() && !options_.inverted) text_.paragraph("(too narrow for: self)");
     text_.line(text_.paint(TextColour::kDim, "  " + render::pad_left("total", kValueWidth) + "  share" +
                                                  self_text("self") + (options_.by_line ? "  line" : "  function")));
   }
@@ -84,9 +85,10 @@ class TreeText {
 
   /// An inverted tree begins with the functions' own costs, so it has no such column.
   std::string self_text(const std::string& text) const {
-    return options_.inverted ? "" : "  " + render::pad_left(text, kValueWidth);
+    return options_.inverted || is_narrow() ? "" : "  " + render::pad_left(text, kValueWidth);
   }
-  std::size_t max_indent() const { return text_.style().width / 3; }
+  bool is_narrow() const { return text_.style().width < 60; }
+  std::size_t max_indent() const { return text_.style().width / (is_narrow() ? 8 : 3); }
   std::string value_text(std::uint64_t value) const {
     return figure_.is_bytes ? sizes_.text(value) : render::exact_number(value);
   }
@@ -100,7 +102,8 @@ class TreeText {
                                 self_text(self == 0 ? "" : value_text(self)) + "  " +
                                 std::string(std::min(indent, max_indent()), ' ') + (is_sibling ? "- " : "");
     const std::size_t used = render::length_utf8(figures);
-    const std::size_t width = text_.style().width - std::min(text_.style().width - 16, used);
+    const std::size_t least = is_narrow() ? 8 : 16;
+    const std::size_t width = text_.style().width - std::min(text_.style().width - least, used);
     std::string label = name.label;
     if (options_.by_line && !name.location.empty()) label += "  " + name.location;
     if (render::length_utf8(label) > width && !options_.call_sites.view.full_names)

@@ -22,6 +22,9 @@ constexpr std::size_t kMinNameWidth = 24;
 constexpr std::size_t kMinLocationWidth = 16;
 constexpr std::size_t kMinTextWidth = 32;  // of the last column
 
+/// Narrower pages say which columns they lack.
+constexpr std::size_t kExplainedWidth = 60;
+
 class Layout {
  public:
   Layout(const TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows)
@@ -173,6 +176,11 @@ std::vector<std::string> write_columns(TextPage& page, const std::vector<Column>
   for (const Column& column : columns) headers.push_back({column.header, TextColour::kDim});
   page.line(layout.line(headers));
   for (const std::vector<Cell>& cells : rows) page.line(layout.line(cells));
+  if (!layout.dropped().empty() && page.style().width < kExplainedWidth) {
+    std::string names;
+    for (const std::string& name : layout.dropped()) names += (names.empty() ? "" : ", ") + name;
+    page.paragraph("(too narrow for: " + names + ")");
+  }
   return layout.dropped();
 }
 

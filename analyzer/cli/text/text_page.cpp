@@ -13,6 +13,10 @@ namespace {
 constexpr std::size_t kLabelWidth = 11;
 constexpr std::size_t kValueWidth = 10;
 
+/// On narrower pages sentences that do not fit are wrapped, with at most kMaxIndent of their blanks. Tables fit.
+constexpr std::size_t kWrappedWidth = 60;
+constexpr std::size_t kMaxIndent = 6;
+
 /// Parameters of the escape sequence that selects a colour (ECMA-48, SGR).
 const char* colour_code(TextColour colour) {
   switch (colour) {
@@ -81,12 +85,24 @@ std::string TextPage::paint(TextColour colour, const std::string& text) const {
 TextPage& TextPage::line(const std::string& text) {
   std::size_t end = text.size();
   while (end > 0 && text[end - 1] == ' ') --end;
+  if (style_.width < kWrappedWidth && !style_.full_names && text.find('\x1b') == std::string::npos &&
+      render::length_utf8(plain(text.substr(0, end))) > style_.width) {
+    const std::size_t indent = std::min({text.find_first_not_of(' '), text.size(), kMaxIndent});
+    for (const std::string& piece : render::wrapped(text.substr(indent, end - indent), style_.width - indent))
+      out_ += std::string(indent, ' ') + piece + '\n';
+    return *this;
+  }
   out_.append(text, 0, end);
   out_ += '\n';
   return *this;
 }
 
-TextPage& TextPage::heading(const std::string& text) { return line().line(bold(text)); }
+TextPage& TextPage::heading(const std::string& text) {
+  line();
+  if (style_.width >= kWrappedWidth) return line(bold(text));
+  for (const std::string& piece : render::wrapped(text, style_.width)) line(bold(piece));
+  return *this;
+}
 
 TextPage& TextPage::row(const std::string& label, const std::string& value, const std::string& more) {
   const std::string left = "  " + render::pad_right(label, kLabelWidth);

@@ -10,7 +10,7 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr std::size_t kMinWidth = 60;
+constexpr std::size_t kMinWidth = 40;
 constexpr std::size_t kMaxWidth = 160;
 
 /// COLUMNS of the environment, for output that is no terminal. 0: not set.

@@ -25,6 +25,21 @@ TEST_CASE("a bundle has the figures of its trace, which is unchanged") {
   CHECK(report.at("/heap") == run({"report", trace.path(), "--json"}).at("/heap"));
 }
 
+TEST_CASE("bundle and compact say that they replaced a recording") {
+  const KnownTrace trace;
+  for (const char* command : {"bundle", "compact"}) {
+    INFO(command);
+    const TemporaryFile copy;
+    const std::string message = copy.path() + ": replaced the recording of that name";
+    const Outcome first = run({command, trace.path(), "-o", copy.path()});
+    CHECK(first.status == 0);
+    CHECK(first.err.find(message) == std::string::npos);
+    const Outcome second = run({command, trace.path(), "-o", copy.path()});
+    CHECK(second.status == 0);
+    CHECK(second.err.find(message) != std::string::npos);
+  }
+}
+
 TEST_CASE("a bundle names functions where their library is missing") {
   const TemporaryFile trace;
   REQUIRE(write_libc_frame(trace.path()) != "");

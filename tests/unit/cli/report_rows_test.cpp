@@ -165,7 +165,7 @@ TEST_CASE("tables of rows fit the page, and have no control characters of names 
   const auto check = [&](const std::vector<std::string>& words) {
     std::vector<std::string> arguments = {words.front(), trace.path()};
     arguments.insert(arguments.end(), words.begin() + 1, words.end());
-    ::setenv("COLUMNS", "40", 1);  // the narrowest page has 60 columns
+    ::setenv("COLUMNS", "20", 1);  // the narrowest page has 40 columns
     const Outcome page = run(arguments);
     ::unsetenv("COLUMNS");
     INFO(words.front() << ' ' << words.back() << '\n' << page.out);

@@ -36,7 +36,7 @@ TEST_CASE("columns without any text are left out") {
         "   1 B  f         f.c:1\n");
 }
 
-TEST_CASE("in a narrow line figures are left out, then names are shortened") {
+TEST_CASE("in a narrow line figures are left out, which is said, then names are shortened") {
   const std::vector<std::vector<Cell>> rows = {{{"8.07 MiB"},
                                                 {"90%"},
                                                 {"_____#"},
@@ -47,7 +47,8 @@ TEST_CASE("in a narrow line figures are left out, then names are shortened") {
         "  8.07 MiB  SessionStore::open_session      ..._store.cpp:13\n");
   CHECK(table(50, rows, true) ==
         "      live  function                  line\n"
-        "  8.07 MiB  open_session              …tore.cpp:13\n");
+        "  8.07 MiB  open_session              …tore.cpp:13\n"
+        "  (too narrow for: freed, over time)\n");
 }
 
 TEST_CASE("cells are coloured where the text is") {

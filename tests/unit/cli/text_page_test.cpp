@@ -61,3 +61,14 @@ TEST_CASE("clipped text ends, or begins, with an ellipsis") {
   CHECK(ascii.clip("abcdef", 5) == "ab...");
   CHECK(ascii.clip_front("abcdef", 5) == "...ef");
 }
+
+TEST_CASE("a narrow page wraps sentences, which keep their indentation, and headings") {
+  TextPage page({.width = 40, .unicode = false});
+  page.heading("By function, own code only, sorted by total");
+  page.line("  +12 more, 3.00 KiB of self; --top 0 prints all");
+  page.line("  short                                           ");
+  CHECK(page.text() ==
+        "\nBy function, own code only, sorted by\ntotal\n"
+        "  +12 more, 3.00 KiB of self; --top 0\n  prints all\n"
+        "  short\n");
+}

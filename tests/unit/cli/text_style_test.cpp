@@ -16,7 +16,7 @@ TEST_CASE("COLUMNS is the width of output that is no terminal, within limits") {
     return width;
   };
   CHECK(width_with("80") == 80);
-  CHECK(width_with("20") == 60);
+  CHECK(width_with("20") == 40);
   CHECK(width_with("1000") == 160);
   CHECK(width_with("") == 100);
   CHECK(width_with("wide") == 100);
