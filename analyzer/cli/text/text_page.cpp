@@ -107,6 +107,10 @@ TextPage& TextPage::heading(const std::string& text) {
 TextPage& TextPage::row(const std::string& label, const std::string& value, const std::string& more) {
   const std::string left = "  " + render::pad_right(label, kLabelWidth);
   const std::size_t used = left.size() + kValueWidth + 2;
+  if (style_.width < kWrappedWidth && used + render::length_utf8(plain(more)) > style_.width) {
+    line(left + bold(render::pad_left(value, kValueWidth)));
+    return wrapped("    ", more);
+  }
   return line(left + bold(render::pad_left(value, kValueWidth)) +
               (more.empty() ? "" : "  " + clip(more, style_.width - used)));
 }

@@ -67,8 +67,12 @@ TEST_CASE("a narrow page wraps sentences, which keep their indentation, and head
   page.heading("By function, own code only, sorted by total");
   page.line("  +12 more, 3.00 KiB of self; --top 0 prints all");
   page.line("  short                                           ");
+  page.row("peak", "7.00 KiB", "in 3 blocks, at 30.0 ms of the recording");
+  page.row("live", "1.00 KiB", "in 1 block");
   CHECK(page.text() ==
         "\nBy function, own code only, sorted by\ntotal\n"
         "  +12 more, 3.00 KiB of self; --top 0\n  prints all\n"
-        "  short\n");
+        "  short\n"
+        "  peak         7.00 KiB\n    in 3 blocks, at 30.0 ms of the\n    recording\n"
+        "  live         1.00 KiB  in 1 block\n");
 }
