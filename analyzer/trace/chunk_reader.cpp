@@ -5,10 +5,11 @@
 
 namespace heapprof::trace {
 
-ChunkReader::ChunkReader(ReadState& shared) : shared_(shared), is_active_(shared.file.streams().size(), false) {}
+ChunkReader::ChunkReader(const TraceFile& file, ReadState& shared)
+    : file_(file), shared_(shared), is_active_(file.streams().size(), false) {}
 
 void ChunkReader::resume(ByteReader& in) {
-  next_ = in.number_up_to(shared_.file.compacted()->sections.chunks.size());
+  next_ = in.number_up_to(file_.compacted()->sections.chunks.size());
   for (std::uint32_t stream = 0; stream < is_active_.size(); ++stream) mark_active(stream);
 }
 
@@ -20,15 +21,15 @@ void ChunkReader::mark_active(std::uint32_t stream) {
 
 /// Reads and decompresses the next chunk. False: there is none.
 bool ChunkReader::load_chunk() {
-  const Compacted& compacted = *shared_.file.compacted();
+  const Compacted& compacted = *file_.compacted();
   decoder_.reset();
   if (next_ == compacted.sections.chunks.size()) return false;
   const Section& section = compacted.sections.chunks[next_++];
   shared_.frame_bytes_read += section.header.payload_bytes;
   events_left_ = section.header.events;
   try {
-    contents_ = read_contents(shared_.file.input(), section);
-    const ChunkFormat format{static_cast<std::uint32_t>(shared_.file.streams().size()),
+    contents_ = read_contents(file_.input(), section);
+    const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()),
                              compacted.summary->definitions.node_count, compacted.quantum, compacted.exact};
     decoder_ = std::make_unique<ChunkDecoder>(format, contents_);
   } catch (const FormatError& error) {
@@ -39,7 +40,7 @@ bool ChunkReader::load_chunk() {
 
 /// The rest of the current chunk is lost, and every active stream may have lost events.
 void ChunkReader::abandon_chunk(const std::string& why) {
-  const Section& section = shared_.file.compacted()->sections.chunks[next_ - 1];
+  const Section& section = file_.compacted()->sections.chunks[next_ - 1];
   shared_.damage.damaged(section.offset, next_section(section) - section.offset, "a chunk: " + why);
   shared_.damage.lost_events(events_left_);
   decoder_.reset();

@@ -16,8 +16,8 @@ namespace heapprof::trace {
 
 class ChunkReader {
  public:
-  /// Precondition: shared.file is compacted. `shared` must outlive this.
-  explicit ChunkReader(ReadState& shared);
+  /// Precondition: `file` is compacted. Both must outlive this.
+  ChunkReader(const TraceFile& file, ReadState& shared);
 
   /// Fills storage, count and texts of `batch`; count 0: the trace has ended. Stops early at the end of a chunk once
   /// `min_events` events were read, and then returns true: only there can reading resume later.
@@ -33,6 +33,7 @@ class ChunkReader {
   void abandon_chunk(const std::string& why);
   void mark_active(std::uint32_t stream);
 
+  const TraceFile& file_;
   ReadState& shared_;
   std::size_t next_ = 0;  // number of the chunk after the current one
   std::vector<std::uint8_t> contents_;

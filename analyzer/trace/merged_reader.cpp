@@ -11,7 +11,7 @@ namespace heapprof::trace {
 
 MergedReader::MergedReader(const TraceFile& file) : shared_(file) {
   if (file.compacted() != nullptr) {
-    chunks_ = std::make_unique<ChunkReader>(shared_);
+    chunks_ = std::make_unique<ChunkReader>(file, shared_);
     return;
   }
   if (file.streams().size() > MergedEvent::kStreamMask)

@@ -7,14 +7,24 @@
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/merged_event.h"
+#include "analyzer/trace/files/input_file.h"
 #include "analyzer/trace/trace_file.h"
+#include "common/trace_format.h"
 
 namespace heapprof::trace {
 
 struct ReadState {
-  explicit ReadState(const TraceFile& of) : file(of) {}
+  explicit ReadState(const TraceFile& file)
+      : ReadState(file.input(), file.header(), file.bytes(), file.cut_ticks()) {}
+  ReadState(const InputFile& of, const FileHeader& header, std::uint64_t bytes, std::uint64_t cut)
+      : input(of), file_id(header.file_id), tail_kill_safe((header.flags & kHeaderTailNotKillSafe) == 0),
+        file_bytes(bytes), cut_ticks(cut) {}
 
-  const TraceFile& file;
+  const InputFile& input;
+  const std::uint64_t file_id;
+  const bool tail_kill_safe;  ///< every stream has a staging block
+  std::uint64_t file_bytes;   ///< TraceFile::bytes(): for the limits in limits.h
+  std::uint64_t cut_ticks;    ///< later events are not part of the trace
   NodeIndex node_index;
   Definitions definitions;
   bool definitions_known = false;      ///< from a trace summary: definitions in the streams are skipped

@@ -77,7 +77,7 @@ bool StreamDecoder::reserve(std::size_t events) {
   if (buffer_.size() < events) {
     const std::uint64_t others = shared_.decoded_bytes - buffer_.size() * sizeof(MergedEvent);
     const std::uint64_t bytes = events * sizeof(MergedEvent);
-    if (others + bytes > max_decoded_bytes(shared_.file.bytes())) return false;
+    if (others + bytes > max_decoded_bytes(shared_.file_bytes)) return false;
     std::vector<MergedEvent>().swap(buffer_);
     shared_.decoded_bytes = others;
     buffer_.resize(events);
@@ -112,9 +112,9 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
   std::vector<std::uint8_t>& bytes = shared_.frame_buffer;
   bytes.resize(ref.bytes);
   FrameHeader header{};
-  const bool complete = shared_.file.input().read_all(ref.offset, bytes.data(), ref.bytes);
+  const bool complete = shared_.input.read_all(ref.offset, bytes.data(), ref.bytes);
   if (complete) std::memcpy(&header, bytes.data(), sizeof header);
-  if (!complete || !is_frame(header, shared_.file.file_id(), ref.offset, ref.offset + ref.bytes) ||
+  if (!complete || !is_frame(header, shared_.file_id, ref.offset, ref.offset + ref.bytes) ||
       header.stream != index_.id || header.sequence != ref.sequence) {
     shared_.damage.damaged(ref.offset, ref.bytes, "a frame changed while it was read");
     return;
@@ -142,20 +142,23 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
 
   if (!reserve(std::size_t{header.record_count} + 1))
     return damaged("the decoded blocks of all streams exceed what a file of this size can hold");
-  close_gap(ref.sequence, header.events_before);
+  records_to_skip_ = ref.sequence == state_.next_sequence ? state_.records_taken : 0;
+  if (records_to_skip_ == 0) close_gap(ref.sequence, header.events_before);
   // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
   std::uint64_t events = 0;
   std::uint64_t last_time = state_.last_time;
   MergedEvent* out = out_;
   NodeIndex& node_index = shared_.node_index;
-  const std::uint64_t cut = shared_.file.cut_ticks();
+  const std::uint64_t cut = shared_.cut_ticks;
+  // take_other() skips the records that were already taken from the staging block.
+  const Op last_fast_op = records_to_skip_ == 0 ? Op::kAllocFailed : Op::kNone;
   const std::uint32_t stream_index = stream_index_;
   const DecodeError error =
       decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
                      [&](const Slot& slot, const std::uint8_t* text) {
                        last_time = std::max(last_time, slot.time);
                        events += is_event(slot);
-                       if (slot.op() <= Op::kAllocFailed && last_time <= cut) [[likely]] {
+                       if (slot.op() <= last_fast_op && last_time <= cut) [[likely]] {
                          *out++ = {last_time, slot.address, slot.op_size, node_index(slot.node), stream_index};
                          return;
                        }
@@ -173,14 +176,15 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
   }
   state_.next_sequence = ref.sequence + 1;
   state_.events_seen = header.events_before + header.event_count;
+  state_.records_taken = 0;
+  records_to_skip_ = 0;
 }
 
 void StreamDecoder::load_staging() {
   state_.over = true;
   Damage& damage = shared_.damage;
-  const bool kill_safe = (shared_.file.header().flags & kHeaderTailNotKillSafe) == 0;
   if (!index_.has_staging) {
-    if (kill_safe) {
+    if (shared_.tail_kill_safe) {
       damage.lost_unknown();
       damage.note(name_of(index_.id) + " has no staging block: its last events are missing");
     }
@@ -217,10 +221,20 @@ void StreamDecoder::load_staging() {
   }
   std::uint64_t expected = state_.events_seen;
   if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
-  close_gap(sequence, expected);
+  if (sequence != state_.next_sequence) state_.records_taken = 0;
+  if (state_.records_taken == 0) {
+    close_gap(sequence, expected);
+    state_.next_sequence = sequence;
+    state_.events_seen = expected;
+  }
+  const std::uint64_t taken_before = std::exchange(state_.records_taken, 0);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const Slot& slot = slots[i];
     const std::uint64_t slot_offset = index_.staging_offset + i * sizeof(Slot);
+    if (state_.records_taken++ < taken_before) {
+      if (slot.op() == Op::kText) i += text_slots(slot.aux);
+      continue;
+    }
     // Slots have no checksum, so a slot is damaged when no recorder writes one like it.
     const bool valid = slot.op() != Op::kNone && slot.op() <= Op::kLast && slot.time >= state_.last_time &&
                        (i == 0) == (slot.op() == Op::kBlockStart);
@@ -251,8 +265,12 @@ void StreamDecoder::take_slot(const Slot& slot, const std::uint8_t* text) {
 
 /// All records but the most frequent ones. Precondition: state_.last_time is the time of `slot`.
 [[gnu::noinline]] void StreamDecoder::take_other(const Slot& slot, const std::uint8_t* text) {
+  if (records_to_skip_ != 0) {
+    --records_to_skip_;
+    return;
+  }
   const Op op = slot.op();
-  if (state_.last_time > shared_.file.cut_ticks()) [[unlikely]] {
+  if (state_.last_time > shared_.cut_ticks) [[unlikely]] {
     // An event of another stream before the cut may use this definition.
     if (op == Op::kNode) define_node(slot);
     if (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)) take_text(slot, text);
@@ -328,7 +346,7 @@ void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
 
 /// False: the file has more modules than one of its size can hold; the caller ignores this one.
 bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
-  const std::uint64_t limit = max_text_bytes(shared_.file.bytes());
+  const std::uint64_t limit = max_text_bytes(shared_.file_bytes);
   const bool had_room = shared_.module_bytes <= limit;
   shared_.module_bytes += text_cost_bytes(text_bytes);
   if (shared_.module_bytes <= limit) return true;

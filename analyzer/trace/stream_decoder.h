@@ -1,6 +1,10 @@
 // Decodes one stream of a recording, a block at a time: its frames in order, then the copy of its staging block.
 //
 // Reading can resume in a later run: save() stores the position of the next event that was not yet taken.
+//
+// The index may grow between two calls of load(), when the trace is followed while it is written. A staging block
+// that was decoded in part has then more slots, or has become a frame; its records are counted, so that each is taken
+// once.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +42,15 @@ class StreamDecoder {
   /// Decodes the next block that has events. False: the stream has ended.
   bool load();
 
+  /// The index has got further frames, or a later copy of the staging block; load() may find events again. Frames
+  /// that were read may have been removed from its front, `removed` of them.
+  void index_has_grown(std::size_t removed) noexcept {
+    state_.next_frame -= removed;
+    state_.over = false;
+  }
+  /// How many frames of the index were read.
+  std::size_t frames_read() const noexcept { return state_.next_frame; }
+
   /// Stores the position of `at`.
   void save(ByteWriter& out) const;
   /// Restores a position that save() stored. Throws FormatError.
@@ -47,10 +60,11 @@ class StreamDecoder {
   struct State {
     std::size_t next_frame = 0;  // in index_.frames
     std::uint32_t next_sequence = 0;
-    std::uint64_t events_seen = 0;   // of the stream so far, lost ones included
-    std::uint64_t expected_end = 0;  // events_seen after the last frame, by the frame headers read so far
-    std::uint64_t last_time = 0;     // ticks
-    bool over = false;               // the staging block was decoded
+    std::uint64_t events_seen = 0;    // of the stream so far, lost ones included
+    std::uint64_t expected_end = 0;   // events_seen after the last frame, by the frame headers read so far
+    std::uint64_t last_time = 0;      // ticks
+    bool over = false;                // the staging block was decoded
+    std::uint64_t records_taken = 0;  // of the block `next_sequence`, from a copy of its staging block
   };
 
   void begin_block();
@@ -75,7 +89,8 @@ class StreamDecoder {
   State state_before_;  // when the current block was loaded
   std::vector<MergedEvent> buffer_;
   MergedEvent* out_ = nullptr;
-  std::uint64_t text_bytes_ = 0;  // of the texts of the current block; part of ReadState::decoded_bytes
+  std::uint64_t records_to_skip_ = 0;  // of the frame that is being decoded
+  std::uint64_t text_bytes_ = 0;       // of the texts of the current block; part of ReadState::decoded_bytes
 };
 
 }  // namespace heapprof::trace

@@ -76,7 +76,16 @@ std::pair<std::uint64_t, std::uint64_t> nonzero_range(const InputFile& input, st
   return {first, last};
 }
 
-/// The offset of the first valid frame at a multiple of 8 in [begin, end), or `end`.
+}  // namespace
+
+bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept {
+  return header.magic == kFrameMagic && header.file_id == file_id &&
+         header.header_checksum == header_checksum(header) && header.header_bytes >= sizeof(FrameHeader) &&
+         header.stream != StreamId::kNone && header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) &&
+         header.payload_bytes <= kMaxExtentBytes && header.record_count <= kMaxBlockSlots &&
+         header.event_count <= header.record_count && offset + header.header_bytes + header.payload_bytes <= end;
+}
+
 std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end) {
   constexpr std::size_t kChunk = 1 << 18;
   const auto buffer = std::make_unique_for_overwrite<unsigned char[]>(std::min<std::uint64_t>(kChunk, end - begin));
@@ -98,14 +107,56 @@ std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uin
   return end;
 }
 
-}  // namespace
+bool is_extent(const ExtentHeader& extent, const FileHeader& of, std::uint64_t offset) noexcept {
+  return extent.magic == kExtentMagic && extent.file_id == of.file_id && extent.offset == offset &&
+         extent.checksum == header_checksum(extent) && extent.bytes != 0 && extent.bytes % of.unit_bytes == 0 &&
+         extent.bytes <= kMaxExtentBytes && extent.stream != StreamId::kNone;
+}
 
-bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept {
-  return header.magic == kFrameMagic && header.file_id == file_id &&
-         header.header_checksum == header_checksum(header) && header.header_bytes >= sizeof(FrameHeader) &&
-         header.stream != StreamId::kNone && header.raw_bytes <= column_bytes_bound(kMaxBlockSlots) &&
-         header.payload_bytes <= kMaxExtentBytes && header.record_count <= kMaxBlockSlots &&
-         header.event_count <= header.record_count && offset + header.header_bytes + header.payload_bytes <= end;
+bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, StreamIndex& into, Damage& damage,
+                        bool note_truncation) {
+  const std::uint64_t commit_at = extent.offset + offsetof(StagingHeader, commit);
+  const std::uint64_t slots_at = extent.offset + sizeof(StagingHeader);
+  const std::uint32_t room =
+      std::min<std::uint32_t>((extent.bytes - sizeof(StagingHeader)) / sizeof(Slot), kMaxBlockSlots);
+  // Slots of one sequence are written once, so a copy is consistent when the sequence did not change meanwhile.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::uint64_t before = 0;
+    if (!input.read_all(commit_at, &before, sizeof before)) {
+      damage.lost_unknown();
+      if (note_truncation) damage.note(at_byte(extent.offset) + ": the file is truncated within a staging block");
+      return false;
+    }
+    std::uint32_t count = commit_slots(before);
+    if (count > room) {
+      damage.damaged(commit_at, sizeof before, "commit word of a staging block");
+      damage.lost_unknown();
+      return false;
+    }
+    std::vector<Slot> slots(count);
+    const std::size_t got = input.read(slots_at, slots.data(), count * sizeof(Slot));
+    if (got != count * sizeof(Slot)) {
+      damage.lost_events(count - got / sizeof(Slot));
+      damage.lost_unknown();
+      if (note_truncation) damage.note(at_byte(slots_at + got) + ": the file is truncated within a staging block");
+      slots.resize(got / sizeof(Slot));
+    }
+    std::uint64_t after = 0;
+    if (!input.read_all(commit_at, &after, sizeof after)) after = before;
+    if (commit_sequence(after) != commit_sequence(before)) continue;
+    into.has_staging = true;
+    into.staging_sequence = commit_sequence(before);
+    into.staging = std::move(slots);
+    into.staging_offset = slots_at;
+    return true;
+  }
+  // The recorder is faster than this loop. The frames before its current block are a consistent state too.
+  std::uint64_t word = 0;
+  into.has_staging = input.read_all(commit_at, &word, sizeof word);
+  into.staging_sequence = commit_sequence(word);
+  into.staging.clear();
+  into.staging_offset = slots_at;
+  return into.has_staging;
 }
 
 TraceFile::TraceFile(const std::string& path) : input_(path) {
@@ -261,12 +312,6 @@ bool TraceFile::recover_file_id() {
   return false;
 }
 
-bool TraceFile::is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept {
-  return header.magic == kExtentMagic && header.file_id == header_.file_id && header.offset == offset &&
-         header.checksum == header_checksum(header) && header.bytes != 0 && header.bytes % header_.unit_bytes == 0 &&
-         header.bytes <= kMaxExtentBytes && header.stream != StreamId::kNone;
-}
-
 void TraceFile::add_to_fingerprint(const void* bytes, std::size_t size) noexcept {
   const std::uint64_t both[] = {fingerprint_, checksum(bytes, size)};
   fingerprint_ = checksum(both, sizeof both);
@@ -284,7 +329,7 @@ void TraceFile::visit_extents(bool staging_pass) {
   std::uint64_t at = header_.header_bytes;
   while (at < size_) {
     ExtentHeader header;
-    if (!input_.read_all(at, &header, sizeof header) || !is_extent(header, at)) {
+    if (!input_.read_all(at, &header, sizeof header) || !is_extent(header, header_, at)) {
       if (unclaimed == 0) unclaimed = at;
       at += unit;
       continue;
@@ -310,53 +355,11 @@ void TraceFile::visit_extents(bool staging_pass) {
 }
 
 void TraceFile::copy_staging(const ExtentHeader& extent) {
-  const std::uint64_t commit_at = extent.offset + offsetof(StagingHeader, commit);
-  const std::uint64_t slots_at = extent.offset + sizeof(StagingHeader);
-  const std::uint32_t room =
-      std::min<std::uint32_t>((extent.bytes - sizeof(StagingHeader)) / sizeof(Slot), kMaxBlockSlots);
   StreamIndex& into = stream(extent.stream);
   if (into.has_staging) damage_.note("stream " + std::to_string(raw(extent.stream)) + " has two staging blocks");
-
   // If the recorder is gone, visit_extents() or open_recording() adds the note about the truncation.
-  const bool adds_note = recorder_ == RecorderState::kRecording;
-  // Slots of one sequence are written once, so a copy is consistent when the sequence did not change meanwhile.
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    std::uint64_t before = 0;
-    if (!input_.read_all(commit_at, &before, sizeof before)) {
-      damage_.lost_unknown();
-      if (adds_note) damage_.note(at_byte(extent.offset) + ": the file is truncated within a staging block");
-      return;
-    }
-    std::uint32_t count = commit_slots(before);
-    if (count > room) {
-      damage_.damaged(commit_at, sizeof before, "commit word of a staging block");
-      damage_.lost_unknown();
-      return;
-    }
-    std::vector<Slot> slots(count);
-    const std::size_t got = input_.read(slots_at, slots.data(), count * sizeof(Slot));
-    if (got != count * sizeof(Slot)) {
-      damage_.lost_events(count - got / sizeof(Slot));
-      damage_.lost_unknown();
-      if (adds_note) damage_.note(at_byte(slots_at + got) + ": the file is truncated within a staging block");
-      slots.resize(got / sizeof(Slot));
-    }
-    std::uint64_t after = 0;
-    if (!input_.read_all(commit_at, &after, sizeof after)) after = before;
-    if (commit_sequence(after) != commit_sequence(before)) continue;
-    into.has_staging = true;
-    into.staging_sequence = commit_sequence(before);
-    into.staging = std::move(slots);
-    into.staging_offset = slots_at;
+  if (copy_staging_block(input_, extent, into, damage_, recorder_ == RecorderState::kRecording))
     add_to_fingerprint(into.staging.data(), into.staging.size() * sizeof(Slot));
-    return;
-  }
-  // The recorder is faster than this loop. The frames before its current block are a consistent state too.
-  std::uint64_t word = 0;
-  into.has_staging = input_.read_all(commit_at, &word, sizeof word);
-  into.staging_sequence = commit_sequence(word);
-  into.staging.clear();
-  into.staging_offset = slots_at;
 }
 
 /// Indexes the frames in [begin, end) and returns their number. `of_stream`: the stream of the extent; kNone:

@@ -59,6 +59,18 @@ struct Compacted {
 /// at or before `end`.
 bool is_frame(const FrameHeader& header, std::uint64_t file_id, std::uint64_t offset, std::uint64_t end) noexcept;
 
+/// The offset of the first valid frame at a multiple of 8 in [begin, end), or `end`.
+std::uint64_t find_frame(const InputFile& input, std::uint64_t file_id, std::uint64_t begin, std::uint64_t end);
+
+/// Whether `extent`, read from file offset `offset`, is a valid extent of the file with the header `of`.
+bool is_extent(const ExtentHeader& extent, const FileHeader& of, std::uint64_t offset) noexcept;
+
+/// Copies what a staging block holds, which may be written meanwhile, and its sequence. False: its commit word is
+/// damaged or cannot be read; `damage` has the reason. `note_truncation`: the reason is noted if the file is too
+/// short.
+bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, StreamIndex& into, Damage& damage,
+                        bool note_truncation);
+
 /// Thread safety: const members may be called by several threads at once.
 class TraceFile {
  public:
@@ -105,7 +117,6 @@ class TraceFile {
   void copy_staging(const ExtentHeader& extent);
   std::size_t index_frames(std::uint64_t begin, std::uint64_t end, StreamId of_stream);
   void search_unclaimed(std::uint64_t begin, std::uint64_t end);
-  bool is_extent(const ExtentHeader& header, std::uint64_t offset) const noexcept;
   void add_to_fingerprint(const void* bytes, std::size_t size) noexcept;
   StreamIndex& stream(StreamId id) { return by_id_[raw(id)]; }
   std::uint64_t size_now() const noexcept { return symbols_ ? symbols_->offset : input_.size(); }

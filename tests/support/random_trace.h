@@ -3,6 +3,7 @@
 // reuse, renamed threads.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -13,8 +14,9 @@
 
 namespace heapprof::test {
 
-/// Fills `trace` with about `events` events, 1 to 5 ticks apart.
-inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) {
+/// Fills `trace` with about `events` events, 1 to 5 ticks apart. Calls `after(i)` after the i-th step.
+inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events,
+                           const std::function<void(int)>& after = {}) {
   std::mt19937_64 random(heapprof::test::seed(seed));
   const auto below = [&](std::uint64_t n) { return static_cast<std::uint64_t>(random() % n); };
   const std::size_t threads = static_cast<std::size_t>(seed) % 4 + 1;
@@ -39,6 +41,7 @@ inline void random_program(TraceBuilder& trace, std::uint64_t seed, int events) 
     return at == live.end() ? live.begin() : at;
   };
   for (int i = 0; i < events; ++i) {
+    if (after && i != 0) after(i - 1);
     time += below(5) == 0 ? 1 + below(4'000) : 1 + below(5);
     const std::size_t thread = below(threads);
     TraceBuilder::Stream& stream = *streams[thread];
