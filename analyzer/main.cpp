@@ -34,6 +34,7 @@ struct Run {
   int operator()(const cli::ThreadsOptions& options) const { return cli::run_threads(options); }
   int operator()(const cli::FreesOptions& options) const { return cli::run_frees(options); }
   int operator()(const cli::LeaksOptions& options) const { return cli::run_leaks(options); }
+  int operator()(const cli::TopOptions& options) const { return cli::run_top(options); }
   int operator()(const cli::TimelineOptions& options) const { return cli::run_timeline(options); }
   int operator()(const cli::DiffOptions& options) const { return cli::run_diff(options); }
   int operator()(const cli::CheckOptions& options) const { return cli::run_check(options); }

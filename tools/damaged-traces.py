@@ -66,6 +66,8 @@ COMMANDS = (
     (("leaks", "--json"), "json"),
     (("leaks",), "text"),
     (("timeline", "--format", "json"), "json"),
+    (("top", "--once", "--json"), "json"),
+    (("top", "--batch", "--by", "function"), "text"),
     (("timeline", "--format", "svg"), "xml"),
     (("timeline", *SLICE), "text"),
     (("flamegraph", "--format", "svg"), "xml"),

@@ -9,7 +9,7 @@ import harness
 import trace_reader
 
 COMMANDS = (("info",), ("report",), ("report", "--json"), ("leaks",), ("timeline",), ("timeline", "--format", "svg"),
-            ("flamegraph",), ("flamegraph", "--format", "folded"))
+            ("top", "--once"), ("flamegraph",), ("flamegraph", "--format", "folded"))
 
 
 class BadInput(harness.Case):

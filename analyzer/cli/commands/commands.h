@@ -29,6 +29,7 @@ int run_reallocs(const ReallocsOptions& options);
 int run_threads(const ThreadsOptions& options);
 int run_frees(const FreesOptions& options);
 int run_leaks(const LeaksOptions& options);
+int run_top(const TopOptions& options);
 int run_timeline(const TimelineOptions& options);
 int run_diff(const DiffOptions& options);
 int run_check(const CheckOptions& options);

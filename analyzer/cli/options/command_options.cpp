@@ -515,6 +515,55 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
 
 // --- See memory over time ----------------------------------------------------------------------------------
 
+void declare_top(CLI::App& app, Chosen& chosen) {
+  using views::By;
+  const auto options = std::make_shared<TopOptions>();
+  CLI::App& command = add_command(app, kTime, "top", "Show what is live now, again and again while the program runs");
+  add_optional_trace(command, options->trace,
+                     "The recording, finished or not, or the process id of a program that is being recorded");
+  add_switch(command, "--once", options->once, "Print one table and exit");
+  add_switch(command, "--batch", options->batch, "Print a table at each interval, until the program ends");
+  const CLI::Option* const interval = add_value(command, "--interval", "SECONDS", "Wait SECONDS between two tables",
+                                                [options](const std::string& text) {
+                                                  if (!read_decimal(text, options->interval_seconds, 0.05, 3600))
+                                                    refuse_value(text, "--interval", "seconds, from 0.05 to 3600");
+                                                })
+                                          ->default_str("1");
+  const CLI::Option* const count =
+      add_number(command, "--count", options->count, "Print at most N tables; 0: until the program ends");
+  add_switch(command, "--json", options->json,
+             "Write JSON: with --once a document, with --batch a document in each line");
+  add_word<By>(command, "--by", options->by,
+               {{"site", By::kSite},
+                {"function", By::kFunction},
+                {"line", By::kLine},
+                {"module", By::kModule},
+                {"thread", By::kThread},
+                {"stack", By::kStack}},
+               "Print a row for each of these; functions, lines and modules with their own costs");
+  add_word<TopSort>(command, "--sort", options->sort,
+                    {{"live", TopSort::kLive},
+                     {"blocks", TopSort::kBlocks},
+                     {"growth", TopSort::kGrowth},
+                     {"rate", TopSort::kRate}},
+                    "Sort the rows by live bytes, live blocks, growth of live bytes, or bytes allocated per second");
+  add_top(command, options->top, "rows");
+  const CLI::Option* const top = command.get_option("--top");
+  add_call_site_options(command, options->call_sites);
+  add_symbol_options(command, options->symbols);
+  command.footer(
+      "Without --once and --batch, top shows a screen; press ? there for its keys. 'growth' is the change of live "
+      "bytes since the first table. 'allocated/s' is what was allocated since the "
+      "table before, per second; in the first one, since the recording began. Only heap blocks count.");
+  choose(command, chosen, options, [interval, count, top](TopOptions& read) {
+    if (read.once && read.batch) refuse("--once and --batch exclude each other");
+    if (read.once && was_given(interval)) refuse("--once prints one table; --interval is for --batch and the screen");
+    if (!read.batch && was_given(count)) refuse("--count is an option of --batch");
+    if (!read.once && !read.batch && read.json) refuse("--json is for --once and --batch; add one of them");
+    if (!read.once && !read.batch && was_given(top)) refuse("--top is for --once and --batch; add one of them");
+  });
+}
+
 void declare_timeline(CLI::App& app, Chosen& chosen) {
   using Format = TimelineOptions::Format;
   const auto options = std::make_shared<TimelineOptions>();
@@ -909,6 +958,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_threads(app, chosen);
   declare_frees(app, chosen);
   declare_leaks(app, chosen);
+  declare_top(app, chosen);
   declare_timeline(app, chosen);
   declare_diff(app, chosen);
   declare_check(app, chosen);

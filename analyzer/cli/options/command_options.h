@@ -14,6 +14,7 @@
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
+#include "analyzer/cli/top/top_options.h"
 #include "analyzer/export/rows.h"
 #include "analyzer/views/block_page.h"
 #include "analyzer/views/rows.h"
@@ -281,7 +282,7 @@ using CommandOptions =
     std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, TreeOptions,
                  CallersOptions, BlocksOptions, SourceOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
-                 TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
+                 TopOptions, TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
                  IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

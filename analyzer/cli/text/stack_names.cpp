@@ -25,7 +25,18 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)
     : profile_(profile), options_(options), resolved_of_address_(profile.addresses.size(), model::kNoIndex) {}
 
-void StackNames::resolve(const std::vector<std::uint32_t>& nodes) {
+const std::vector<symbols::SourceFrame>* KnownFrames::find(const model::Module& module, std::uint64_t offset) const {
+  const auto frames = by_module_.find({module.path, module.build_id});
+  if (frames == by_module_.end()) return nullptr;
+  const auto at = frames->second.find(offset);
+  return at == frames->second.end() ? nullptr : &at->second;
+}
+
+void KnownFrames::add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames) {
+  by_module_[{module.path, module.build_id}][offset] = std::move(frames);
+}
+
+void StackNames::resolve(const std::vector<std::uint32_t>& nodes, KnownFrames* known) {
   std::vector<bool> seen(profile_.nodes.size(), false);
   std::vector<symbols::CodeAddress> wanted;
   for (std::uint32_t node : nodes) {
@@ -37,10 +48,36 @@ void StackNames::resolve(const std::vector<std::uint32_t>& nodes) {
       wanted.push_back({profile_.addresses[address].module, profile_.addresses[address].offset});
     }
   }
-  symbols::Symbolizer symbolizer = symbolizer_of(profile_, options_);
-  resolved_ = symbolizer.resolve(wanted);
-  warnings_ = symbolizer.warnings();
+  look_up(wanted, known);
   if (options_.symbols) warn_of_unresolved(wanted);
+}
+
+void StackNames::look_up(const std::vector<symbols::CodeAddress>& wanted, KnownFrames* known) {
+  symbols::Symbolizer symbolizer = symbolizer_of(profile_, options_);
+  if (known == nullptr) {
+    resolved_ = symbolizer.resolve(wanted);
+    warnings_ = symbolizer.warnings();
+    return;
+  }
+  resolved_.resize(wanted.size());
+  std::vector<symbols::CodeAddress> unknown;
+  std::vector<std::size_t> positions;  // of the unknown ones
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto* const frames = known->find(profile_.modules[wanted[i].module], wanted[i].address);
+    if (frames != nullptr) {
+      resolved_[i] = *frames;
+      continue;
+    }
+    unknown.push_back(wanted[i]);
+    positions.push_back(i);
+  }
+  if (unknown.empty()) return;
+  std::vector<std::vector<symbols::SourceFrame>> found = symbolizer.resolve(unknown);
+  warnings_ = symbolizer.warnings();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    resolved_[positions[i]] = found[i];
+    known->add(profile_.modules[unknown[i].module], unknown[i].address, std::move(found[i]));
+  }
 }
 
 /// The first warning: how many addresses have no function name, by module.

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/base_name.h"
@@ -27,12 +29,25 @@ struct Frame {
   std::uint64_t address = 0;         ///< in the recorded process
 };
 
+/// The frames of addresses that were looked up before, for the names of a call tree that grows.
+class KnownFrames {
+ public:
+  /// Null: the address was not looked up. Valid until the next add().
+  const std::vector<symbols::SourceFrame>* find(const model::Module& module, std::uint64_t offset) const;
+  void add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames);
+
+ private:
+  using Frames = std::unordered_map<std::uint64_t, std::vector<symbols::SourceFrame>>;
+  std::map<std::pair<std::string, std::string>, Frames> by_module_;  // path and build ID
+};
+
 class StackNames {
  public:
   StackNames(const model::Profile& profile, const symbols::Options& options);
 
-  /// Looks up every frame of these stacks. Must be called at most once.
-  void resolve(const std::vector<std::uint32_t>& nodes);
+  /// Looks up every frame of these stacks, except those in `known`, to which the others are added. Must be called at
+  /// most once.
+  void resolve(const std::vector<std::uint32_t>& nodes, KnownFrames* known = nullptr);
 
   /// The frames of a stack, innermost first. They have no names if resolve() was not called with this stack.
   std::vector<Frame> stack(std::uint32_t node) const;
@@ -63,6 +78,7 @@ class StackNames {
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
  private:
+  void look_up(const std::vector<symbols::CodeAddress>& wanted, KnownFrames* known);
   void warn_of_unresolved(const std::vector<symbols::CodeAddress>& wanted);
 
   const model::Profile& profile_;

@@ -61,7 +61,7 @@ ViewName ViewNames::of_row(const views::Row& row, views::By by) const {
     case views::By::kSite: return of_frame(row.frame, true);
     case views::By::kStack: return of_stack(row);
     case views::By::kModule: return of_module(row.frame);
-    case views::By::kThread: return of_thread(row.thread);
+    case views::By::kThread: return thread_name(profile_.threads[row.thread].name, profile_.threads[row.thread].tid);
   }
   return {};
 }
@@ -98,10 +98,9 @@ ViewName ViewNames::of_stack(const views::Row& row) const {
   return name;
 }
 
-ViewName ViewNames::of_thread(std::uint32_t index) const {
+ViewName thread_name(const std::string& thread, std::uint32_t tid) {
   ViewName name;
-  const model::Thread& thread = profile_.threads[index];
-  name.name = (thread.name.empty() ? "(no name)" : thread.name) + " " + std::to_string(thread.tid);
+  name.name = (thread.empty() ? "(no name)" : thread) + " " + std::to_string(tid);
   name.label = clean_utf8(name.name);
   return name;
 }

@@ -1,6 +1,7 @@
 // The frames of rows and trees by name, in JSON and in tables.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -47,12 +48,14 @@ class ViewNames {
   std::string label_of(const std::string& function) const;
   ViewName of_module(findings::FrameRef frame) const;
   ViewName of_stack(const views::Row& row) const;
-  ViewName of_thread(std::uint32_t thread) const;
 
   const model::Profile& profile_;
   const Findings& findings_;
   const ViewOptions options_;
 };
+
+/// The name of a thread's row: "worker 4712".
+ViewName thread_name(const std::string& name, std::uint32_t tid);
 
 /// The keys "name", "file", "line", "module" and "origin".
 Json name_json(const ViewName& name);

@@ -33,8 +33,7 @@ std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::si
 
 }  // namespace
 
-model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions) {
-  const FileHeader& header = file.header();
+model::Recording describe_process(const FileHeader& header, const trace::Definitions& definitions) {
   model::Recording recording;
   recording.program = definitions.program;
   for (std::size_t at = 0; at < definitions.command_line.size();) {
@@ -50,6 +49,12 @@ model::Recording describe_recording(const trace::TraceFile& file, const trace::D
   recording.parent_pid = header.parent_pid;
   recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
+  return recording;
+}
+
+model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions) {
+  const FileHeader& header = file.header();
+  model::Recording recording = describe_process(header, definitions);
   recording.trace_bytes = file.bytes();
   if (const trace::Compacted* const compacted = file.compacted()) {
     recording.compacted = true;

@@ -14,6 +14,8 @@
 
 namespace heapprof::replay {
 
+/// What the header and the definitions say of the recorded process. The rest of the fields is not set.
+model::Recording describe_process(const FileHeader& header, const trace::Definitions& definitions);
 /// Everything but duration_ns.
 model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions);
 
