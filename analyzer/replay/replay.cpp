@@ -155,6 +155,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
     ++bad_events_;
     return;
   }
+  if (pending_in_slot_[pending_slot(hash)] != 0) [[unlikely]]
+    note_reuse(event.address);
   bool fresh;
   Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
@@ -275,7 +277,36 @@ void Replay::realloc_begin(std::size_t i) {
     log_removal(*block);
     blocks_.erase(block);
   }
-  stream.reallocs.push_back(pending);
+  add_pending(stream.reallocs, pending);
+}
+
+void Replay::add_pending(std::vector<PendingRealloc>& to, PendingRealloc pending) {
+  pending.begun = ++reallocs_begun_;
+  if (pending.block.address != 0) {
+    ++pending_in_slot_[pending_slot(BlockTable::hash_of(pending.block.address))];
+    ++reallocs_pending_;
+  }
+  to.push_back(pending);
+}
+
+/// Precondition: `from` is not empty.
+Replay::PendingRealloc Replay::take_pending(std::vector<PendingRealloc>& from) {
+  const PendingRealloc pending = from.back();
+  from.pop_back();
+  if (pending.block.address != 0) {
+    --pending_in_slot_[pending_slot(BlockTable::hash_of(pending.block.address))];
+    if (--reallocs_pending_ == 0) reused_addresses_.clear();
+  }
+  return pending;
+}
+
+[[gnu::noinline]] void Replay::note_reuse(std::uint64_t address) { reused_addresses_[address] = reallocs_begun_; }
+
+/// Whether another block got the address of the realloc's block since the call began.
+bool Replay::is_reused(const PendingRealloc& pending) const {
+  if (pending.reused) return true;
+  const auto reused = reused_addresses_.find(pending.block.address);
+  return reused != reused_addresses_.end() && reused->second >= pending.begun;
 }
 
 template <bool kResolve>
@@ -283,8 +314,7 @@ void Replay::realloc_end(std::size_t i) {
   StreamState& stream = streams_[events_[i].stream()];
   std::uint64_t old_address = 0;
   if (!stream.reallocs.empty()) {
-    const PendingRealloc pending = stream.reallocs.back();
-    stream.reallocs.pop_back();
+    const PendingRealloc pending = take_pending(stream.reallocs);
     if (pending.block.address != 0) {
       heap_.frees += (pending.block.thread & kNotSelected) == 0;
       count_free<kResolve>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
@@ -325,8 +355,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
   StreamState& stream = streams_[event.stream()];
   count_failure(event);
   if (stream.reallocs.empty()) return;
-  const PendingRealloc pending = stream.reallocs.back();
-  stream.reallocs.pop_back();
+  const PendingRealloc pending = take_pending(stream.reallocs);
   if (pending.block.address == 0) return;
   bool fresh;
   Block& block = blocks_.insert(pending.block.address, fresh);
@@ -400,7 +429,7 @@ std::vector<Block> Replay::blocks_in_realloc() const {
   std::vector<Block> blocks;
   const auto add = [&](const PendingRealloc& pending) {
     const std::uint64_t address = pending.block.address;
-    const bool reused = address == 0 || blocks_.contains(address) ||
+    const bool reused = address == 0 || is_reused(pending) || blocks_.contains(address) ||
                         std::ranges::any_of(blocks, [=](const Block& one) { return one.address == address; });
     if (!reused) blocks.push_back(pending.block);
   };
@@ -415,13 +444,15 @@ void Replay::finish(std::uint64_t end_time) {
   for (StreamState& stream : streams_) abandon_calls(stream);
   unfinished_ = abandoned_reallocs_.size() + abandoned_mappings_.size();
   for (const PendingRealloc& pending : abandoned_reallocs_) {
-    bool fresh;
-    Block& block = blocks_.insert(pending.block.address, fresh);
-    if (fresh) {
-      block = pending.block;
-      continue;
+    if (!is_reused(pending)) {
+      bool fresh;
+      Block& block = blocks_.insert(pending.block.address, fresh);
+      if (fresh) {
+        block = pending.block;
+        continue;
+      }
     }
-    // The address was reused, so the call has freed its block.
+    // Another block got the address, so the call has freed its block.
     heap_.frees += (pending.block.thread & kNotSelected) == 0;
     count_rare_free(pending.block);
   }

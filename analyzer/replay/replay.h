@@ -5,15 +5,19 @@
 //     free, and the free of an unknown block an unmatched free, unless an event of equal time in another stream
 //     explains it; then that event is handled first.
 //   * A realloc removes its block from the table when it begins and counts the free when it ends. Without an end its
-//     block stays live. munmap and mremap take effect when they begin and are undone when they fail.
+//     block stays live, unless another block got its address meanwhile: then the call has freed it. munmap and mremap
+//     take effect when they begin and are undone when they fail.
 //   * The peak is the highest sum after an allocation.
 //
 // Memory: the live blocks and mappings, one record for each call-tree node, and one for each stream.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -156,7 +160,8 @@ class Replay {
     });
   }
   /// Calls visit(block) for each block that is live now, in no order, whatever is selected: those that finish() would
-  /// leave if the recording ended here. A block whose realloc has not returned is live unless its address was reused.
+  /// leave if the recording ended here. A block whose realloc has not returned is live unless another block got its
+  /// address meanwhile.
   template <typename Visit>
   void for_each_live(Visit&& visit) const {
     blocks_.for_each(visit);
@@ -184,6 +189,8 @@ class Replay {
   struct PendingRealloc {
     Block block;  // address 0: the realloc's block is unknown
     bool temporary = false;
+    bool reused = false;      // another block got the address, before the replay continued from a snapshot
+    std::uint64_t begun = 0;  // reallocs_begun_ at its begin
   };
   /// How a block was freed, as far as known.
   struct FreedBy {
@@ -234,6 +241,13 @@ class Replay {
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   void abandon_calls(StreamState& stream);
   std::vector<Block> blocks_in_realloc() const;
+  void add_pending(std::vector<PendingRealloc>& to, PendingRealloc pending);
+  PendingRealloc take_pending(std::vector<PendingRealloc>& from);
+  void note_reuse(std::uint64_t address);
+  bool is_reused(const PendingRealloc& pending) const;
+  static std::size_t pending_slot(std::uint64_t hash) noexcept {
+    return static_cast<std::size_t>(hash >> 32) % kPendingSlots;
+  }
   Thread& thread_of(std::uint32_t stream);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   model::LiveTimeline::State state() const noexcept;
@@ -307,6 +321,13 @@ class Replay {
   std::vector<StreamState> streams_;
   ThreadTable threads_;
   std::vector<PendingRealloc> abandoned_reallocs_;
+  // Which addresses of pending reallocs other blocks get: an allocation looks whether its slot has a pending realloc,
+  // and only then notes the address, with the number of reallocs that had begun.
+  static constexpr std::size_t kPendingSlots = 256;
+  std::array<std::uint32_t, kPendingSlots> pending_in_slot_{};
+  std::unordered_map<std::uint64_t, std::uint64_t> reused_addresses_;
+  std::uint64_t reallocs_begun_ = 0;
+  std::uint64_t reallocs_pending_ = 0;
   std::vector<PendingMapping> abandoned_mappings_;
   std::vector<Mark> marks_;
 

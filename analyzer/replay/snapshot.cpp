@@ -42,7 +42,7 @@ bool by_time(const Block& a, const Block& b) noexcept {
 void Replay::save_calls(ByteWriter& out) const {
   const auto save_realloc = [&](const PendingRealloc& pending) {
     save_block(pending.block, out);
-    out.number(pending.temporary ? 1 : 0);
+    out.number((pending.temporary ? 1u : 0u) | (is_reused(pending) ? 2u : 0u));
   };
   const auto save_mapping = [&](const PendingMapping& pending) {
     out.number(pending.remap ? 1 : 0);
@@ -180,14 +180,19 @@ void Replay::count_restored(Block& block) {
 
 /// Calls that had begun: of each stream, then of threads that were gone.
 void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
+  pending_in_slot_ = {};
+  reallocs_pending_ = 0;
+  reused_addresses_.clear();
   const auto restore_reallocs = [&](std::vector<PendingRealloc>& into) {
     into.clear();
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingRealloc pending;
       pending.block = restored_block(in, node_count);
-      pending.temporary = in.number() != 0;
-      into.push_back(pending);
+      const std::uint64_t flags = in.number();
+      pending.temporary = (flags & 1) != 0;
+      pending.reused = (flags & 2) != 0;
+      add_pending(into, pending);
     }
   };
   const auto restore_unmaps = [&](std::vector<PendingMapping>& into) {

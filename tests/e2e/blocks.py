@@ -47,24 +47,6 @@ class Accountant:
                 for address, size in trace_reader.replay(until)["live"].items()}
 
 
-    def reused_in_realloc(self, at_ns):
-        """Addresses of reallocs that have not returned, because their threads were stopped in them, and that other
-        blocks got meanwhile. heapprof takes the old block for live again when the other one is freed."""
-        begun = {}  # by thread: [(address, position of the event)]
-        allocated = {}  # by address: position of the last event
-        for position, (thread, event) in enumerate(self.events):
-            if self.ns(event.time) > at_ns:
-                continue
-            if event.op == trace_reader.REALLOC_BEGIN:
-                begun.setdefault(thread, []).append((event.address, position))
-            elif event.op in (trace_reader.REALLOC_END, trace_reader.REALLOC_FAILED):
-                begun[thread].pop()
-            if event.op in (trace_reader.ALLOC, trace_reader.REALLOC_END) and event.address:
-                allocated[event.address] = position
-        return {address for stack in begun.values() for address, position in stack
-                if allocated.get(address, 0) > position}
-
-
 class Blocks(harness.Case):
     def blocks(self, trace, *options):
         return json.loads(self.heapprof("blocks", trace, "--json", *options))
@@ -87,10 +69,6 @@ class Blocks(harness.Case):
         found = {block["address"]: (block["size_bytes"], block["allocated_ns"]) for block in blocks["blocks"]}
         self.assertEqual(len(found), len(blocks["blocks"]))
         expected = accountant.live_at(blocks["at_ns"])
-        for address in accountant.reused_in_realloc(blocks["at_ns"]):
-            self.assertEqual(address in found, address in expected)
-            found.pop(address, None)
-            expected.pop(address, None)
         self.assertEqual(found, expected)
 
     def test_random_moments(self):

@@ -577,7 +577,8 @@ def replay(events):
                    unmatched_frees=0,
                    implied_frees=0)
     current = 0
-    begun = {}  # thread -> [(address, size)] of reallocs in progress: an end belongs to the latest begin
+    # thread -> [[address, size, address was allocated again]] of reallocs in progress: an end belongs to the latest begin
+    begun = {}
 
     def free(address):
         nonlocal current
@@ -592,6 +593,9 @@ def replay(events):
         if address in live:
             figures["implied_frees"] += 1
             current -= live[address]
+        for blocks in begun.values():
+            for block in blocks:
+                block[2] |= block[0] == address
         live[address] = size
         current += size
         figures["allocations"] += 1
@@ -606,9 +610,9 @@ def replay(events):
             figures["frees"] += 1
             free(event.address)
         elif event.op == REALLOC_BEGIN:
-            begun.setdefault(thread, []).append((event.address, live.pop(event.address, None)))
+            begun.setdefault(thread, []).append([event.address, live.pop(event.address, None), False])
         elif event.op in (REALLOC_END, REALLOC_FAILED):
-            address, size = begun[thread].pop()
+            address, size, _ = begun[thread].pop()
             if event.op == REALLOC_FAILED:
                 figures["failed"] += 1
                 if size is not None:
@@ -624,10 +628,10 @@ def replay(events):
         elif event.op == ALLOC_FAILED:
             figures["failed"] += 1
     unfinished = [block for blocks in begun.values() for block in blocks]
-    for address, size in unfinished:
+    for address, size, reused in unfinished:
         if size is None:
             continue
-        if address in live:  # allocated again meanwhile: the real realloc had freed it
+        if reused or address in live:  # the real realloc had freed it
             figures["frees"] += 1
             current -= size
         else:

@@ -209,8 +209,9 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
     moment_ns = resolve(*selection_.live_at, "--live-at");
     profile_.live_at_ns = moment_ns;
   }
-  const auto matches = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool freed) {
-    if (selection_.live_at && (from_ns > moment_ns || (freed && to_ns <= moment_ns))) return false;
+  // `gone_ns`: when it was freed, or another block got its address before its realloc returned.
+  const auto matches = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool freed, std::uint64_t gone_ns) {
+    if (selection_.live_at && (from_ns > moment_ns || (freed && gone_ns <= moment_ns))) return false;
     if (selection_.min_lifetime_ns && to_ns - from_ns < *selection_.min_lifetime_ns) return false;
     return !selection_.max_lifetime_ns || (freed && to_ns - from_ns <= *selection_.max_lifetime_ns);
   };
@@ -218,30 +219,35 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   Replay replay(file_, Selection{});
   BlockTable ordinals;  // Block::size is the ordinal of the allocation
   // Blocks in a realloc that has not ended, whose address another block got meanwhile.
-  std::vector<Block> replaced;
+  struct Replaced {
+    Block block;
+    std::uint64_t reused_ns;
+  };
+  std::vector<Replaced> replaced;
   std::vector<ResolvedEvent> events;
   const auto take_events = [&] {
     for (const ResolvedEvent& event : events) {
       if (event.kind == ResolvedKind::kAllocation) {
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
-        if (!fresh) replaced.push_back(block);
+        if (!fresh) replaced.push_back({block, to_ns(event.time)});
         block.size = selected_blocks_.size();
         block.time = event.time;
         selected_blocks_.push_back(false);
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
         const bool same_time = block != nullptr && block->time == event.allocated_ticks;
-        const auto old = std::ranges::find_if(replaced, [&](const Block& one) {
-          return one.address == event.address && one.time == event.allocated_ticks;
+        const auto old = std::ranges::find_if(replaced, [&](const Replaced& one) {
+          return one.block.address == event.address && one.block.time == event.allocated_ticks;
         });
         if (old != replaced.end() && (event.in_realloc || !same_time)) {
-          selected_blocks_[old->size] = matches(to_ns(old->time), to_ns(event.time), true);
+          selected_blocks_[old->block.size] =
+              matches(to_ns(old->block.time), to_ns(event.time), true, old->reused_ns);
           replaced.erase(old);
           continue;
         }
         if (block == nullptr) continue;
-        selected_blocks_[block->size] = matches(to_ns(block->time), to_ns(event.time), true);
+        selected_blocks_[block->size] = matches(to_ns(block->time), to_ns(event.time), true, to_ns(event.time));
         ordinals.erase(block);
       } else if (selection_.live_at && to_ns(event.time) <= moment_ns) {
         profile_.resident = {to_ns(event.time), event.size};
@@ -260,7 +266,7 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   replay.finish(summary_->last_time);
   take_events();
   ordinals.for_each(
-      [&](const Block& block) { selected_blocks_[block.size] = matches(to_ns(block.time), end_ns, false); });
+      [&](const Block& block) { selected_blocks_[block.size] = matches(to_ns(block.time), end_ns, false, end_ns); });
   filter_.blocks = &selected_blocks_;
 }
 

@@ -68,6 +68,48 @@ void check_equal(const LiveBlocks& one, const LiveBlocks& other) {
 
 }  // namespace
 
+TEST_CASE("A realloc that has not returned has freed its block once another block got the address") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.thread(1, "one");
+  two.thread(2, "two");
+  one.alloc(100, 0x1000, 100);
+  one.alloc(110, 0x2000, 30);
+  one.realloc_begin(200, 0x1000);
+  two.alloc(300, 0x1000, 50);
+  two.free(400, 0x1000);
+  std::uint64_t time = 500;
+  for (int i = 0; i < 10'000; ++i) {
+    two.alloc(time += 10, 0x9000, 1);
+    two.free(time += 10, 0x9000);
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  const auto sizes_at = [&](double percent, const IndexUse& use) {
+    Selection selection;
+    selection.live_at = Moment{percent, true};
+    const LiveBlocks live = live_blocks(path.path(), selection, use);
+    // Reports select the blocks by their lifetimes.
+    CHECK(Analysis(path.path(), selection, {}, kNoIndex).profile().totals.live_bytes == live.bytes);
+    Selection until;
+    until.to = Moment{percent, true};
+    CHECK(Analysis(path.path(), until, {}, use).profile().totals.live_bytes == live.bytes);
+    return live.bytes;
+  };
+  for (const IndexUse& use : {kNoIndex, kIndex}) {
+    CHECK(sizes_at(250 * 100.0 / static_cast<double>(time), use) == 130);
+    CHECK(sizes_at(350 * 100.0 / static_cast<double>(time), use) == 80);
+    CHECK(sizes_at(450 * 100.0 / static_cast<double>(time), use) == 30);
+    CHECK(sizes_at(99.99, use) == 30);
+  }
+  Selection slice;
+  slice.from = Moment{95, true};
+  CHECK(Analysis(path.path(), slice, {}, kIndex).began_at_snapshot());
+  CHECK(Analysis(path.path(), slice, {}, kIndex).profile().totals.live_bytes == 30);
+}
+
 TEST_CASE("Live blocks add up to the figures of the profile, with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(31, 37)));
   TraceBuilder trace;

@@ -176,6 +176,15 @@ TEST_CASE("A realloc without an end leaves its block live and is reported") {
     CHECK(profile.heap.implied_frees == 0);
     check_equations(profile);
   }
+  SECTION("also when the block that reused it is gone") {
+    auto& other = trace.stream();
+    other.alloc(3, 0x1000, 7);
+    other.free(4, 0x1000);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.leaked_blocks == 0);
+    CHECK(profile.heap.frees == 2);
+    check_equations(profile);
+  }
 }
 
 TEST_CASE("The end of a nested realloc of a signal handler ends that realloc, not the interrupted one") {
