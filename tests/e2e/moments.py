@@ -62,8 +62,15 @@ class Accountant:
         return self.stacks[node]
 
     def live_at(self, moments_ns):
-        """For each moment (ascending), the live blocks by address. A realloc that has not returned has not freed."""
+        """For each moment (ascending), the live blocks by address. A realloc that has not returned has not freed,
+        unless another thread got the address meanwhile."""
         live, begun, result = {}, defaultdict(list), []
+
+        def end_realloc(thread):
+            address, block = begun[thread].pop()
+            if live.get(address) is block:
+                live.pop(address, None)
+
         moments = list(moments_ns)
         for thread, event in self.events:
             time_ns = self.to_ns(event.time)
@@ -72,14 +79,14 @@ class Accountant:
                 moments.pop(0)
             if event.op == trace_reader.ALLOC or (event.op == trace_reader.REALLOC_END and event.address):
                 if event.op == trace_reader.REALLOC_END:
-                    live.pop(begun[thread].pop(), None)
+                    end_realloc(thread)
                 live[event.address] = Block(event.size, self.stack_of(event.node), time_ns)
             elif event.op in (trace_reader.FREE, trace_reader.FREE_STACK):
                 live.pop(event.address, None)
             elif event.op == trace_reader.REALLOC_BEGIN:
-                begun[thread].append(event.address)
+                begun[thread].append((event.address, live.get(event.address)))
             elif event.op == trace_reader.REALLOC_END:
-                live.pop(begun[thread].pop(), None)
+                end_realloc(thread)
             elif event.op == trace_reader.REALLOC_FAILED:
                 begun[thread].pop()
         return result + [dict(live)] * len(moments)
@@ -103,6 +110,11 @@ class Moments(harness.Case):
         duration = self.report(trace)["duration_ns"]
         return sorted(random.randrange(duration) for _ in range(count))
 
+    def moments_between_events(self, accountant, random, count):
+        """Between random events: beside other work, a program may run for a small part of its recording's time."""
+        times = sorted(accountant.to_ns(event.time) for _, event in accountant.events)
+        return sorted(random.sample([(a + b) // 2 for a, b in zip(times, times[1:]) if b - a > 100], count))
+
     def by_stack(self, rows, *keys):
         sums = defaultdict(lambda: (0,) * len(keys))
         for row in rows:
@@ -116,7 +128,7 @@ class Moments(harness.Case):
         for trace in self.recordings(random):
             accountant = Accountant(trace)
             for i in range(6):
-                begin, end, later = self.random_moments(trace, random, 3)
+                begin, end, later = self.moments_between_events(accountant, random, 3)
                 until_end = i % 3 == 0
                 with self.subTest(trace=trace, begin=begin, end=end, later=None if until_end else later):
                     live = accountant.live_at([1 << 62 if until_end else later])[0]
