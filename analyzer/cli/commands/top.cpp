@@ -46,7 +46,7 @@ int print_tables(TopModel& model, const TopOptions& options, const std::string& 
   auto next = std::chrono::steady_clock::now();
   for (std::size_t number = 1;; ++number) {
     model.read();
-    model.name_stacks(true);
+    model.name_stacks(options.once || number == options.count || model.ended());
     const TopTable table = model.table(options.by, options.sort, options.call_sites.view, options.top);
     if (options.json) {
       const Json json = top_json(table, model.symbol_warnings());
