@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import harness
 
@@ -159,7 +160,7 @@ class Top(harness.Case):
         self.assertEqual(self.once()["total"]["live_bytes"], self.report(self.trace)["heap"]["leaked_bytes"])
 
     def test_finished_recordings(self):
-        run = self.record(harness.program("ledger_threads"), 3, 2_000)
+        run = self.record(harness.program("ledger_threads"), 2_000)
         heap = self.report(run.trace)["heap"]
         expected = (heap["leaked_bytes"], heap["leaked_blocks"], heap["allocations"], heap["allocated_bytes"])
         table = self.once(of=run.trace)
@@ -178,6 +179,33 @@ class Top(harness.Case):
         # --batch prints one table of a recording that does not grow.
         batch = self.heapprof("top", run.trace, "--batch", "--json")
         self.assertEqual(len(batch.splitlines()), 1)
+
+    def test_programs_at_full_speed(self):
+        """The last table of a recording that was followed has the figures of a report, row by row."""
+        script = "import ast\nfor _ in range(3): ast.dump(ast.parse(open(ast.__file__).read()))"
+        for number, command in enumerate(((harness.program("ledger_threads"), "20000"),
+                                          (sys.executable, "-c", script))):
+            self.trace = self.dir / f"full-{number}.heapprof"
+            environment = harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY), HEAPPROF_OUTPUT=str(self.trace),
+                                                    LEDGER_FILE=self.dir / "ledger", PYTHONMALLOC="malloc",
+                                                    HEAPPROF_BLOCK_BYTES="4096")
+            program = self.popen(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL)
+            harness.wait_until(lambda: self.trace.exists() and self.trace.stat().st_size > 4096, "no trace is written")
+            self.start_batch("--by", "function", "--top", "0", "--no-symbols")
+            out, errors = self.batch.communicate(timeout=120)
+            self.assertEqual((self.batch.returncode, errors, program.wait(60)), (0, "", 0))
+            lines = out.splitlines()
+            if number == 1:
+                self.assertGreater(len(lines), 1, "top was started after python3 had ended")
+            table = json.loads(lines[-1])
+            self.assertEqual((table["state"], table["integrity"]["complete"]), ("ended", True))
+            self.assertGreater(table["total"]["allocations"], 50_000)
+            report = json.loads(self.heapprof("report", self.trace, "--by", "function", "--json", "--no-symbols"))
+            of_report = {(row["name"], row["module"]): tuple(row["self"][figure] for figure in (
+                "leaked_bytes", "leaked_blocks", "allocations", "allocated_bytes")) for row in report["rows"]}
+            of_top = {(row["name"], row["module"]): figures(row) for row in table["rows"]}
+            self.assertEqual(of_top, {name: row for name, row in of_report.items() if row[2]})
 
     def test_text(self):
         self.start(name="odd\x1b[31m\nname")
