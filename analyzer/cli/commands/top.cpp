@@ -26,7 +26,7 @@ std::string trace_named(const std::string& text) {
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), pid);
   const bool is_number = wrong == std::errc() && end == text.data() + text.size();
   if (!is_number || std::filesystem::exists(text, ignored)) return text;
-  const std::string path = trace::trace_of_process(pid);
+  std::string path = trace::trace_of_process(pid);
   if (path.empty())
     throw trace::TraceError("no trace of process " + text +
                             " was found: it is not recorded, or it belongs to another user");
