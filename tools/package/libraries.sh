@@ -129,6 +129,10 @@ wrapper() {
     # zig passes what is read from standard input to another program, which does not know its targets.
     # shellcheck disable=SC2016
     case $name in cc | c++) echo 'case " $* " in *" - "*) set -- -x '"${name/cc/c}"' "$@" ;; esac' ;; esac
+    # zig adds debug information unless it is told not to. It names the folders of the compiler and of the build, so
+    # the object files that are published to relink the program would differ from build to build.
+    # shellcheck disable=SC2016
+    case $name in cc | c++) echo 'case " $* " in *" -g"*) ;; *) set -- -g0 "$@" ;; esac' ;; esac
     echo "exec $* \"\$@\""
   } >"$tools/$name"
   chmod +x "$tools/$name"
