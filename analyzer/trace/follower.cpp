@@ -24,6 +24,7 @@ Follower::Follower(const std::string& path) : path_(path) {
     return;
   }
   recorder_ = RecorderState::kRecording;
+  complete_clock_rate(header_);
   index_ = std::make_unique<GrowingIndex>(*input_, header_);
   shared_ = std::make_unique<ReadState>(*input_, header_, input_->size(), kNoCut);
 }

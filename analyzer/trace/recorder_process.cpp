@@ -126,4 +126,16 @@ std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept {
   return now > header.start_ticks ? now - header.start_ticks : 0;
 }
 
+void complete_clock_rate(FileHeader& header) noexcept {
+  if (header.ticks_per_second != 0) return;
+  timespec time{};
+  const std::optional<std::uint64_t> ticks = ticks_now(header);
+  if (!ticks || ::clock_gettime(CLOCK_MONOTONIC, &time) != 0) return;
+  const std::uint64_t now =
+      static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+  if (now <= header.start_monotonic_ns) return;
+  const double seconds = static_cast<double>(now - header.start_monotonic_ns) / 1e9;
+  header.ticks_per_second = static_cast<std::uint64_t>(static_cast<double>(*ticks) / seconds);
+}
+
 }  // namespace heapprof::trace

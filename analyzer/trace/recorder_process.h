@@ -23,4 +23,8 @@ std::uint32_t visible_pid(const FileHeader& header);
 /// The trace's clock now, in ticks since the start of the trace; nullopt when this machine does not have that clock.
 std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept;
 
+/// Sets the rate of the clock of a recording that is being written, if the recorder did not know it: virtual machines
+/// often do not say it. It is the mean since the recording began.
+void complete_clock_rate(FileHeader& header) noexcept;
+
 }  // namespace heapprof::trace

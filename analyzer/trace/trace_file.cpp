@@ -179,6 +179,7 @@ void TraceFile::open_recording() {
     damage_.note("the file is truncated at byte " + std::to_string(size_) + " of " +
                  std::to_string(header_.file_bytes));
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
+  if (recorder_ == RecorderState::kRecording) complete_clock_rate(header_);
   visit_extents(true);
   size_ = size_now();
   visit_extents(false);

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import time
 
 import harness
 import heaptrack_file
@@ -34,6 +36,25 @@ class RunningProgram(harness.Case):
         report = self.report(trace)
         self.assert_sound(report)
         self.assertGreaterEqual(report["events"], events)
+
+    def test_times_of_an_idle_program(self):
+        """It has hardly a sample of the clock, and a virtual machine does not say how fast the cycle counter runs.
+        Nevertheless its recording is not longer than the time since its start."""
+        trace = self.dir / "idle.heapprof"
+        begin = time.monotonic_ns()
+        process = self.popen(["cat"], env=harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY),
+                                                                    HEAPPROF_OUTPUT=str(trace)),
+                             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdin.write("up\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "up\n")
+        for _ in range(3):
+            duration = self.report(trace)["duration_ns"]
+            self.assertLessEqual(duration, time.monotonic_ns() - begin)
+            table = json.loads(self.heapprof("top", trace, "--once", "--json"))
+            self.assertLessEqual(table["at_ns"], time.monotonic_ns() - begin)
+            self.assertGreaterEqual(table["at_ns"], duration)
+        process.communicate("", timeout=60)
 
     def test_every_command_while_it_runs(self):
         process, trace = self.start(2)
