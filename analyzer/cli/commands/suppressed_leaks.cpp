@@ -12,7 +12,9 @@ Suppressions read_suppressions(const SuppressionOptions& options) {
   for (const std::string& path : options.files) {
     std::ifstream in(path);
     std::ostringstream text;
-    if (!in || !(text << in.rdbuf())) throw OutputError(path + ": cannot be read");
+    const bool is_empty = in.peek() == std::ifstream::traits_type::eof();
+    if (!in.is_open() || in.bad() || (!is_empty && !(text << in.rdbuf())))
+      throw OutputError(path + ": cannot be read");
     if (const std::string bad = suppressions.add(text.str()); !bad.empty())
       throw OutputError(path + ": invalid line '" + bad + "'; expected leak:PATTERN");
   }

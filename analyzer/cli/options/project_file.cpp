@@ -125,7 +125,9 @@ ProjectFile read_project_file(const std::string& path) {
     throw ProjectFileError(path + ": is larger than 1 MiB; this is no project file");
   std::ifstream in(path);
   std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw ProjectFileError(path + ": cannot be read");
+  const bool is_empty = in.peek() == std::ifstream::traits_type::eof();
+  if (!in.is_open() || in.bad() || (!is_empty && !(text << in.rdbuf())))
+    throw ProjectFileError(path + ": cannot be read");
   ProjectFile file;
   file.path = path;
   try {

@@ -181,6 +181,10 @@ void TopScreen::open_stacks() {
 }
 
 void TopScreen::mark() {
+  if (model_.ended()) {
+    message_ = "the program has ended";
+    return;
+  }
   const std::string name = "top mark " + std::to_string(++marks_);
   model_.set_base(name);
   message_ = send_(TopRequest::kMark, name);

@@ -79,6 +79,7 @@ TEST_CASE("a project file has patterns of origins, names and suppressions") {
   CHECK(file.full_names == true);
   CHECK(file.suppression_files == std::vector<std::string>{rules});
   CHECK(file.suppression_rules == "leak:cache\n");
+  CHECK(read_project_file(directory.write("empty.toml", "")).own.empty());
 }
 
 TEST_CASE("what is wrong with a project file is said with its line and what is expected") {
