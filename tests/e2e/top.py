@@ -1,4 +1,4 @@
-"""`top --once` and `--batch`: the figures of a program that does what this test tells it, in the tables while it runs;
+"""`top --once` and `--batch`: the figures of a program that does what this test commands, in the tables while it runs;
 those of `report` once it has ended; what is printed for names, widths, damaged traces and wrong options."""
 
 import json
@@ -29,7 +29,7 @@ class Top(harness.Case):
         self.process = self.popen([str(binary)], env=environment, text=True, stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def tell(self, commands):
+    def command(self, commands):
         self.process.stdin.write(commands)
         self.process.stdin.flush()
         self.assertEqual(self.process.stdout.read(len(commands)), "." * len(commands))
@@ -69,7 +69,7 @@ class Top(harness.Case):
 
     def test_a_table_has_what_the_program_did(self):
         self.start()
-        self.tell("abbfff")
+        self.command("abbfff")
         table = self.once()
         rows = self.rows(table)
         self.assertEqual(rows["grow_first"], (7000, 7, 10, 10_000))
@@ -99,28 +99,28 @@ class Top(harness.Case):
 
     def test_tables_follow_the_program(self):
         self.start()
-        self.tell("a")
+        self.command("a")
         self.start_batch("--top", "0")
         first = self.next_table()
         self.assertEqual(self.rows(first)["grow_first"], (10_000, 10, 10, 10_000))
         self.assertEqual(first["total"]["growth_bytes"], 0)
         # A site, a thread, a realloc and a child that are new since then.
-        self.tell("b")
+        self.command("b")
         self.assertEqual(self.rows(self.table_after_commands())["grow_second"], (1000, 5, 5, 1000))
-        self.tell("t")
+        self.command("t")
         self.assertEqual(self.rows(self.table_after_commands())["grow_in_thread"], (21_000, 7, 7, 21_000))
-        self.tell("ffr")
+        self.command("ffr")
         table = self.table_after_commands()
         rows = self.rows(table)
         self.assertEqual((rows["grow_first"], rows["resize"]), ((7000, 7, 10, 10_000), (5000, 1, 1, 5000)))
         growth = {row["name"]: (row["growth_bytes"], row["growth_blocks"]) for row in table["rows"]}
         self.assertEqual((growth["grow_first"], growth["grow_second"], growth["resize"]),
                          ((-3000, -3), (1000, 5), (5000, 1)))
-        self.tell("o")
+        self.command("o")
         self.assertEqual(self.rows(self.table_after_commands())["grow_first"], rows["grow_first"],
                          "blocks of the child count for the parent")
         # Many blocks, so that staging blocks become frames while the trace is followed.
-        self.tell("ab" * 400)
+        self.command("ab" * 400)
         rows = self.rows(self.table_after_commands())
         self.assertEqual((rows["grow_first"], rows["grow_second"]),
                          ((4_007_000, 4007, 4010, 4_010_000), (401_000, 2005, 2005, 401_000)))
@@ -136,7 +136,7 @@ class Top(harness.Case):
 
     def test_threads(self):
         self.start()
-        self.tell("at")
+        self.command("at")
         threads = {row["name"]: row for row in self.once("--by", "thread")["rows"]}
         worker = next(row for name, row in threads.items() if name.startswith("worker "))
         self.assertEqual(worker["name"], f"worker {worker['tid']}")
@@ -146,10 +146,10 @@ class Top(harness.Case):
 
     def test_a_program_that_is_killed(self):
         self.start()
-        self.tell("ab")
+        self.command("ab")
         self.start_batch("--by", "function")
         self.next_table()
-        self.tell("a")
+        self.command("a")
         self.process.kill()
         self.process.wait()
         while (table := self.next_table())["state"] != "ended":
@@ -209,7 +209,7 @@ class Top(harness.Case):
 
     def test_text(self):
         self.start(name="odd\x1b[31m\nname")
-        self.tell("ab")
+        self.command("ab")
         for width in (60, 100):
             environment = harness.clean_environment(COLUMNS=str(width), XDG_CACHE_HOME=self.dir / "cache")
             text = subprocess.run([str(harness.HEAPPROF), "top", str(self.trace), "--batch", "--count", "2",

@@ -90,14 +90,14 @@ class TopScreen(harness.Case):
         self.program = self.popen([harness.program(binary), *arguments], env=environment, text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def tell(self, commands):
+    def command(self, commands):
         self.program.stdin.write(commands)
         self.program.stdin.flush()
         self.assertEqual(self.program.stdout.read(len(commands)), "." * len(commands))
 
     def test_keys_change_what_is_shown(self):
         self.start()
-        self.tell("abb")
+        self.command("abb")
         screen = Screen(self, 100, 30, self.program.pid, "--interval", "0.05")
         page = screen.wait_for(lambda text: "grow_first" in text and "grow_second" in text, "the table")
         self.assertEqual(len(page), 30)
@@ -105,7 +105,7 @@ class TopScreen(harness.Case):
         self.assertLess(*(next(i for i, line in enumerate(page) if name in line)
                           for name in ("grow_first", "grow_second")))
         # What the program does appears without a key.
-        self.tell("t")
+        self.command("t")
         screen.wait_for(lambda text: re.search(r"20\.5 KiB +7 .*grow_in_thread", text), "the thread's blocks")
         # Order: by blocks, the 10 blocks of grow_first precede the 7 of the thread.
         screen.press("s")
@@ -164,7 +164,7 @@ class TopScreen(harness.Case):
 
     def test_sizes(self):
         self.start()
-        self.tell("ab")
+        self.command("ab")
         screen = Screen(self, 100, 30, self.trace)
         screen.wait_for(lambda text: "over time" in text or "allocated/s" in text, "a wide table")
         for columns, lines in ((40, 12), (20, 6), (130, 50)):

@@ -608,19 +608,27 @@ TEST_CASE("A signal handler may leave a snapshot by longjmp; the next one is com
   pages.check(last);
 }
 
-TEST_CASE("A signal handler may fork in a snapshot: the parent's is complete, and the child writes none") {
-  StreamFixture recording;
-  const Pages pages;
-  const Files files;
+namespace {
+
+/// Starts the fork watch. False: forks are not detected here, as in qemu-user; the test case is skipped.
+bool watch_forks() {
   REQUIRE(start_fork_watch());
   int detected = 0;
   if (const pid_t child = fork(); child == 0) _exit(in_forked_child() ? 0 : 1);
   else REQUIRE(waitpid(child, &detected, 0) == child);
-  if (detected != 0) {  // in qemu-user
-    stop_fork_watch();
-    skip_case("forks are not detected here (MADV_WIPEONFORK)");
-    return;
-  }
+  if (detected == 0) return true;
+  stop_fork_watch();
+  skip_case("forks are not detected here (MADV_WIPEONFORK)");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("A signal handler may fork in a snapshot: the parent's is complete, and the child writes none") {
+  StreamFixture recording;
+  const Pages pages;
+  const Files files;
+  if (!watch_forks()) return;
   g_stream = &recording.state->stream;
   Snapshot snapshot;
   std::uint64_t begun = 0, forked = 0;
@@ -669,15 +677,7 @@ TEST_CASE("A forked child that continues its parent's snapshot does not move wha
   for (std::size_t page = 1; page < kCount; page += 2) REQUIRE(mprotect(lines + page * 4096, 4096, PROT_NONE) == 0);
   StreamFixture recording;
   const Files files;
-  REQUIRE(start_fork_watch());
-  int detected = 0;
-  if (const pid_t child = fork(); child == 0) _exit(in_forked_child() ? 0 : 1);
-  else REQUIRE(waitpid(child, &detected, 0) == child);
-  if (detected != 0) {  // in qemu-user
-    stop_fork_watch();
-    skip_case("forks are not detected here (MADV_WIPEONFORK)");
-    return;
-  }
+  if (!watch_forks()) return;
   Stream& stream = recording.state->stream;
   Snapshot snapshot;
   REQUIRE(snapshot.begin(stream, SnapshotReason::kRequest, files.source()));
