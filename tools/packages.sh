@@ -26,7 +26,7 @@ END
 build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
-  libdw-dev libelf-dev libiberty-dev
+  libdw-dev libelf-dev libiberty-dev libncurses-dev
   # tools/deps.sh builds libraries from Debian's source packages
   xz-utils ca-certificates libzycore-dev
 )
@@ -38,6 +38,8 @@ test=(
   redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
   # full disks, other allocators, child processes of all kinds
   xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
+  # the screen of top
+  python3-pyte
   # completions and manual pages
   zsh fish man-db mandoc
   # consumers of exports; tools/consumers.sh fetches those that Debian lacks

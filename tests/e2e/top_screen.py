@@ -1,93 +1,47 @@
 """The screen of `top`, in a terminal of this test: keys change what it shows, marks and pauses arrive in the recording,
 and it adapts to the size of the terminal and to the end of the program."""
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
+import shutil
 import signal
-import struct
 import subprocess
-import termios
-import time
 
 import harness
 
+try:
+    from terminal import Terminal
+except ImportError:
+    Terminal = None
+
 DOWN, ENTER, ESCAPE = "\x1b[B", "\r", "\x1b"
-
-
-class Screen:
-    """A terminal that knows the control sequences that heapprof may use, and fails at any other."""
-
-    def __init__(self, case, columns, lines, *arguments, **variables):
-        self.case = case
-        self.master, slave = pty.openpty()
-        case.addCleanup(os.close, self.master)
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        case.addCleanup(os.close, slave)
-        self.columns = columns
-        self.resize(columns, lines)
-        self.process = case.popen(
-            [str(harness.HEAPPROF), "top", *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave,
-            env=harness.clean_environment(**dict({"TERM": "xterm", "LC_ALL": "C.UTF-8",
-                                                  "XDG_CACHE_HOME": case.dir / "cache"}, **variables)),
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        self.output = ""
-        self.data = b""
-
-    def resize(self, columns, lines):
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.size = columns, lines
-
-    def read(self, seconds=60):
-        """What the program has written since. False: nothing within the time."""
-        if not select.select([self.master], [], [], seconds)[0]:
-            return False
-        self.data += os.read(self.master, 1 << 16)
-        self.output = self.data.decode(errors="ignore")
-        return True
-
-    def page(self):
-        """The lines of the last complete page."""
-        begin, found, _ = self.output.rpartition("\x1b[J")
-        if not found:
-            return []
-        page = begin.rpartition("\x1b[H")[2]
-        lines = re.sub(r"\x1b\[[\d;]*[mK]", "", page).split("\r\n")
-        for line in lines:
-            self.case.assertFalse([char for char in line if ord(char) < 32 or 127 <= ord(char) < 160], repr(line))
-        return lines
-
-    def wait_for(self, condition, what):
-        """Reads until the page fulfils the condition; returns it."""
-        end = time.monotonic() + 60
-        while not (page := self.page()) or not condition("\n".join(page)):
-            self.case.assertTrue(self.read() and time.monotonic() < end,
-                                 f"{what} is not on the screen:\n" + "\n".join(page))
-        return page
-
-    def press(self, keys):
-        os.write(self.master, keys.encode())
-
-    def wait_for_end(self):
-        while self.process.poll() is None:
-            self.read(0.05)
-        while self.read(0):
-            pass
-        # The terminal is as before: its modes, the cursor, and the page that it showed.
-        self.case.assertEqual(termios.tcgetattr(self.slave), self.before)
-        self.case.assertIn("\x1b[?7h\x1b[?25h\x1b[?1049l", self.output)
-        return self.process.returncode
+CONTROL_C, CONTROL_Z = "\x03", "\x1a"
 
 
 class TopScreen(harness.Case):
-    def start(self, binary="commanded", *arguments):
+    def screen(self, columns, lines, *arguments, shell=(), **variables):
+        """`top` in a terminal of its own. `shell` runs the command that follows it."""
+        environment = harness.clean_environment(TERM="xterm", LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.dir / "cache")
+        environment.update({name: str(value) for name, value in variables.items() if value is not None})
+        for name in [name for name, value in variables.items() if value is None]:
+            environment.pop(name, None)
+        screen = Terminal([*shell, str(harness.HEAPPROF), "top", *map(str, arguments)], columns, lines, environment)
+        self.addCleanup(screen.close)
+        return screen
+
+    def assert_ends(self, screen, status=0):
+        self.assertEqual(screen.wait_for_end(), status)
+        self.assertTrue(screen.is_restored(), screen.output[-200:])
+
+    def start(self, binary="commanded", *arguments, name=None):
+        """Starts tests/programs/BINARY.cpp, under another name if given."""
         self.trace = self.dir / "run.heapprof"
+        path = harness.program(binary)
+        if name:
+            path = shutil.copy(path, self.dir / name)
         environment = harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY), HEAPPROF_OUTPUT=str(self.trace))
-        self.program = self.popen([harness.program(binary), *arguments], env=environment, text=True,
+        self.program = self.popen([path, *arguments], env=environment, text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def command(self, commands):
@@ -98,12 +52,10 @@ class TopScreen(harness.Case):
     def test_keys_change_what_is_shown(self):
         self.start()
         self.command("abb")
-        screen = Screen(self, 100, 30, self.program.pid, "--interval", "0.05")
-        page = screen.wait_for(lambda text: "grow_first" in text and "grow_second" in text, "the table")
-        self.assertEqual(len(page), 30)
+        screen = self.screen(100, 30, self.program.pid, "--interval", "0.05")
+        page = screen.wait_for(lambda text: re.search(r"grow_first(.|\n)*grow_second(.|\n)*\? keys, q quit", text),
+                               "the table")
         self.assertIn(f"commanded, pid {self.program.pid}, recording", page[0])
-        self.assertLess(*(next(i for i, line in enumerate(page) if name in line)
-                          for name in ("grow_first", "grow_second")))
         # What the program does appears without a key.
         self.command("t")
         screen.wait_for(lambda text: re.search(r"20\.5 KiB +7 .*grow_in_thread", text), "the thread's blocks")
@@ -127,9 +79,8 @@ class TopScreen(harness.Case):
         page = screen.wait_for(lambda text: re.search(r"^>.*grow_first", text, re.M), "the second row")
         self.assertEqual(sum(line.startswith(">") for line in page), 1)
         screen.press(ENTER)
-        page = screen.wait_for(lambda text: "9.77 KiB live in 10 blocks" in text, "the stack")
-        functions = [line.split(" ")[4] for line in page if line.startswith("    ")]
-        self.assertEqual(functions[:2], ["grow_first", "main"])
+        screen.wait_for(lambda text: re.search(r"9\.77 KiB live in 10 blocks.*\n    grow_first .*\n    main .*\n", text),
+                        "the stack")
         screen.press("?")
         screen.wait_for(lambda text: "next grouping" in text, "the help")
         screen.press(ESCAPE)
@@ -137,13 +88,13 @@ class TopScreen(harness.Case):
         screen.press("o")
         screen.wait_for(lambda text: "own code" in text, "own code only")
         screen.press("q")
-        self.assertEqual(screen.wait_for_end(), 0)
+        self.assert_ends(screen)
         self.assertIsNone(self.program.poll(), "the program has ended with top")
 
     def test_marks_and_pauses_arrive(self):
         self.start("steady", "1")
         self.assertEqual(self.program.stdout.readline(), "up\n")
-        screen = Screen(self, 100, 24, self.trace, "--interval", "0.05")
+        screen = self.screen(100, 24, self.trace, "--interval", "0.05")
         screen.wait_for(lambda text: "since the start of top" in text, "growth")
         screen.press("m")
         screen.wait_for(lambda text: "since top mark 1" in text, "growth since the mark")
@@ -157,38 +108,73 @@ class TopScreen(harness.Case):
         screen.press("m")
         screen.wait_for(lambda text: "the program has ended" in text, "that no mark can be set")
         screen.press("q")
-        self.assertEqual(screen.wait_for_end(), 0)
+        self.assert_ends(screen)
         timeline = json.loads(self.heapprof("timeline", self.trace, "--format", "json"))
         self.assertEqual([mark["text"] for mark in timeline["marks"]], ["top mark 1"])
         self.assertEqual(len(timeline["pauses"]), 1)
 
     def test_sizes(self):
         self.start()
-        self.command("ab")
-        screen = Screen(self, 100, 30, self.trace)
-        screen.wait_for(lambda text: "over time" in text or "allocated/s" in text, "a wide table")
-        for columns, lines in ((40, 12), (20, 6), (130, 50)):
-            screen.resize(columns, lines)
-            page = screen.wait_for(lambda text, lines=lines: text.count("\n") == lines - 1, f"a page of {lines} lines")
-            self.assertLessEqual(max(map(len, page)), columns)
-            if columns >= 40:
-                self.assertTrue(any("grow_first" in line for line in page), page)
-        screen.press("\x03")
-        self.assertEqual(screen.wait_for_end(), 0)
-        # Signals restore the terminal, too.
-        screen = Screen(self, 80, 24, self.trace)
-        screen.wait_for(lambda text: "grow_first" in text, "the table")
-        screen.process.terminate()
-        self.assertEqual(screen.wait_for_end(), 0)
+        self.command("abt")
+        screen = self.screen(100, 30, self.trace)
+        rows = ("grow_first", "grow_second", "grow_in_thread")
 
-    def test_no_terminal(self):
+        def all_rows(text):
+            return all(row in text for row in rows) and "q quit" in text.rpartition("\n")[2]
+        screen.wait_for(lambda text: all_rows(text) and "allocated/s" in text, "a wide table")
+        screen.press(DOWN * 10)
+        screen.wait_for(lambda text: re.search("^>.*start_worker", text, re.M), "the last row")
+        for columns, lines in ((40, 12), (100, 30), (20, 8), (101, 25), (20, 6), (130, 50), (300, 10)):
+            screen.resize(columns, lines)
+            page = screen.wait_for(
+                lambda text: "by call site" in text.rpartition("\n")[2] and
+                (all_rows(text) if columns >= 100 else re.search(r"^>.*0\.3 KiB|^> +288 B", text, re.M)),
+                f"{columns}x{lines}")
+            self.assertEqual(sum(line.startswith(">") for line in page), 1, page)
+        screen.press(CONTROL_C)
+        self.assert_ends(screen)
+
+    def test_signals(self):
+        """The terminal is restored by every end, and while top is stopped."""
         self.start()
-        for terminal in ("", "dumb"):
-            screen = Screen(self, 80, 24, self.trace, TERM=terminal)
-            self.assertEqual(screen.process.wait(60), 2)
-            screen.read()
-            self.assertIn("add --once", screen.output)
+        self.command("ab")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            screen = self.screen(80, 24, self.trace)
+            screen.wait_for(lambda text: "grow_first" in text, "the table")
+            screen.process.send_signal(number)
+            self.assert_ends(screen)
+        # Stopped and continued by a shell.
+        script = '"$@"; echo stopped; read; fg; echo stopped; read; fg'
+        screen = self.screen(80, 24, self.trace, "--interval", "0.05", shell=["bash", "-mc", script, "bash"])
+        for row in ("grow_first", "grow_in_thread"):
+            screen.wait_for(lambda text, row=row: row in text and screen.screen.cursor.hidden, "the table")
+            screen.press(CONTROL_Z)
+            screen.wait_for(lambda text: "stopped" in text, "the shell")
+            self.assertTrue(screen.is_restored())
+            self.command("t")
+            screen.press("\n")
+        screen.wait_for(lambda text: "28 " in text and screen.screen.cursor.hidden, "the table")
+        screen.press("q")
+        self.assert_ends(screen)
+
+    def test_kinds_of_terminals(self):
+        self.start(name="caf\u00e9")
+        self.command("ab")
+        for terminal, locale, name in (("xterm", "C.UTF-8", "caf\u00e9"), ("vt100", "C", "caf?"),
+                                       ("screen", "no_SUCH.UTF-8", "caf\u00e9"), ("linux", "POSIX", "caf?")):
+            screen = self.screen(80, 24, self.trace, TERM=terminal, LC_ALL=locale, COLUMNS=300, LINES=3)
+            page = screen.wait_for(lambda text: "grow_first" in text and "q quit" in text, terminal)
+            self.assertTrue(page[0].startswith(name + ", pid"), (terminal, locale, page[0]))
+            screen.press("q")
+            self.assert_ends(screen)
+        for terminal, reason in ((None, "TERM is not set"), ("", "TERM is not set"), ("dumb", "cannot move its cursor"),
+                                 ("no-such", "not in the terminfo database")):
+            screen = self.screen(120, 24, self.trace, TERM=terminal)
+            self.assert_ends(screen, 2)
+            self.assertIn(reason, screen.output.decode())
+            self.assertIn("add --once", screen.output.decode())
 
 
 if __name__ == "__main__":
+    harness.skip_unless(Terminal, "pyte is not installed")
     harness.main()

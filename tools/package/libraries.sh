@@ -178,7 +178,7 @@ END
 
 # ---- sources -----------------------------------------------------------------------------------------
 
-packages=(elfutils libiberty libzstd lz4 xz-utils zlib)
+packages=(elfutils libiberty libzstd lz4 ncurses xz-utils zlib)
 sources=${HEAPPROF_SOURCES:-$work/fetched}
 if [ -z "${HEAPPROF_SOURCES:-}" ]; then
   mkdir "$sources"
@@ -284,6 +284,25 @@ build_xz() {
   run cp -r "$source"/src/liblzma/api/lzma{,.h} "$work/result/include/"
 }
 
+# For the screen of top. The terminals in use are compiled in, so that images without a terminfo database have them.
+build_ncurses() {
+  unpack ncurses
+  configure "$source" "$work/ncurses" --with-build-cc=cc --with-build-cflags=-O2 \
+    --with-build-cppflags=-DHAVE_CONFIG_H --with-normal --without-shared --without-debug --enable-widec \
+    --without-cxx --without-cxx-binding --without-ada --without-manpages --without-progs --without-tests --without-gpm \
+    --without-dlsym --disable-pc-files --disable-home-terminfo --disable-stripping \
+    --with-terminfo-dirs=/etc/terminfo:/lib/terminfo:/usr/share/terminfo \
+    --with-default-terminfo-dir=/usr/share/terminfo \
+    --with-fallbacks=xterm,xterm-256color,linux,screen,screen-256color,tmux,tmux-256color,rxvt-unicode-256color,vt100
+  run make -C "$work/ncurses/include" -j"$jobs"
+  run make -C "$work/ncurses/ncurses" -j"$jobs"
+  # Its makefile would write the times of the files into the archive.
+  run "$tools/ar" rcs "$work/result/lib/libncursesw.a" "$work"/ncurses/objects/*.o
+  install_headers "$work"/ncurses/include/{curses,ncurses_dll,term,unctrl}.h
+  run cp "$source/COPYING" "$work/result/licenses/ncurses"
+  package ncursesw 6.4 -lncursesw
+}
+
 # Without zstd, as in Debian 12: heapprof decompresses such sections itself (analyzer/symbols/zstd_sections.cpp).
 build_elfutils() {
   local folder
@@ -330,6 +349,7 @@ END
 build_lz4
 build_zstd
 build_zlib
+build_ncurses
 build_xz
 build_elfutils
 build_demanglers

@@ -10,6 +10,7 @@
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/top/terminal.h"
+#include "analyzer/cli/top/terminal_type.h"
 #include "analyzer/cli/top/top_json.h"
 #include "analyzer/cli/top/top_model.h"
 #include "analyzer/cli/top/top_screen.h"
@@ -123,11 +124,12 @@ int show(TopModel& model, const TopOptions& options, const std::string& path) {
 
 int run_top(const TopOptions& options) {
   const bool on_screen = !options.once && !options.batch;
-  if (on_screen && !Terminal::is_usable()) {
-    print_message(
-        "top shows a screen, and this is no terminal; add --once for one table, or --batch for one each "
-        "second");
-    return 2;
+  if (on_screen) {
+    const std::string why = why_no_screen();
+    if (!why.empty()) {
+      print_message("top shows a screen, and " + why + "; add --once for one table, or --batch for one each second");
+      return 2;
+    }
   }
   return guarded(options.trace, [&] {
     const std::string path = trace_named(options.trace);

@@ -1,10 +1,7 @@
-// The terminal of `top`: keys without echo, and a page that is drawn over the last one and disappears at the end.
-//
-// It uses the control sequences of ECMA-48 that every terminal in use has, as the colours of all other commands do.
+// The terminal of `top`: keys without echo, and pages that replace each other and disappear at the end. By ncurses.
 #pragma once
 
-#include <termios.h>
-
+#include <csignal>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -20,12 +17,11 @@ struct KeyPress {
   char character = 0;
 };
 
-/// At most one at a time.
+/// At most one at a time. Signals that end or stop the program are only delivered in wait(), so that they find the
+/// terminal in a known state.
 class Terminal {
  public:
-  /// Whether standard input and output are one that can be drawn on.
-  static bool is_usable();
-
+  /// why_no_screen() (terminal_type.h) must be empty.
   Terminal();
   /// Shows what was on the terminal before.
   ~Terminal();
@@ -42,14 +38,11 @@ class Terminal {
   /// changed. Nothing: the terminal is gone, or the user wants to end the program with a signal.
   std::optional<KeyPress> wait(int milliseconds);
 
-  /// Draws `lines`, which must be clean but for colours. What is too wide or too long is cut.
+  /// Draws `lines`, clean UTF-8 with the colours of TextPage. What is too wide or too long is cut.
   void draw(const std::vector<std::string>& lines);
 
  private:
-  std::optional<char> next_byte(int milliseconds);
-  KeyPress escape_sequence();
-
-  termios before_{};
+  sigset_t signals_before_{};
 };
 
 }  // namespace heapprof::cli

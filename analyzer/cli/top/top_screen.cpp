@@ -71,17 +71,18 @@ std::vector<std::string> TopScreen::lines(const TextStyle& style, std::size_t li
 }
 
 std::vector<std::string> TopScreen::table_lines(const TextStyle& style, std::size_t lines) {
-  // How long the head is depends on the totals alone.
-  const std::size_t head = lines_of(model_.table(by_, sort_, view_, 1), style, view_).head.size() + 2;
-  page_rows_ = lines > head + 1 ? lines - head : 1;
+  // How long the head is depends on the totals alone. It leaves space for some rows and their headers.
+  std::vector<std::string> result = lines_of(model_.table(by_, sort_, view_, 1), style, view_).head;
+  constexpr std::size_t kMinTable = 4;
+  result.resize(std::min(result.size(), std::max(lines, kMinTable + 1) - kMinTable));
+  if (result.size() + kMinTable < lines) result.emplace_back();
+  page_rows_ = std::max(lines, result.size() + 2) - result.size() - 1;
   const TopTable table = model_.table(by_, sort_, view_, std::max(top_row_, selected_) + page_rows_);
   all_rows_ = table.all_rows;
   selected_ = std::min(selected_, all_rows_ - std::min<std::size_t>(all_rows_, 1));
-  top_row_ = std::min(top_row_, selected_);
+  top_row_ = std::min({top_row_, selected_, all_rows_ - std::min(all_rows_, page_rows_)});
   if (selected_ >= top_row_ + page_rows_) top_row_ = selected_ + 1 - page_rows_;
   const TopLines text = lines_of(table, style, view_);
-  std::vector<std::string> result = text.head;
-  result.emplace_back();
   if (table.rows.empty()) {
     result.emplace_back("  nothing was allocated yet");
     selected_key_ = model::kNoIndex;
