@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "analyzer/trace/events/limits.h"
@@ -228,6 +229,25 @@ void LiveState::abandon_calls(Stream& stream) {
   for (const Pending& pending : stream.reallocs)
     if (pending.block.address != 0) abandoned_.push_back(pending);
   stream.reallocs.clear();
+}
+
+std::vector<std::pair<std::uint32_t, LiveSums>> LiveState::live_stacks_of(std::uint32_t thread) const {
+  std::unordered_map<std::uint32_t, LiveSums> by_node;
+  const auto add = [&](const Block& block) {
+    if (block.address == 0 || block.thread != thread) return;
+    LiveSums& sums = by_node[block.node];
+    sums.live_bytes += block.size;
+    ++sums.live_blocks;
+  };
+  blocks_.for_each(add);
+  for (const Stream& stream : streams_)
+    for (const Pending& pending : stream.reallocs) add(pending.block);
+  for (const Pending& pending : abandoned_) add(pending.block);
+  std::vector<std::pair<std::uint32_t, LiveSums>> stacks(by_node.begin(), by_node.end());
+  std::ranges::sort(stacks, [](const auto& a, const auto& b) {
+    return a.second.live_bytes != b.second.live_bytes ? a.second.live_bytes > b.second.live_bytes : a.first < b.first;
+  });
+  return stacks;
 }
 
 void LiveState::finish() {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/replay/block_table.h"
@@ -53,6 +54,10 @@ class LiveState {
   /// Call once, after the last event of a trace that has ended: blocks in calls that will not return stay live,
   /// unless their addresses were reused.
   void finish();
+
+  /// The live blocks of a thread by stack, most bytes first: dense indexes, and live_bytes and live_blocks of each.
+  /// Visits all live blocks.
+  std::vector<std::pair<std::uint32_t, LiveSums>> live_stacks_of(std::uint32_t thread) const;
 
   const LiveSums& totals() const noexcept { return totals_; }
   const std::vector<LiveSums>& nodes() const noexcept { return nodes_; }        ///< by dense index; may be shorter

@@ -36,7 +36,7 @@ void Follower::advance() {
 void Follower::follow() {
   if (!ended_) {
     // First whether the program runs, then what it has written: so nothing is written after the last reading.
-    input_->read_all(offsetof(FileHeader, end_kind), &header_.end_kind, sizeof header_.end_kind);
+    read_end();
     recorder_ = find_recorder(header_, *input_);
     ended_ = recorder_ != RecorderState::kRecording || header_.end_kind == EndKind::kStopped;
   }
@@ -44,6 +44,16 @@ void Follower::follow() {
   index_->update(ended_);
   shared_->file_bytes = input_->size();
   begin_streams();
+}
+
+void Follower::read_end() {
+  constexpr std::size_t kBegin = offsetof(FileHeader, end_kind);
+  constexpr std::size_t kEnd = offsetof(FileHeader, file_bytes);
+  input_->read_all(kBegin, reinterpret_cast<char*>(&header_) + kBegin, kEnd - kBegin);
+}
+
+void Follower::look_for_end() {
+  if (input_ != nullptr && ended_ && header_.end_kind == EndKind::kNone) read_end();
 }
 
 /// Finds the streams that may have events in this advance.

@@ -49,6 +49,8 @@ class Follower {
 
   /// Whether the current advance is the last one: the program writes no more, and everything is read.
   bool ended() const noexcept { return ended_; }
+  /// Reads how it ended, if that was not known: `heapprof record` writes it after the program is gone.
+  void look_for_end();
   /// How it ended: TraceFile::ended_by(); "running" before that.
   std::string ended_by() const;
 
@@ -74,6 +76,7 @@ class Follower {
     }
   };
   void follow();
+  void read_end();
   void begin_streams();
 
   const std::string path_;

@@ -76,8 +76,8 @@ class Top(harness.Case):
         self.assertEqual(rows["grow_second"], (2000, 10, 10, 2000))
         self.assertEqual((table["format_version"], table["pid"], table["state"], table["by"], table["sort"]),
                          (1, self.process.pid, "recording", "site", "live"))
-        self.assertEqual(table["integrity"], {"complete": True, "ended_by": "running", "events_lost": 0,
-                                              "bytes_damaged": 0, "notes": []})
+        self.assertEqual(table["integrity"], {"complete": True, "ended_by": "running", "end_status": None,
+                                              "stop_reason": None, "events_lost": 0, "bytes_damaged": 0, "notes": []})
         for figure in FIGURES:
             self.assertEqual(table["total"][figure], sum(row[figure] for row in table["rows"]), figure)
         self.assertEqual([row["live_bytes"] for row in table["rows"]],
@@ -148,8 +148,15 @@ class Top(harness.Case):
         self.start()
         self.command("ab")
         self.start_batch("--by", "function")
-        self.next_table()
+        before = self.next_table()
         self.command("a")
+        # Rates are exact to 0.001, and those of the time between two tables.
+        while (table := self.next_table())["total"]["allocated_bytes"] == before["total"]["allocated_bytes"]:
+            before = table
+        added = table["total"]["allocated_bytes"] - before["total"]["allocated_bytes"]
+        self.assertAlmostEqual(table["total"]["allocated_bytes_per_s"], added * 1e9 / table["interval_ns"], places=2)
+        self.assertEqual(table["interval_ns"], table["at_ns"] - before["at_ns"])
+        idle = self.next_table()
         self.process.kill()
         self.process.wait()
         while (table := self.next_table())["state"] != "ended":
@@ -157,6 +164,9 @@ class Top(harness.Case):
         self.assertEqual((self.batch.stdout.read(), self.batch.wait(60)), ("", 0))
         self.assertEqual(self.rows(table)["grow_first"], (20_000, 20, 20, 20_000))
         self.assertIn(table["integrity"]["ended_by"], ("unknown", "signal"))
+        # The recording ends with its last event, which was before the last table of the running program.
+        self.assertEqual(table["at_ns"], self.report(self.trace)["duration_ns"])
+        self.assertLess(table["at_ns"], idle["at_ns"])
         self.assertEqual(self.once()["total"]["live_bytes"], self.report(self.trace)["heap"]["leaked_bytes"])
 
     def test_finished_recordings(self):
@@ -249,6 +259,8 @@ class Top(harness.Case):
                 ((run.trace, "--json"), "--once"),
                 ((run.trace, "--once", "--count", "2"), "--batch"),
                 ((run.trace, "--batch", "--interval", "0"), "--interval"),
+                ((run.trace, "--once", "--config", self.dir / "missing.toml"), "there is no such file"),
+                ((run.trace, "--once", "--config", self.dir), "is a directory"),
                 ((run.trace, "--once", "--by", "nonsense"), "--by")):
             result = self.run_heapprof("top", *arguments)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
@@ -256,6 +268,7 @@ class Top(harness.Case):
         nothing = self.dir / "nothing.heapprof"
         nothing.write_bytes(b"")
         for trace, message in ((nothing, "is empty"), (self.dir / "missing", "missing"),
+                               (4194305, "there is no process 4194305"),
                                (os.getpid(), "is not recorded")):
             result = self.run_heapprof("top", trace, "--once")
             self.assertEqual((result.returncode, result.stdout), (1, ""), trace)

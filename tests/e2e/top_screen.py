@@ -37,7 +37,7 @@ class TopScreen(harness.Case):
     def start(self, binary="commanded", *arguments, name=None):
         """Starts tests/programs/BINARY.cpp, under another name if given."""
         self.trace = self.dir / "run.heapprof"
-        path = harness.program(binary)
+        path = harness.program(binary)  # or an absolute path
         if name:
             path = shutil.copy(path, self.dir / name)
         environment = harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY), HEAPPROF_OUTPUT=str(self.trace))
@@ -69,9 +69,14 @@ class TopScreen(harness.Case):
         for heading in ("function", "line", "module", "thread"):
             screen.press("g")
             screen.wait_for(lambda text, heading=heading: f"by {heading}, live bytes" in text, heading)
-        page = screen.wait_for(lambda text: "worker " in text, "the thread")
+        # Stacks of the thread "worker", which has only what it has allocated itself.
+        screen.wait_for(lambda text: re.search("^>.*worker ", text, re.M), "the thread")
         screen.press(ENTER)
-        screen.wait_for(lambda text: "stacks of a thread are not known" in text, "a message")
+        page = screen.wait_for(lambda text: re.search(r"20\.5 KiB live in 7 blocks\n    grow_in_thread ", text) and
+                               "esc: back" in text, "the stacks of the thread")
+        self.assertEqual(sum(" live in " in line for line in page), 1, page)
+        screen.press(ESCAPE)
+        screen.wait_for(lambda text: "by thread" in text, "the threads again")
         screen.press("gg")
         # Stacks of the second row.
         screen.wait_for(lambda text: "by call site" in text, "call sites again")
@@ -82,7 +87,7 @@ class TopScreen(harness.Case):
         screen.wait_for(lambda text: re.search(r"9\.77 KiB live in 10 blocks.*\n    grow_first .*\n    main .*\n", text),
                         "the stack")
         screen.press("?")
-        screen.wait_for(lambda text: "next grouping" in text, "the help")
+        screen.wait_for(lambda text: all(key in text for key in ("next grouping", "page down", "home, end")), "the help")
         screen.press(ESCAPE)
         screen.wait_for(lambda text: "by call site" in text, "the table again")
         screen.press("o")
@@ -99,12 +104,12 @@ class TopScreen(harness.Case):
         screen.press("m")
         screen.wait_for(lambda text: "since top mark 1" in text, "growth since the mark")
         screen.press("p")
-        screen.wait_for(lambda text: ", paused, " in text, "that it is paused")
+        screen.wait_for(lambda text: ", paused, " in text and "paused: only frees" in text, "that it is paused")
         screen.press("p")
-        screen.wait_for(lambda text: ", recording, " in text, "that it is recorded again")
+        screen.wait_for(lambda text: ", recording, " in text and "resumed: " in text, "that it is recorded again")
         self.program.send_signal(signal.SIGTERM)
         self.program.communicate(timeout=60)
-        screen.wait_for(lambda text: ", ended after " in text, "the end")
+        screen.wait_for(lambda text: ", exited after " in text, "the end")
         screen.press("m")
         screen.wait_for(lambda text: "the program has ended" in text, "that no mark can be set")
         screen.press("q")
@@ -112,6 +117,33 @@ class TopScreen(harness.Case):
         timeline = json.loads(self.heapprof("timeline", self.trace, "--format", "json"))
         self.assertEqual([mark["text"] for mark in timeline["marks"]], ["top mark 1"])
         self.assertEqual(len(timeline["pauses"]), 1)
+
+    def test_ends(self):
+        """How the program has ended is on the screen, and in which recording the process continues."""
+        self.start("/bin/sh", "-c", f"read line; exec {harness.program('commanded')}")
+        screen = self.screen(160, 24, self.trace, "--interval", "0.05")
+        screen.wait_for(lambda text: "recording" in text, "the recording")
+        self.program.stdin.write("\n")
+        self.program.stdin.flush()
+        later = f"{self.trace}.1"
+        screen.wait_for(lambda text: "executed another program after " in text and
+                        f"the process is recorded in {later} now" in text, "the next recording")
+        screen.press("q")
+        self.assert_ends(screen)
+        screen = self.screen(160, 24, later, "--interval", "0.05")
+        screen.wait_for(lambda text: "commanded, pid" in text, "the next recording")
+        self.program.stdin.close()
+        screen.wait_for(lambda text: ", exited after " in text, "the end")
+
+    def test_project_file(self):
+        self.start()
+        self.command("a")
+        settings = self.dir / "settings.toml"
+        settings.write_text('own = ["grow_.*"]\n')
+        screen = self.screen(160, 24, self.trace, "--config", settings)
+        screen.wait_for(lambda text: f"settings of {settings} (--no-config omits them)" in text, "the project file")
+        screen.press("q")
+        self.assert_ends(screen)
 
     def test_sizes(self):
         self.start()
@@ -153,7 +185,7 @@ class TopScreen(harness.Case):
             self.assertTrue(screen.is_restored())
             self.command("t")
             screen.press("\n")
-        screen.wait_for(lambda text: "28 " in text and screen.screen.cursor.hidden, "the table")
+        screen.wait_for(lambda text: "41.0 KiB" in text and screen.screen.cursor.hidden, "the table")
         screen.press("q")
         self.assert_ends(screen)
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/process_trace.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/render/units.h"
@@ -85,12 +86,7 @@ int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
 int control(const ControlOptions& options) {
   try {
     std::string path = options.trace;
-    if (path.empty()) {
-      path = trace::trace_of_process(options.pid);
-      if (path.empty())
-        return fail("no trace of process " + std::to_string(options.pid) +
-                    " was found: it is not recorded, or it belongs to another user");
-    }
+    if (path.empty()) path = trace_of_recorded_process(options.pid);
     Mailbox mailbox(path);
     if (options.action == Action::kStatus) return print_status(mailbox, path, options.json);
     const std::string state = state_of(mailbox);

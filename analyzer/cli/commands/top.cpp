@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/process_trace.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/top/terminal.h"
 #include "analyzer/cli/top/terminal_type.h"
@@ -27,15 +29,11 @@ std::string trace_named(const std::string& text) {
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), pid);
   const bool is_number = wrong == std::errc() && end == text.data() + text.size();
   if (!is_number || std::filesystem::exists(text, ignored)) return text;
-  std::string path = trace::trace_of_process(pid);
-  if (path.empty())
-    throw trace::TraceError("no trace of process " + text +
-                            " was found: it is not recorded, or it belongs to another user");
-  return path;
+  return trace_of_recorded_process(pid);
 }
 
 int status_of(const TopTable& table, const std::string& path) {
-  if (!table.damage.incomplete) return 0;
+  if (table.integrity.complete) return 0;
   print_message(path + ": the trace is incomplete; the rest was read. 'heapprof info' prints details");
   return 1;
 }
@@ -47,6 +45,11 @@ int print_tables(TopModel& model, const TopOptions& options, const std::string& 
   auto next = std::chrono::steady_clock::now();
   for (std::size_t number = 1;; ++number) {
     model.read();
+    if (model.ending_may_change()) {
+      next += interval;
+      std::this_thread::sleep_until(next);
+      model.read();
+    }
     model.name_stacks(options.once || number == options.count || model.ended());
     const TopTable table = model.table(options.by, options.sort, options.call_sites.view, options.top);
     if (options.json) {
@@ -75,9 +78,14 @@ std::string send(const std::string& path, TopRequest request, const std::string&
     switch (mailbox.send(command, text, std::chrono::milliseconds(200))) {
       case Mailbox::Answer::kDone:
         if (request == TopRequest::kMark) return "marked: " + text;
-        return paused ? "recording again" : "paused: only frees are recorded";
-      case Mailbox::Answer::kNotYet: return "sent; it takes effect when the program allocates or frees";
-      case Mailbox::Answer::kOccupied: return "not sent: an earlier request is pending until the program allocates";
+        return paused ? "resumed: allocations are recorded again" : "paused: only frees are recorded; p resumes";
+      case Mailbox::Answer::kNotYet:
+        return std::string(request == TopRequest::kMark ? "the mark"
+                           : paused                     ? "resuming"
+                                                        : "pausing") +
+               " is pending until the program allocates or frees";
+      case Mailbox::Answer::kOccupied:
+        return "nothing sent: an earlier request is pending until the program allocates or frees";
     }
   } catch (const trace::TraceError& error) {
     return error.what();
@@ -90,15 +98,18 @@ int show(TopModel& model, const TopOptions& options, const std::string& path) {
   using Clock = std::chrono::steady_clock;
   const auto interval =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_seconds));
-  TopScreen screen(model, options,
-                   [&](TopRequest request, const std::string& text) { return send(path, request, text); });
+  auto next = Clock::now() + interval;
+  TopScreen screen(model, options, [&](TopRequest request, const std::string& text) {
+    next = Clock::now();  // the next table shows what became of it
+    return send(path, request, text);
+  });
   model.read();
   model.name_stacks(true);
   {
     Terminal terminal;
-    auto next = Clock::now() + interval;
     for (bool redraw = true;;) {
-      if (!model.ended() && Clock::now() >= next) {
+      const bool can_change = !model.ended() || model.ending_may_change();
+      if (can_change && Clock::now() >= next) {
         model.read();
         model.name_stacks(model.ended());
         next = Clock::now() + interval;
@@ -111,7 +122,7 @@ int show(TopModel& model, const TopOptions& options, const std::string& path) {
         terminal.draw(screen.lines(style, std::max<std::size_t>(size.lines, 6)));
       }
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-      const auto key = terminal.wait(model.ended() ? -1 : static_cast<int>(std::max<std::int64_t>(left, 0)));
+      const auto key = terminal.wait(can_change ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1);
       if (!key || !screen.press(*key)) break;
       // Without a key, the size may have changed.
       redraw = key->key != Key::kNone || model.ended() || Clock::now() < next;
@@ -133,7 +144,7 @@ int run_top(const TopOptions& options) {
   }
   return guarded(options.trace, [&] {
     const std::string path = trace_named(options.trace);
-    TopModel model(path, options);
+    TopModel model(path, options, find_last_trace_of_process);
     return on_screen ? show(model, options, path) : print_tables(model, options, path);
   });
 }

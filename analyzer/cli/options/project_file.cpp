@@ -120,7 +120,12 @@ class Reader {
 
 ProjectFile read_project_file(const std::string& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) throw ProjectFileError(path + ": is no file that can be read");
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
+    throw ProjectFileError(path + ": there is no such file; name the project file, usually .heapprof.toml");
+  if (fs::is_directory(status))
+    throw ProjectFileError(path + ": is a directory; name the project file in it, usually .heapprof.toml");
+  if (!fs::is_regular_file(status)) throw ProjectFileError(path + ": is not a regular file");
   if (fs::file_size(path, error) > kMaxBytes)
     throw ProjectFileError(path + ": is larger than 1 MiB; this is no project file");
   std::ifstream in(path);

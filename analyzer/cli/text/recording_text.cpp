@@ -11,8 +11,9 @@ namespace heapprof::cli {
 
 using render::exact_number;
 
-std::string ending_of(const model::Profile& profile) {
-  const model::Integrity& integrity = profile.integrity;
+namespace {
+
+std::string ending_of(const model::Integrity& integrity, bool compacted) {
   const std::string& how = integrity.ended_by;
   if (how == "exit")
     return integrity.end_status ? "exited with status " + std::to_string(*integrity.end_status) : "exited";
@@ -23,8 +24,21 @@ std::string ending_of(const model::Profile& profile) {
     return "ended by signal " + std::to_string(number) + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
   }
   if (how == "stopped") return "recording stopped: " + integrity.stop_reason.value_or("no reason given");
-  if (how == "running") return profile.recording.compacted ? "running when this copy was written" : "still running";
+  if (how == "running") return compacted ? "running when this copy was written" : "still running";
   return "killed, or ended by _exit";
+}
+
+}  // namespace
+
+std::string ending_of(const model::Profile& profile) {
+  return ending_of(profile.integrity, profile.recording.compacted);
+}
+
+std::string ending_after(const model::Integrity& integrity, bool compacted, std::uint64_t duration_ns) {
+  const std::string time = " after " + render::human_time(duration_ns);
+  if (integrity.ended_by == "stopped")
+    return "recording stopped" + time + ", " + integrity.stop_reason.value_or("no reason given");
+  return ending_of(integrity, compacted) + time;
 }
 
 std::string command_of(const model::Profile& profile) {
@@ -43,11 +57,8 @@ std::string command_of(const model::Profile& profile) {
 
 std::string completeness_of(const model::Profile& profile) {
   const model::Integrity& integrity = profile.integrity;
-  const std::string time = " after " + render::human_time(profile.recording.duration_ns);
-  std::string text = "pid " + std::to_string(profile.recording.pid) + ": ";
-  if (integrity.ended_by == "stopped")
-    text += "recording stopped" + time + ", " + integrity.stop_reason.value_or("no reason given");
-  else text += ending_of(profile) + time;
+  std::string text = "pid " + std::to_string(profile.recording.pid) + ": " +
+                     ending_after(integrity, profile.recording.compacted, profile.recording.duration_ns);
   text += integrity.complete ? ". Recording complete" : ". Recording incomplete (see the end)";
   return render::clean_utf8(text);
 }

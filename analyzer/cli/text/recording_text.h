@@ -1,6 +1,7 @@
 // A recording in words: its command line, its end, what is missing in it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "analyzer/model/profile.h"
@@ -9,6 +10,10 @@ namespace heapprof::cli {
 
 /// "exited with status 0", "ended by signal 9 (SIGKILL)", ...
 std::string ending_of(const model::Profile& profile);
+
+/// The same with the length of the recording: "exited with status 0 after 1.80 s", "recording stopped after 2.00 s,
+/// the disk is full". `compacted`: a copy. Not clean.
+std::string ending_after(const model::Integrity& integrity, bool compacted, std::uint64_t duration_ns);
 
 /// The command line, quoted for a shell; the program if the command line is unknown. Clean UTF-8.
 std::string command_of(const model::Profile& profile);

@@ -1,5 +1,7 @@
 #include "analyzer/cli/top/top_json.h"
 
+#include <cmath>
+
 #include "analyzer/cli/text/view_names.h"
 #include "analyzer/render/utf8.h"
 
@@ -35,8 +37,9 @@ void add_figures(Json& json, const TopFigures& figures) {
   json["growth_blocks"] = figures.growth_blocks;
   json["allocations"] = figures.sums.allocations;
   json["allocated_bytes"] = figures.sums.allocated_bytes;
-  json["allocations_per_s"] = figures.allocations_per_s;
-  json["allocated_bytes_per_s"] = figures.bytes_per_s;
+  const auto rounded = [](double rate) { return std::round(rate * 1000) / 1000; };
+  json["allocations_per_s"] = rounded(figures.allocations_per_s);
+  json["allocated_bytes_per_s"] = rounded(figures.bytes_per_s);
 }
 
 }  // namespace
@@ -46,12 +49,8 @@ Json top_json(const TopTable& table, const std::vector<std::string>& symbol_warn
   json["program"] = table.program;
   json["pid"] = table.pid;
   json["state"] = table.state;
-  Json& integrity = json["integrity"];
-  integrity["complete"] = !table.damage.incomplete;
-  integrity["ended_by"] = table.ended_by;
-  integrity["events_lost"] = table.damage.events_lost ? Json(*table.damage.events_lost) : Json(nullptr);
-  integrity["bytes_damaged"] = table.damage.bytes;
-  integrity["notes"] = table.damage.notes;
+  json["integrity"] = integrity_json(table.integrity);
+  json["continued_in"] = table.continued_in.empty() ? Json(nullptr) : Json(table.continued_in);
   json["at_ns"] = table.at_ns;
   json["interval_ns"] = table.interval_ns;
   json["rss_bytes"] = table.rss_bytes != 0 ? Json(table.rss_bytes) : Json(nullptr);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
+
+#include "analyzer/replay/analysis/integrity.h"
 
 namespace heapprof::cli {
 namespace {
@@ -40,32 +43,33 @@ std::int64_t difference(std::uint64_t now, std::uint64_t before) noexcept {
   return static_cast<std::int64_t>(now - before);
 }
 
-std::uint64_t per_second(std::uint64_t amount, std::uint64_t ns) noexcept {
-  return ns == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(amount) * 1e9 / static_cast<double>(ns));
+double per_second(std::uint64_t amount, std::uint64_t ns) noexcept {
+  return ns == 0 ? 0 : static_cast<double>(amount) * 1e9 / static_cast<double>(ns);
 }
 
-std::int64_t value_of(const TopFigures& figures, TopSort sort) noexcept {
+double value_of(const TopFigures& figures, TopSort sort) noexcept {
   switch (sort) {
-    case TopSort::kLive: return static_cast<std::int64_t>(figures.sums.live_bytes);
-    case TopSort::kBlocks: return static_cast<std::int64_t>(figures.sums.live_blocks);
-    case TopSort::kGrowth: return figures.growth_bytes;
-    case TopSort::kRate: return static_cast<std::int64_t>(figures.bytes_per_s);
+    case TopSort::kLive: return static_cast<double>(figures.sums.live_bytes);
+    case TopSort::kBlocks: return static_cast<double>(figures.sums.live_blocks);
+    case TopSort::kGrowth: return static_cast<double>(figures.growth_bytes);
+    case TopSort::kRate: return figures.bytes_per_s;
   }
   return 0;
 }
 
 void sort_rows(std::vector<TopRow>& rows, TopSort sort) {
   std::ranges::stable_sort(rows, [&](const TopRow& a, const TopRow& b) {
-    const std::int64_t of_a = value_of(a.figures, sort);
-    const std::int64_t of_b = value_of(b.figures, sort);
+    const double of_a = value_of(a.figures, sort);
+    const double of_b = value_of(b.figures, sort);
     return of_a != of_b ? of_a > of_b : a.figures.sums.live_bytes > b.figures.sums.live_bytes;
   });
 }
 
 }  // namespace
 
-TopModel::TopModel(const std::string& path, const TopOptions& options)
-    : options_(options), follower_(path), state_(follower_.header()), tree_(options.symbols, options.call_sites) {}
+TopModel::TopModel(const std::string& path, const TopOptions& options, FindLaterTrace find_later_trace)
+    : options_(options), find_later_trace_(std::move(find_later_trace)), follower_(path), state_(follower_.header()),
+      tree_(options.symbols, options.call_sites) {}
 
 TopModel::Reading TopModel::reading_of(const live::LiveState& state) {
   Reading reading{state.nodes(), {}, state.totals()};
@@ -74,7 +78,10 @@ TopModel::Reading TopModel::reading_of(const live::LiveState& state) {
 }
 
 bool TopModel::read() {
-  if (ended()) return false;
+  if (ended()) {
+    follower_.look_for_end();
+    return false;
+  }
   before_ = reading_of(state_);
   before_ns_ = at_ns_;
   follower_.advance();
@@ -87,7 +94,9 @@ bool TopModel::read() {
   const FileHeader& header = follower_.header();
   const std::uint64_t end = follower_.ended() ? std::max(state_.last_ticks(), header.end_ticks)
                                               : std::max(state_.last_ticks(), follower_.cut_ticks());
-  at_ns_ = std::max(at_ns_, state_.clock().to_ns(trace::Ticks{end}));
+  at_ns_ = state_.clock().to_ns(trace::Ticks{end});
+  // While the clock's rate is only estimated, times can become shorter. The end of a recording is its last event.
+  if (!follower_.ended()) at_ns_ = std::max(at_ns_, before_ns_);
   if (readings_++ == 0) base_ = reading_of(state_);
 
   Level level;
@@ -121,7 +130,7 @@ TopFigures TopModel::figures(const LiveSums& now, const LiveSums& base, const Li
   figures.sums = now;
   figures.growth_bytes = difference(now.live_bytes, base.live_bytes);
   figures.growth_blocks = difference(now.live_blocks, base.live_blocks);
-  const std::uint64_t ns = at_ns_ - before_ns_;
+  const std::uint64_t ns = at_ns_ - std::min(at_ns_, before_ns_);
   figures.bytes_per_s = per_second(now.allocated_bytes - before.allocated_bytes, ns);
   figures.allocations_per_s = per_second(now.allocations - before.allocations, ns);
   return figures;
@@ -169,15 +178,40 @@ std::vector<TopRow> TopModel::stack_rows(By by, views::Scope scope) const {
   return rows;
 }
 
+model::Integrity TopModel::integrity() const {
+  const trace::Damage damage = follower_.damage();
+  model::Integrity integrity;
+  integrity.complete = !damage.incomplete;
+  integrity.ended_by = follower_.ended_by();
+  replay::describe_end(follower_.header(), integrity);
+  integrity.events_lost = damage.events_lost;
+  integrity.bytes_damaged = damage.bytes;
+  integrity.notes = damage.notes;
+  return integrity;
+}
+
+std::string TopModel::continued_in() const {
+  return ended() && follower_.ended_by() == "exec" ? find_later_trace_(follower_.path(), follower_.header())
+                                                   : std::string();
+}
+
+bool TopModel::ending_may_change() const {
+  if (!ended() || follower_.finished_file() != nullptr) return false;
+  const std::string how = follower_.ended_by();
+  return how == "unknown" || (how == "exec" && continued_in().empty());
+}
+
 TopTable TopModel::table(By by, TopSort sort, const ViewOptions& view, std::size_t max) const {
   TopTable table;
   const FileHeader& header = follower_.header();
   table.program = follower_.definitions().program;
   table.pid = header.pid;
   table.state = ended() ? "ended" : state_.paused() ? "paused" : "recording";
-  table.ended_by = follower_.ended_by();
+  table.integrity = integrity();
+  table.compacted = follower_.finished_file() != nullptr && follower_.finished_file()->compacted() != nullptr;
+  table.continued_in = continued_in();
   table.at_ns = at_ns_;
-  table.interval_ns = at_ns_ - before_ns_;
+  table.interval_ns = at_ns_ - std::min(at_ns_, before_ns_);
   table.total = figures(state_.totals(), base_.total, before_.total);
   for (const Level& level : levels_) table.total.over_time.push_back(level.total);
   table.frees = state_.frees();
@@ -187,8 +221,6 @@ TopTable TopModel::table(By by, TopSort sort, const ViewOptions& view, std::size
   table.by = by;
   table.sort = sort;
   table.only_own = view.only_own;
-  table.damage = follower_.damage();
-  table.paused_once = state_.paused_once();
   table.rows = by == By::kThread ? thread_rows() : stack_rows(by, view.scope());
   table.all_rows = table.rows.size();
   sort_rows(table.rows, sort);
@@ -231,9 +263,11 @@ void TopModel::add_over_time(TopTable& table, views::Scope scope) const {
 }
 
 std::vector<std::pair<std::uint32_t, TopFigures>> TopModel::stacks_of(By by, const ViewOptions& view,
-                                                                      std::uint32_t key, std::size_t max) const {
+                                                                      std::uint32_t key) const {
   std::map<std::uint32_t, Moments> by_node;  // two indices of the trace can be equal stacks
-  if (by != By::kThread) {
+  if (by == By::kThread) {
+    for (const auto& [index, sums] : state_.live_stacks_of(key)) by_node[tree_.node_of(index)].now += sums;
+  } else {
     const LiveGroups& groups = this->groups(by, view.scope());
     const std::size_t count = std::min(groups.row_of_index.size(), state_.nodes().size());
     for (std::size_t index = 0; index < count; ++index) {
@@ -249,7 +283,6 @@ std::vector<std::pair<std::uint32_t, TopFigures>> TopModel::stacks_of(By by, con
     stacks.emplace_back(node, figures(moments.now, moments.base, moments.before));
   std::ranges::stable_sort(
       stacks, [](const auto& a, const auto& b) { return a.second.sums.live_bytes > b.second.sums.live_bytes; });
-  if (max != 0 && stacks.size() > max) stacks.resize(max);
   return stacks;
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,7 +20,7 @@
 #include "analyzer/cli/top/live_tree.h"
 #include "analyzer/cli/top/top_options.h"
 #include "analyzer/live/live_state.h"
-#include "analyzer/trace/events/damage.h"
+#include "analyzer/model/profile.h"
 #include "analyzer/trace/follower.h"
 #include "analyzer/views/rows.h"
 
@@ -30,8 +31,8 @@ struct TopFigures {
   live::LiveSums sums;
   std::int64_t growth_bytes = 0;  ///< of live bytes
   std::int64_t growth_blocks = 0;
-  std::uint64_t bytes_per_s = 0;  ///< allocated
-  std::uint64_t allocations_per_s = 0;
+  double bytes_per_s = 0;  ///< allocated
+  double allocations_per_s = 0;
   /// Live bytes at the last readings, the oldest first; at most TopModel::kHistory.
   std::vector<std::uint64_t> over_time;
 };
@@ -49,8 +50,10 @@ struct TopTable {
   std::uint32_t pid = 0;
   /// "recording", "paused", or "ended": nothing is written any more.
   std::string state;
-  std::string ended_by;           ///< as in "integrity" of a report; "running" while it is written
-  std::uint64_t at_ns = 0;        ///< since the start of the recording
+  model::Integrity integrity;  ///< of what was read
+  bool compacted = false;
+  std::string continued_in;       ///< the trace of the program that this one has executed; empty: none
+  std::uint64_t at_ns = 0;        ///< since the start of the recording; its end, if it has ended
   std::uint64_t interval_ns = 0;  ///< of the rates
   TopFigures total;
   std::uint64_t frees = 0;
@@ -62,8 +65,6 @@ struct TopTable {
   bool only_own = false;
   std::size_t all_rows = 0;
   std::vector<TopRow> rows;  ///< sorted
-  trace::Damage damage;
-  bool paused_once = false;
 };
 
 class TopModel {
@@ -71,8 +72,11 @@ class TopModel {
   /// Readings whose live bytes are kept.
   static constexpr std::size_t kHistory = 24;
 
+  /// The path of the trace of the program that the one of `header`, recorded in `path`, has executed; empty: none.
+  using FindLaterTrace = std::function<std::string(const std::string& path, const FileHeader& header)>;
+
   /// Opens the trace. Throws trace::TraceError.
-  TopModel(const std::string& path, const TopOptions& options);
+  TopModel(const std::string& path, const TopOptions& options, FindLaterTrace find_later_trace);
 
   /// Reads what the program has done. False: it writes no more, and everything was read before.
   bool read();
@@ -80,6 +84,9 @@ class TopModel {
   bool ended() const noexcept { return follower_.ended() && read_to_end_; }
   const trace::Follower& follower() const noexcept { return follower_; }
   const live::LiveState& state() const noexcept { return state_; }
+
+  /// Whether the program is gone, and how it ended or what it executes may still be written.
+  bool ending_may_change() const;
 
   /// Looks up the names of new stacks, if there are any; unless that took long lately, or `now`.
   void name_stacks(bool now);
@@ -90,9 +97,10 @@ class TopModel {
   /// The rows by `by`, at most `max` (0: all).
   TopTable table(views::By by, TopSort sort, const ViewOptions& view, std::size_t max) const;
 
-  /// The stacks of a row, most live bytes first: nodes of tree().profile() and their figures.
+  /// The stacks of a row, most live bytes first: nodes of tree().profile() and their figures. Of a thread: stacks
+  /// with live blocks, and only what is live.
   std::vector<std::pair<std::uint32_t, TopFigures>> stacks_of(views::By by, const ViewOptions& view,
-                                                              std::uint32_t key, std::size_t max) const;
+                                                              std::uint32_t key) const;
   const LiveTree& tree() const noexcept { return tree_; }
   std::vector<std::string> symbol_warnings() const { return tree_.stack_names().warnings(); }
 
@@ -114,9 +122,12 @@ class TopModel {
   const LiveGroups& groups(views::By by, views::Scope scope) const;
   std::vector<TopRow> thread_rows() const;
   std::vector<TopRow> stack_rows(views::By by, views::Scope scope) const;
+  model::Integrity integrity() const;
+  std::string continued_in() const;
   void add_over_time(TopTable& table, views::Scope scope) const;
 
   const TopOptions options_;
+  const FindLaterTrace find_later_trace_;
   trace::Follower follower_;
   live::LiveState state_;
   LiveTree tree_;
@@ -128,7 +139,7 @@ class TopModel {
   std::string base_name_ = "the start of top";
   std::deque<Level> levels_;
   std::uint64_t at_ns_ = 0;
-  std::uint64_t before_ns_ = 0;
+  std::uint64_t before_ns_ = 0;         // at_ns_ of the reading before
   std::uint64_t tree_cost_ns_ = 0;      // of the last rebuilding
   std::uint64_t tree_built_at_ns_ = 0;  // CLOCK_MONOTONIC
 };

@@ -1,6 +1,7 @@
 #include "analyzer/cli/top/top_screen.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +21,9 @@ constexpr TopSort kSorts[] = {TopSort::kLive, TopSort::kBlocks, TopSort::kGrowth
 /// Stacks of a row that are shown.
 constexpr std::size_t kMaxStacks = 20;
 
-constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"up, down", "choose a row"},
+constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"up, down", "choose a row, or k, j"},
+                                                                   {"page up", "a page up, and page down"},
+                                                                   {"home, end", "first or last row"},
                                                                    {"enter", "stacks of the row"},
                                                                    {"g", "next grouping"},
                                                                    {"s", "next order"},
@@ -29,7 +32,9 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"up, down", 
                                                                    {"m", "mark; growth since here"},
                                                                    {"p", "pause, or resume"},
                                                                    {"q", "quit"},
-                                                                   {"esc", "back to the table"}};
+                                                                   {"esc", "back to the table"},
+                                                                   {"ctrl-L", "draw again"},
+                                                                   {"ctrl-Z", "stop; fg goes on"}};
 
 template <typename T, std::size_t kCount>
 T after(const T (&all)[kCount], T one) {
@@ -102,16 +107,30 @@ std::vector<std::string> TopScreen::table_lines(const TextStyle& style, std::siz
 std::vector<std::string> TopScreen::stack_lines(const TextStyle& style) const {
   const TextPage page(style);
   std::vector<std::string> lines = {page.bold(page.clip(selected_label_, style.width))};
-  const auto stacks = model_.stacks_of(by_, view_, selected_key_, kMaxStacks);
-  if (stacks.empty()) lines.emplace_back("  no stacks");
-  for (const auto& [node, figures] : stacks) {
+  const auto stacks = model_.stacks_of(by_, view_, selected_key_);
+  if (stacks.empty()) lines.emplace_back(by_ == By::kThread ? "  no live blocks" : "  no stacks");
+  std::uint64_t left_out_bytes = 0;
+  for (std::size_t i = 0; i < stacks.size(); ++i) {
+    const auto& [node, figures] = stacks[i];
+    if (i >= kMaxStacks) {
+      left_out_bytes += figures.sums.live_bytes;
+      continue;
+    }
     lines.emplace_back();
-    const std::string text = render::human_bytes(figures.sums.live_bytes) + " live in " +
-                             render::block_count(figures.sums.live_blocks) + ", " +
-                             render::human_bytes(figures.bytes_per_s) + "/s";
+    std::string text =
+        render::human_bytes(figures.sums.live_bytes) + " live in " + render::block_count(figures.sums.live_blocks);
+    if (by_ != By::kThread)
+      text += ", " + render::human_bytes(static_cast<std::uint64_t>(std::llround(figures.bytes_per_s))) + "/s";
     lines.push_back(page.bold(page.clip("  " + text, style.width)));
-    for (const Frame& frame : model_.tree().stack_names().stack(node))
-      lines.push_back("    " + page.clip(one_line(frame), style.width - 4));
+    const auto frames = model_.tree().stack_names().stack(node);
+    if (frames.empty()) lines.emplace_back("    (new stacks, not looked up yet)");
+    for (const Frame& frame : frames) lines.push_back("    " + page.clip(one_line(frame), style.width - 4));
+  }
+  if (stacks.size() > kMaxStacks) {
+    lines.emplace_back();
+    lines.push_back(page.clip("  +" + render::exact_number(stacks.size() - kMaxStacks) + " more stacks, " +
+                                  render::human_bytes(left_out_bytes) + " live",
+                              style.width));
   }
   return lines;
 }
@@ -176,8 +195,7 @@ void TopScreen::move(Key key) {
 }
 
 void TopScreen::open_stacks() {
-  if (by_ == By::kThread) message_ = "the stacks of a thread are not known; press g for another grouping";
-  else if (selected_key_ != model::kNoIndex) page_ = Page::kStacks;
+  if (selected_key_ != model::kNoIndex) page_ = Page::kStacks;
   top_line_ = 0;
 }
 

@@ -1,11 +1,13 @@
 #include "analyzer/cli/top/top_text.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/text_columns.h"
 #include "analyzer/cli/text/text_page.h"
+#include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/render/byte_column.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"
@@ -41,9 +43,10 @@ std::string title_of(const TopTable& table) {
   std::string text = table.program.empty() ? "(program unknown)" : render::clean_utf8(base_name(table.program));
   text += ", pid " + std::to_string(table.pid) + ", ";
   if (table.state != "ended") return text + table.state + ", " + render::human_time(table.at_ns);
-  text += table.ended_by == "stopped" ? "recording has stopped" : "ended";
-  return text + " after " + render::human_time(table.at_ns);
+  return text + render::clean_utf8(ending_after(table.integrity, table.compacted, table.at_ns));
 }
+
+std::uint64_t rounded(double value) noexcept { return static_cast<std::uint64_t>(std::llround(value)); }
 
 std::string totals_of(const TopTable& table) {
   const TopFigures& total = table.total;
@@ -51,7 +54,7 @@ std::string totals_of(const TopTable& table) {
   if (table.has_growth)
     text += ", " + std::string(sign_of(total.growth_bytes)) + human_bytes(magnitude(total.growth_bytes)) + " since " +
             table.since;
-  text += "; " + human_bytes(total.bytes_per_s) + "/s allocated";
+  text += "; " + human_bytes(rounded(total.bytes_per_s)) + "/s allocated";
   if (table.rss_bytes != 0) text += "; " + human_bytes(table.rss_bytes) + " resident";
   return text;
 }
@@ -81,7 +84,7 @@ render::ByteColumn sizes_of(const TopTable& table, std::uint64_t (*value)(const 
 std::vector<std::vector<Cell>> cells_of(const TopTable& table, const TextPage& page, const ViewOptions& view) {
   const auto live = sizes_of(table, [](const TopFigures& figures) { return figures.sums.live_bytes; });
   const auto growth = sizes_of(table, [](const TopFigures& figures) { return magnitude(figures.growth_bytes); });
-  const auto rate = sizes_of(table, [](const TopFigures& figures) { return figures.bytes_per_s; });
+  const auto rate = sizes_of(table, [](const TopFigures& figures) { return rounded(figures.bytes_per_s); });
   const auto bold = [&](TopSort sort) {
     return table.sort == sort ? std::optional(TextColour::kBold) : std::nullopt;
   };
@@ -94,7 +97,7 @@ std::vector<std::vector<Cell>> cells_of(const TopTable& table, const TextPage& p
     cells.push_back({table.has_growth ? sign_of(figures.growth_bytes) + growth.text(magnitude(figures.growth_bytes))
                                       : std::string(),
                      bold(TopSort::kGrowth)});
-    cells.push_back({rate.text(figures.bytes_per_s), bold(TopSort::kRate)});
+    cells.push_back({rate.text(rounded(figures.bytes_per_s)), bold(TopSort::kRate)});
     const std::size_t shown = std::min(figures.over_time.size(), kRowHistory);
     cells.push_back({shown > 1 ? page.sparkline(figures.over_time.data() + figures.over_time.size() - shown, shown)
                                : std::string()});
@@ -135,6 +138,12 @@ TopLines lines_of(const TopTable& table, const TextStyle& style, const ViewOptio
   TextPage head(style);
   for (const std::string& line : render::wrapped(title_of(table), style.width)) head.line(line);
   for (const std::string& line : render::wrapped(totals_of(table), style.width - 2)) head.line("  " + line);
+  if (!table.continued_in.empty())
+    for (const std::string& line : render::wrapped(
+             "the process is recorded in " + render::clean_utf8(table.continued_in) + " now", style.width - 2))
+      head.line("  " + line);
+  if (!used_project_file.empty())
+    head.line("  " + head.clip(render::clean_utf8(project_file_words()), style.width - 2));
   const std::vector<std::uint64_t>& levels = table.total.over_time;
   if (levels.size() > 1) head.line("  " + head.sparkline(levels.data(), levels.size()));
   lines.head = split_lines(head.text());

@@ -14,6 +14,8 @@ std::string count_of(std::uint64_t count, const char* one, const char* many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
+}  // namespace
+
 void describe_end(const FileHeader& header, model::Integrity& integrity) {
   if (header.end_kind == EndKind::kSignal ||
       (header.end_kind == EndKind::kExit && header.end_status != kEndStatusUnknown))
@@ -21,6 +23,8 @@ void describe_end(const FileHeader& header, model::Integrity& integrity) {
   if (header.end_kind == EndKind::kStopped)
     integrity.stop_reason = std::string(header.stop_reason, ::strnlen(header.stop_reason, sizeof header.stop_reason));
 }
+
+namespace {
 
 trace::Damage all_damage(const IntegrityInput& input, const model::Recording& recording) {
   const FileHeader& header = input.file.header();

@@ -7,6 +7,7 @@
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/trace_file.h"
+#include "common/trace_format.h"
 
 namespace heapprof::replay {
 
@@ -22,6 +23,9 @@ struct IntegrityInput {
   bool threads_merged = false;         ///< the threads exceeded max_threads()
   bool thread_names_left_out = false;  ///< the names of threads exceeded max_name_bytes()
 };
+
+/// Sets end_status and stop_reason.
+void describe_end(const FileHeader& header, model::Integrity& integrity);
 
 /// Precondition: profile.recording and profile.heap are final.
 model::Integrity integrity_of(const IntegrityInput& input, const model::Profile& profile);
