@@ -24,6 +24,7 @@
 #include "analyzer/model/live_timeline.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/model/size_counts.h"
+#include "analyzer/replay/block_changes.h"
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/interval_sums.h"
@@ -108,12 +109,17 @@ class Replay {
   IntervalSums end_interval();
   /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
   bool restore_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
+  /// The same, but only the blocks in `needed` are known to be live from then on, while the live sums are those of
+  /// all blocks. `sums`: of the intervals after the whole state. Precondition: everything is selected.
+  void restore_needed(std::span<trace::ByteReader> states, std::span<const IntervalSums> sums,
+                      const NeededBlocks& needed, std::uint32_t node_count);
   /// Instead of replaying the intervals that follow: add_interval() for each of them, then continue_from() the state
   /// at the end of the last one. Precondition: everything is selected, and the slice has begun. What only single
   /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings.
   void add_interval(const IntervalSums& sums);
-  /// Throws trace::FormatError, also when the state has other live blocks than the sums say.
-  void continue_from(std::span<trace::ByteReader> states, std::uint32_t node_count);
+  /// `needed`: as restore_needed()'s; null: all blocks. Throws trace::FormatError, also when the state has other live
+  /// blocks than the sums say.
+  void continue_from(std::span<trace::ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed);
   bool slice_has_begun() const noexcept { return in_slice_; }
 
   /// After restore(): appends the selected live blocks, as allocations in order of time.
@@ -282,7 +288,10 @@ class Replay {
   void restore_calls(trace::ByteReader& in, std::uint32_t node_count);
   void restore_mappings(trace::ByteReader& in, std::uint32_t node_count);
   void restore_blocks(trace::ByteReader& in, std::uint32_t node_count);
-  void read_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
+  void read_changes(std::span<trace::ByteReader> states, std::uint32_t node_count,
+                    const NeededBlocks* needed = nullptr);
+  void read_state_after_blocks(trace::ByteReader& in, std::uint32_t node_count);
+  void expect_live_of_sums();
   Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
   void count_restored(Block& block);

@@ -33,10 +33,6 @@ void save_region(const Region& region, ByteWriter& out) {
   out.number(region.initial_bytes);
 }
 
-bool by_time(const Block& a, const Block& b) noexcept {
-  return a.time != b.time ? a.time < b.time : a.address < b.address;
-}
-
 }  // namespace
 
 void Replay::save_calls(ByteWriter& out) const {
@@ -77,7 +73,7 @@ void Replay::save(ByteWriter& out) const {
   std::vector<Block> blocks;
   blocks.reserve(blocks_.size());
   blocks_.for_each([&](const Block& block) { blocks.push_back(block); });
-  std::sort(blocks.begin(), blocks.end(), by_time);
+  std::sort(blocks.begin(), blocks.end(), precedes_in_snapshot);
   out.number(blocks.size());
   Block last;
   for (const Block& block : blocks) {
@@ -90,20 +86,7 @@ void Replay::save(ByteWriter& out) const {
   }
 }
 
-/// The blocks are columns, which compress better than rows.
 void Replay::save_changes(ByteWriter& out, bool whole) const {
-  out.number(whole ? 1 : 0);
-  std::vector<std::uint64_t> removed;
-  if (!whole) removed = log_->removed;
-  std::sort(removed.begin(), removed.end());
-  removed.erase(std::unique(removed.begin(), removed.end()), removed.end());
-  out.number(removed.size());
-  std::uint64_t last_removed = 0;
-  for (const std::uint64_t address : removed) {
-    out.number(address - last_removed);
-    last_removed = address;
-  }
-
   // Events before and after the begin of the interval can have its time. Such a block is stored twice, which changes
   // nothing.
   std::vector<Block> added;
@@ -115,26 +98,7 @@ void Replay::save_changes(ByteWriter& out, bool whole) const {
       const Block* const live = blocks_.find(block.address);
       if (live != nullptr && live->time == block.time) added.push_back(*live);
     }
-  std::sort(added.begin(), added.end(), by_time);
-  added.erase(std::unique(added.begin(), added.end(),
-                          [](const Block& a, const Block& b) { return a.address == b.address && a.time == b.time; }),
-              added.end());
-  out.number(added.size());
-  Block last;
-  for (const Block& block : added) {
-    out.number(block.time - last.time);
-    last.time = block.time;
-  }
-  for (const Block& block : added) {
-    out.signed_number(static_cast<std::int64_t>(block.address - last.address));
-    last.address = block.address;
-  }
-  for (const Block& block : added) out.number(block.size);
-  for (const Block& block : added) {
-    out.signed_number(std::int64_t{block.node} - last.node);
-    last.node = block.node;
-  }
-  for (const Block& block : added) out.number(block.thread);
+  save_block_changes(whole, log_->removed, std::move(added), out);
   save_other_state(out);
 }
 
@@ -280,38 +244,48 @@ bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
 
 namespace {
 
-/// Changes of the live blocks: addresses that were removed, then blocks that were added.
-void apply_changes(ByteReader& in, bool first, BlockTable& blocks) {
-  if ((in.number_up_to(1) != 0) != first) throw FormatError("its changes do not follow a whole state");
-  std::size_t removed = in.count();
-  for (std::uint64_t address = 0; removed != 0; --removed) {
-    address += in.number();
-    if (Block* const block = blocks.find(address)) blocks.erase(block);
-  }
-
-  std::vector<Block> added(in.count());
-  Block last;
-  for (Block& block : added) block.time = last.time += in.number();
-  for (Block& block : added) block.address = last.address += static_cast<std::uint64_t>(in.signed_number());
-  for (Block& block : added) block.size = in.number();
-  for (Block& block : added) block.node = last.node = static_cast<std::uint32_t>(last.node + in.signed_number());
-  for (Block& block : added) block.thread = in.number32();
-  if (first) blocks.reset(added.size());
-  constexpr std::size_t kAhead = 16;
-  for (std::size_t i = 0; i < added.size(); ++i) {
-    if (i + 2 * kAhead < added.size()) blocks.prefetch_group(BlockTable::hash_of(added[i + 2 * kAhead].address));
-    if (i + kAhead < added.size()) blocks.prefetch_entry(BlockTable::hash_of(added[i + kAhead].address));
-    bool fresh;
-    blocks.insert(added[i].address, fresh) = added[i];
-  }
+/// Removes and adds blocks. `needed`: which ones are added; null: all. Calls visit(blocks) with all added ones.
+template <typename Visit>
+void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* needed, BlockTable& blocks,
+                   Visit&& visit) {
+  if (changes.whole() != first) throw FormatError("its changes do not follow a whole state");
+  if (first) blocks.reset(needed == nullptr ? changes.added() : changes.added_since(needed->from_ticks));
+  else
+    changes.for_each_removed([&](std::uint64_t address) {
+      if (Block* const block = blocks.find(address)) blocks.erase(block);
+    });
+  std::vector<Block> chosen;
+  changes.for_each_added([&](std::span<const Block> added) {
+    visit(added);
+    if (needed != nullptr) {
+      for (const Block& block : added) needed->addresses.prefetch_group(BlockTable::hash_of(block.address));
+      chosen.clear();
+      for (const Block& block : added)
+        if (needed->contain(block)) chosen.push_back(block);
+      added = chosen;
+    }
+    for (const Block& block : added) blocks.prefetch_group(BlockTable::hash_of(block.address));
+    for (const Block& block : added) blocks.prefetch_entry(BlockTable::hash_of(block.address));
+    for (const Block& block : added) {
+      bool fresh;
+      blocks.insert(block.address, fresh) = block;
+    }
+  });
 }
 
 }  // namespace
 
-void Replay::read_changes(std::span<ByteReader> states, std::uint32_t node_count) {
-  for (ByteReader& in : states) apply_changes(in, &in == states.data(), blocks_);
-  restore_other_state(states.back(), node_count);
-  states.back().expect_end();
+void Replay::read_changes(std::span<ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed) {
+  for (ByteReader& in : states) {
+    BlockChangesReader changes(in);
+    apply_changes(changes, &in == states.data(), needed, blocks_, [](std::span<const Block>) {});
+  }
+  read_state_after_blocks(states.back(), node_count);
+}
+
+void Replay::read_state_after_blocks(ByteReader& in, std::uint32_t node_count) {
+  restore_other_state(in, node_count);
+  in.expect_end();
   blocks_.for_each([&](const Block& block) {
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
       throw FormatError("it has a block with an invalid field");
@@ -326,20 +300,35 @@ bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_co
   return threads_.selection_is_unambiguous();
 }
 
-void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_count) {
+/// What is live: the blocks of the whole state, and what the intervals after it changed.
+void Replay::restore_needed(std::span<ByteReader> states, std::span<const IntervalSums> sums,
+                            const NeededBlocks& needed, std::uint32_t node_count) {
+  for (ByteReader& in : states) {
+    const bool whole = &in == states.data();
+    BlockChangesReader changes(in);
+    apply_changes(changes, whole, &needed, blocks_, [&](std::span<const Block> added) {
+      if (!whole) return;
+      for (const Block& block : added) {
+        if (block.node >= node_count) throw FormatError("it has a block with an invalid field");
+        heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
+      }
+    });
+    if (!whole) continue;
+    ByteReader other_state = in;
+    restore_other_state(other_state, node_count);
+    for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
+  }
+  for (const IntervalSums& one : sums)
+    for (const NodeSums& node : one.nodes) heap_costs_.adjust(node.node, node.live_bytes, node.live_blocks);
+  read_state_after_blocks(states.back(), node_count);
+  count_restored_mappings();
+}
+
+void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed) {
   std::vector<ThreadSums> sums;
   for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
-  read_changes(states, node_count);
-  std::uint64_t live_bytes = 0;
-  std::uint64_t live_blocks = 0;
-  const auto count = [&](const Block& block) {
-    live_bytes += block.size;
-    live_blocks += block.address != 0;
-  };
-  for_each_pending(count);
-  blocks_.for_each(count);
-  if (live_bytes != heap_costs_.live_bytes() || live_blocks != heap_costs_.live_blocks())
-    throw FormatError("its sums and snapshots have different live blocks");
+  read_changes(states, node_count, needed);
+  if (needed == nullptr) expect_live_of_sums();
   mmap_costs_.clear_live();
   count_restored_mappings();
   for (std::size_t i = 0; i < added_threads_.size() || i < sums.size(); ++i) {
@@ -354,6 +343,20 @@ void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_coun
       thread.allocated_bytes += added_threads_[i].allocated_bytes;
     }
   }
+}
+
+/// Throws FormatError when the restored blocks are not those that are live by the sums.
+void Replay::expect_live_of_sums() {
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
+  const auto count = [&](const Block& block) {
+    live_bytes += block.size;
+    live_blocks += block.address != 0;
+  };
+  for_each_pending(count);
+  blocks_.for_each(count);
+  if (live_bytes != heap_costs_.live_bytes() || live_blocks != heap_costs_.live_blocks())
+    throw FormatError("its sums and snapshots have different live blocks");
 }
 
 void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {

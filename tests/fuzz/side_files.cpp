@@ -81,7 +81,8 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
     bits ^= what >> 5;
     trace::SectionHeader section{};
     section.kind = static_cast<trace::SectionKind>((what & 7) == 0 ? 8 : what & 7);
-    section.events = section.kind == trace::SectionKind::kChanges;
+    // A snapshot: whole, at the end of the trace, or by changes.
+    if (section.kind == trace::SectionKind::kChanges) section.events = (1u + (what >> 5)) % 3;
     section.file_id = file.file_id();
     section.number = (what & 8) != 0 ? input.take<std::uint64_t>() : 100;
     section.last_time = (what & 16) != 0 ? input.take<std::uint64_t>() : 40000;

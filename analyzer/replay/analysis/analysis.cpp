@@ -27,7 +27,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
 
-  if (needs_summary || selection_.only_live) {
+  if (needs_summary || selection_.only_live || can_add_sums()) {
     if (!find_summary() && needs_summary) read_summary(passes);
     else if (needs_summary) passes.skip_pass();
   }
@@ -43,8 +43,6 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     if (selection_.select_stacks) resolve_stacks();
     if (selection_.needs_lifetimes()) resolve_lifetimes(passes);
     // From here on the filter is final.
-
-    choose_snapshot();
   }
 
   const std::unique_ptr<Run> run = count(passes);
@@ -102,6 +100,7 @@ void Analysis::read_summary(PassProgress& passes) {
     return more_needed;
   });
   passes.end(*run.reader);
+  if (cached) cached->end_of_trace(run.reader->records());
   run.replay.finish(end_ticks(file_, run.replay.clock()));
   summary_ = std::make_shared<const trace::TraceSummary>(summary_of(*run.reader, run.replay));
   if (!cached || !cached->finish(*summary_)) return;
@@ -270,75 +269,139 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   filter_.blocks = &selected_blocks_;
 }
 
-/// Lets the replay begin at the last snapshot before the slice, or before its end if only live blocks are needed; but
-/// not if the result could be another one.
-void Analysis::choose_snapshot() {
-  if (!index_ || selection_.needs_lifetimes()) return;
+/// Lets replays begin at the last snapshot before the slice, or before its end if only live blocks are needed; but
+/// not if the result could be another one. Returns a replay that begins there. `why_not` becomes a clause if the
+/// snapshots are damaged. Precondition: snapshot_mutex_ is locked.
+std::unique_ptr<Analysis::Run> Analysis::choose_snapshot(std::string& why_not) const {
+  snapshot_chosen_ = true;
+  snapshot_ = {};
+  if (!index_ || selection_.needs_lifetimes()) return start_at(snapshot_);
   // Blocks have a time, but mappings do not: those of the slice are known only if the reading begins
   // before the slice.
   const bool needs_times_of_mappings = filter_.from_ticks != 0 || filter_.own_blocks_only;
   const bool any_snapshot =
       selection_.only_live && (selection_.kind == model::Kind::kHeap || !needs_times_of_mappings);
   const std::uint64_t before_ticks = any_snapshot ? filter_.end_ticks : filter_.from_ticks;
-  if (before_ticks == 0) return;
+  if (before_ticks == 0) return start_at(snapshot_);
   try {
-    snapshot_ = index_->snapshot_before(before_ticks);
-    if (snapshot_.empty() || start() != nullptr) return;
+    Snapshot snapshot = index_->snapshot_before(before_ticks);
+    if (!snapshot.empty())
+      if (std::unique_ptr<Run> run = start_at(snapshot)) {
+        snapshot_ = std::move(snapshot);
+        return run;
+      }
   } catch (const trace::FormatError& error) {
-    warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+    why_not = error.what();
   }
-  snapshot_ = {};
+  return start_at(snapshot_);
 }
 
-/// A reader and a replay at the start of the trace, or at the chosen snapshot. Null: after the snapshot it is unknown
-/// which blocks match the selection. Throws trace::FormatError when the snapshot is damaged.
-std::unique_ptr<Analysis::Run> Analysis::start() const {
+/// A reader and a replay at the start of the trace, or at the snapshot if it is not empty. Null: after the snapshot
+/// it is unknown which blocks match the selection. Throws trace::FormatError when the snapshot is damaged.
+std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) const {
   auto run = std::make_unique<Run>(file_, selection_, filter_);
-  if (snapshot_.empty()) return run;
-  trace::ByteReader position = snapshot_.position();
+  if (snapshot.empty()) return run;
+  trace::ByteReader position = snapshot.position();
   run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
-  if (!snapshot_.restore(run->replay, summary_->definitions.node_count)) return nullptr;
+  if (!snapshot.restore(run->replay, summary_->definitions.node_count)) return nullptr;
   return run;
+}
+
+/// The same, at the chosen snapshot.
+std::unique_ptr<Analysis::Run> Analysis::start() const {
+  {
+    const std::lock_guard lock(snapshot_mutex_);
+    std::string why_not;
+    if (!snapshot_chosen_) return choose_snapshot(why_not);
+  }
+  return start_at(snapshot_);
+}
+
+/// Whether the sums of an index can be the result.
+bool Analysis::can_add_sums() const noexcept {
+  return selection_.only_costs && selection_.kind == model::Kind::kHeap && selection_.all_blocks() &&
+         file_.compacted() == nullptr;
 }
 
 /// The pass that counts.
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
-  if (index_ && selection_.only_costs && selection_.kind == model::Kind::kHeap && selection_.all_blocks()) {
-    const auto intervals = index_->intervals_within(filter_.from_ticks, filter_.end_ticks);
+  const auto warn = [&](const std::string& why_not, const char* unused) {
+    warnings_.push_back(index_->path() + ": " + why_not + "; its " + unused + " are not used");
+  };
+  if (index_ && can_add_sums()) {
     try {
+      const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.end_ticks);
       if (intervals) return count_with_sums(passes, *intervals);
     } catch (const trace::FormatError& error) {
-      warnings_.push_back(index_->path() + ": " + error.what() + "; its sums are not used");
+      warn(error.what(), "sums");
     }
   }
-  std::unique_ptr<Run> run = start();
+  std::string why_not;
+  std::unique_ptr<Run> run;
+  {
+    const std::lock_guard lock(snapshot_mutex_);
+    run = choose_snapshot(why_not);
+    began_at_snapshot_ = !snapshot_.empty();
+  }
+  if (!why_not.empty()) warn(why_not, "snapshots");
   passes.begin(*run->reader, filter_);
   replay_to_end(*run, passes);
   return run;
 }
 
-/// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. Throws
-/// trace::FormatError when the index is damaged.
+/// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. What the table
+/// of live blocks lacks is neither freed nor counted as leaked in the slice. Throws trace::FormatError when the index
+/// is damaged.
 std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, const Index::Intervals& intervals) {
-  std::unique_ptr<Run> run = start();
+  const std::uint32_t node_count = summary_->definitions.node_count;
+  const auto resume = [&](Run& run, const Snapshot& snapshot) {
+    trace::ByteReader position = snapshot.position();
+    run.reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
+  };
+  auto run = std::make_unique<Run>(file_, selection_, filter_);
+  if (const auto begin = intervals.begin()) {
+    NeededBlocks needed;
+    const std::size_t last = intervals.whole_ones() ? intervals.first - 1 : intervals.end;
+    for (std::size_t i = *begin + 1; i <= last && index_->has_snapshot(i); ++i) index_->add_needed_in(i, needed);
+    const Snapshot snapshot = index_->snapshot_after(*begin);
+    resume(*run, snapshot);
+    snapshot.restore_needed(run->replay, index_->sums_since_whole(*begin), needed, node_count);
+  }
   passes.begin(*run->reader, filter_);
-  if (run->reader->records() < intervals.first_records)
-    pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-      const std::uint64_t too_many = batch.records - std::min(batch.records, intervals.first_records);
-      batch.count -= std::min<std::size_t>(batch.count, too_many);
-      const bool more_needed = run->replay.replay(batch);
-      passes.show(batch);
-      return more_needed && batch.records < intervals.first_records;
-    });
+  if (!intervals.whole_ones()) {
+    replay_to_end(*run, passes);
+    began_at_snapshot_ = true;
+    return run;
+  }
+  if (intervals.first != 0) replay_records(*run, passes, index_->records_to(intervals.first - 1));
   if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
   for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(index_->sums_of(i));
+
+  NeededBlocks needed;
+  if (filter_.from_ticks != 0) needed.from_ticks = filter_.from_ticks;
+  if (index_->has_snapshot(intervals.end)) index_->add_needed_in(intervals.end, needed);
+  const bool to_end_of_trace = index_->ends_trace(intervals.end - 1);
+  const bool needs_all = !to_end_of_trace && !index_->has_snapshot(intervals.end);
   const Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
-  trace::ByteReader position = snapshot.position();
-  run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
-  snapshot.continue_with(run->replay, summary_->definitions.node_count);
-  replay_to_end(*run, passes);
+  if (!to_end_of_trace) resume(*run, snapshot);
+  snapshot.continue_with(run->replay, node_count, needs_all ? nullptr : &needed);
+  if (to_end_of_trace) run->replay.finish(summary_->last_time);
+  else replay_to_end(*run, passes);
+  began_at_snapshot_ = intervals.begin().has_value();
   intervals_added_ = intervals.end - intervals.first;
   return run;
+}
+
+/// Replays until `end` records of the trace were read, or the slice has ended.
+void Analysis::replay_records(Run& run, PassProgress& passes, std::uint64_t end) const {
+  if (run.reader->records() >= end) return;
+  pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const std::uint64_t too_many = batch.records - std::min(batch.records, end);
+    batch.count -= std::min<std::size_t>(batch.count, too_many);
+    const bool more_needed = run.replay.replay(batch);
+    passes.show(batch);
+    return more_needed && batch.records < end;
+  });
 }
 
 void Analysis::replay_to_end(Run& run, PassProgress& passes) const {
@@ -347,8 +410,8 @@ void Analysis::replay_to_end(Run& run, PassProgress& passes) const {
     passes.show(batch);
     return more_needed;
   });
-  // A replay that began at a snapshot has not seen all samples of the clock.
-  run.replay.finish(end_ticks(file_, summary_ != nullptr ? clock_ : run.replay.clock()));
+  // A replay that began at a snapshot has seen neither all samples of the clock nor all marks.
+  run.replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, run.replay.clock()));
 }
 
 void Analysis::fill_profile(const Run& run) {

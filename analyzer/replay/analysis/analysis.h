@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -118,7 +119,7 @@ class Analysis {
   /// of the selection exclude all their blocks. True without such a selection.
   bool names_found() const noexcept { return stacks_found_ && threads_found_; }
   /// Whether the replay of a slice began at a snapshot.
-  bool began_at_snapshot() const noexcept { return !snapshot_.empty(); }
+  bool began_at_snapshot() const noexcept { return began_at_snapshot_; }
   /// How many intervals were added from the index instead of being replayed.
   std::size_t intervals_added() const noexcept { return intervals_added_; }
 
@@ -181,9 +182,12 @@ class Analysis {
   void end_at_moment();
   void resolve_stacks();
   void resolve_lifetimes(PassProgress& passes);
-  void choose_snapshot();
+  std::unique_ptr<Run> start_at(const Snapshot& snapshot) const;
+  std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
+  bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
+  void replay_records(Run& run, PassProgress& passes, std::uint64_t end) const;
   void replay_to_end(Run& run, PassProgress& passes) const;
   void fill_profile(const Run& run);
   void fill_integrity(const Run& run);
@@ -203,8 +207,11 @@ class Analysis {
   std::vector<bool> selected_blocks_;         // by ordinal of the allocation; of filter_
   std::optional<Index> index_;
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
-  Snapshot snapshot_;                                   // where the replay begins; empty: at the start of the trace
-  std::optional<std::vector<MarkedTime>> marks_;        // of the whole recording; none: they were not needed
+  mutable std::mutex snapshot_mutex_;                   // of the next two
+  mutable bool snapshot_chosen_ = false;
+  mutable Snapshot snapshot_;  // where a replay of all events begins; empty: at the start of the trace
+  bool began_at_snapshot_ = false;
+  std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed
   std::size_t intervals_added_ = 0;
   std::vector<std::string> warnings_;
 };

@@ -63,7 +63,7 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
     passes.show(batch);
     return more_needed;
   });
-  replay.finish(end_ticks(file_, clock_));
+  replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, clock_));
   if (!resolved.empty()) pass_on();
   if (which.timeline != nullptr)
     *which.timeline = timeline_of(replay, {selection_, filter_, clock_, node_of_index_}, false);

@@ -26,7 +26,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 2;
+constexpr std::uint32_t kIndexVersion = 3;
 constexpr int kSummaryLevel = 9;
 
 }  // namespace
@@ -65,6 +65,7 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
     if (each) each(batch);
     return more_needed;
   });
+  intervals.end_of_trace(reader.records());
   replay.finish(end_ticks(file, replay.clock()));
   write_summary(out, file.file_id(), summary_of(reader, replay));
 }
@@ -113,14 +114,15 @@ Snapshot Index::snapshot_before(std::uint64_t ticks) const {
   if (best != nullptr) return {{trace::read_contents(*input_, *best)}, true};
   // The intervals are in order of time.
   std::size_t count = 0;
-  while (count < table_.changes.size() && table_.changes[count].header.last_time < ticks) ++count;
+  while (count < table_.changes.size() && table_.changes[count].header.last_time < ticks && !ends_trace(count))
+    ++count;
   if (count == 0) return {};
   return snapshot_after(count - 1);
 }
 
 /// The last whole snapshot up to the end of the interval.
 std::size_t Index::whole_snapshot(std::size_t interval) const {
-  while (interval != 0 && table_.changes[interval].header.events == 0) --interval;
+  while (interval != 0 && table_.changes[interval].header.events != kWholeSnapshot) --interval;
   return interval;
 }
 
@@ -131,26 +133,33 @@ Snapshot Index::snapshot_after(std::size_t interval) const {
   return {std::move(contents), false};
 }
 
-std::optional<Index::Intervals> Index::intervals_within(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
+bool Index::ends_trace(std::size_t interval) const noexcept {
+  return interval + 1 == table_.changes.size() && table_.changes[interval].header.events == kEndOfTrace;
+}
+
+std::optional<Index::Intervals> Index::intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
   const std::vector<trace::Section>& changes = table_.changes;
   if (changes.empty() || changes.size() != table_.sums.size()) return std::nullopt;
+  const auto first_not_before = [&](std::size_t i, std::uint64_t ticks) {
+    while (i < changes.size() && changes[i].header.last_time < ticks) ++i;
+    return i;
+  };
   Intervals found;
-  if (from_ticks != 0) {
-    while (found.first < changes.size() && changes[found.first].header.last_time < from_ticks) ++found.first;
-    if (found.first == changes.size()) return std::nullopt;
-    found.first_records = changes[found.first].header.number;
-    ++found.first;
+  if (from_ticks != 0) found.first = first_not_before(0, from_ticks) + 1;
+  found.end = first_not_before(found.first == 0 ? 0 : found.first - 1, end_ticks);
+  const bool to_end_of_trace = found.end != 0 && ends_trace(found.end - 1);
+  if (!found.whole_ones()) {
+    const bool needed_blocks_known = has_snapshot(found.end) || to_end_of_trace;
+    return found.begin() && needed_blocks_known ? std::optional(found) : std::nullopt;
   }
-  found.end = found.first;
-  while (found.end < changes.size() && changes[found.end].header.last_time < end_ticks) ++found.end;
-  if (found.end == found.first) return std::nullopt;
-  // A block of a snapshot takes about as much time as four bytes of it or two events.
-  constexpr std::uint64_t kBytesPerRecord = 4;
-  const std::uint64_t end_records = changes[found.end - 1].header.number;
+  if (to_end_of_trace) return found;
+  // Eight bytes of a snapshot take about as much time as an event.
+  constexpr std::uint64_t kBytesPerRecord = 8;
+  const std::uint64_t end_records = records_to(found.end - 1);
+  const std::uint64_t first_records = found.first == 0 ? 0 : records_to(found.first - 1);
   std::uint64_t bytes = 0;
   for (std::size_t i = whole_snapshot(found.end - 1); i < found.end; ++i) bytes += changes[i].header.raw_bytes;
-  if (end_records <= found.first_records || (end_records - found.first_records) * kBytesPerRecord < bytes)
-    return std::nullopt;
+  if (end_records <= first_records || (end_records - first_records) * kBytesPerRecord < bytes) return std::nullopt;
   return found;
 }
 
@@ -160,6 +169,23 @@ IntervalSums Index::sums_of(std::size_t interval) const {
   const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.sums[interval]);
   trace::ByteReader in(contents);
   return load_interval_sums(in, summary_->definitions.node_count);
+}
+
+std::vector<IntervalSums> Index::sums_since_whole(std::size_t interval) const {
+  std::vector<IntervalSums> sums;
+  for (std::size_t i = whole_snapshot(interval) + 1; i <= interval; ++i) sums.push_back(sums_of(i));
+  return sums;
+}
+
+void Index::add_needed_in(std::size_t interval, NeededBlocks& needed) const {
+  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.changes[interval]);
+  trace::ByteReader in(contents);
+  const std::size_t position_bytes = in.count();
+  in.raw(position_bytes);
+  BlockChangesReader(in).for_each_removed([&](std::uint64_t address) {
+    bool fresh;
+    needed.addresses.insert(address, fresh);
+  });
 }
 
 Snapshot::Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole)
@@ -187,9 +213,15 @@ bool Snapshot::restore(Replay& replay, std::uint32_t node_count) const {
   return whole_ ? replay.restore(readers.back(), node_count) : replay.restore_changes(readers, node_count);
 }
 
-void Snapshot::continue_with(Replay& replay, std::uint32_t node_count) const {
+void Snapshot::restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
+                              std::uint32_t node_count) const {
   std::vector<trace::ByteReader> readers = states();
-  replay.continue_from(readers, node_count);
+  replay.restore_needed(readers, sums, needed, node_count);
+}
+
+void Snapshot::continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed) const {
+  std::vector<trace::ByteReader> readers = states();
+  replay.continue_from(readers, node_count, needed);
 }
 
 std::string index_beside(const trace::TraceFile& file) { return file.input().path() + ".idx"; }

@@ -15,10 +15,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
+#include "analyzer/replay/block_changes.h"
 #include "analyzer/replay/index/interval_writer.h"
 #include "analyzer/replay/interval_sums.h"
 #include "analyzer/trace/compact/section.h"
@@ -51,8 +53,11 @@ class Snapshot {
   trace::ByteReader position() const;
   /// As Replay::restore().
   bool restore(Replay& replay, std::uint32_t node_count) const;
+  /// As Replay::restore_needed(). Precondition: not `whole`.
+  void restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
+                      std::uint32_t node_count) const;
   /// As Replay::continue_from().
-  void continue_with(Replay& replay, std::uint32_t node_count) const;
+  void continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed = nullptr) const;
 
  private:
   std::vector<trace::ByteReader> states() const;
@@ -75,18 +80,31 @@ class Index {
   /// The latest snapshot whose events are all before `ticks`. Empty: there is none. Throws trace::FormatError.
   Snapshot snapshot_before(std::uint64_t ticks) const;
 
-  /// Consecutive intervals: numbers in order of time.
+  /// How a slice of time consists of intervals. Interval i is between the snapshots i - 1 and i; the first one begins
+  /// at the start of the trace, and the one after the last snapshot ends with the trace.
   struct Intervals {
-    std::size_t first = 0;
-    std::size_t end = 0;              ///< after the last one
-    std::uint64_t first_records = 0;  ///< of the trace, before the first interval
+    std::size_t first = 0;  ///< the first interval whose events are all in the slice; 0: all before it are, too
+    std::size_t end = 0;    ///< the one after the last such interval, so that events of it may be in the slice
+    bool whole_ones() const noexcept { return first < end; }
+    /// Where the reading begins: a snapshot's number; nullopt: at the start of the trace.
+    std::optional<std::size_t> begin() const noexcept { return first < 2 ? std::nullopt : std::optional(first - 2); }
   };
-  /// The longest sequence of intervals whose events are all in [from_ticks, end_ticks), and whose sums are read
-  /// faster than their events are replayed. 0 as `from_ticks` is the start of the trace.
-  std::optional<Intervals> intervals_within(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
-  /// Throws trace::FormatError.
+  /// Of the slice [from_ticks, end_ticks); 0 as `from_ticks` is the start of the trace. nullopt: there are no sums,
+  /// or the slice is read faster without them.
+  std::optional<Intervals> intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
+  /// Whether the interval is known: its end has a snapshot.
+  bool has_snapshot(std::size_t interval) const noexcept { return interval < table_.changes.size(); }
+  /// Whether the trace ends with this interval, so that its snapshot has no position.
+  bool ends_trace(std::size_t interval) const noexcept;
+  /// Records of the trace before the end of the interval.
+  std::uint64_t records_to(std::size_t interval) const noexcept { return table_.changes[interval].header.number; }
+  /// Throws trace::FormatError, as the others.
   IntervalSums sums_of(std::size_t interval) const;
-  /// The snapshot at the end of the interval. Throws trace::FormatError.
+  /// The sums of the intervals that follow the last whole snapshot up to the end of `interval`, to that end.
+  std::vector<IntervalSums> sums_since_whole(std::size_t interval) const;
+  /// Adds the blocks from before the interval that its events free or replace.
+  void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
+  /// The snapshot at the end of the interval.
   Snapshot snapshot_after(std::size_t interval) const;
 
  private:

@@ -84,6 +84,15 @@ void CachedIndexWriter::after(const trace::Batch& batch) noexcept {
   }
 }
 
+void CachedIndexWriter::end_of_trace(std::uint64_t records) noexcept {
+  if (!out_ || !intervals_) return;
+  try {
+    intervals_->end_of_trace(records);
+  } catch (const std::exception&) {
+    out_.reset();
+  }
+}
+
 bool CachedIndexWriter::finish(const trace::TraceSummary& summary) noexcept {
   if (!out_) return false;
   try {

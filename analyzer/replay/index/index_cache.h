@@ -29,6 +29,8 @@ class CachedIndexWriter {
   CachedIndexWriter(const trace::TraceFile& file, Replay& replay) noexcept;
   /// Call it after each batch was replayed.
   void after(const trace::Batch& batch) noexcept;
+  /// As IntervalWriter::end_of_trace().
+  void end_of_trace(std::uint64_t records) noexcept;
   /// Completes the index. False: there is none.
   bool finish(const trace::TraceSummary& summary) noexcept;
 

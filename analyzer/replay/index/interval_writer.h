@@ -1,12 +1,13 @@
 // Writes an index's snapshots and the sums of the intervals between them, while the trace is replayed.
 //
 // A snapshot stores the live blocks by what changed since the one before, and all of them only where the changes
-// since the last such snapshot are as large: so snapshots can be close together however many blocks are live.
+// since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
 // Together they take at most 5 % of the trace. A quarter of that may be used at once, because a program may allocate
 // most of its memory at the start; where it is used up, snapshots are farther apart.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/interval_sums.h"
@@ -21,6 +22,10 @@ namespace heapprof::replay {
 /// Records between two snapshots of an index, at least. Pass it to MergedReader::give_positions().
 inline constexpr std::uint64_t kIntervalRecords = 1 << 20;
 
+/// SectionHeader::events of a snapshot.
+inline constexpr std::uint64_t kWholeSnapshot = 1;  ///< it has all live blocks
+inline constexpr std::uint64_t kEndOfTrace = 2;     ///< after the last event: it has no position
+
 class IntervalWriter {
  public:
   /// Sections get the id of `trace`. `file` and `replay` must outlive this. Precondition: nothing was replayed yet.
@@ -30,16 +35,20 @@ class IntervalWriter {
   /// Call it after each batch was replayed. Writes a snapshot and sums when the batch has a position and there is
   /// room for them. Throws FileError.
   void after(const trace::Batch& batch);
+  /// Writes the sums of the last interval, if there is room for them. Call it after the last batch, before
+  /// Replay::finish(). `records`: of the trace. Throws FileError.
+  void end_of_trace(std::uint64_t records);
 
  private:
-  std::uint64_t append(trace::SectionKind kind, const trace::Batch& batch, bool whole = false);
+  std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
+  std::uint64_t append(const std::vector<std::uint8_t>& section);
 
   AtomicFile& file_;
   Replay& replay_;
   const std::uint64_t file_id_;
   const std::uint64_t trace_bytes_;
   IntervalLog log_;
-  trace::ByteWriter contents_;
+  trace::ByteWriter contents_;       // of the next section
   std::uint64_t written_bytes_ = 0;  // all sections
   std::uint64_t last_bytes_ = 0;     // the last snapshot by changes, with its sums
   std::uint64_t whole_bytes_ = 0;    // the last whole snapshot; 0: there is none

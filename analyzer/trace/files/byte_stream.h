@@ -2,8 +2,10 @@
 // Numbers are varints (common/varint.h). A text is its length in bytes, then the bytes. Readers check every length.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -81,6 +83,20 @@ class ByteReader {
     const std::uint8_t* const begin = at_;
     at_ += size;
     return {begin, size};
+  }
+  /// A reader of the next `count` numbers, which this one skips.
+  ByteReader numbers(std::size_t count) {
+    const std::uint8_t* const begin = at_;
+    std::uint64_t word;
+    for (; count >= sizeof word && left() >= sizeof word; at_ += sizeof word) {  // a number ends at a byte below 0x80
+      std::memcpy(&word, at_, sizeof word);
+      count -= static_cast<std::size_t>(std::popcount(~word & 0x8080808080808080));
+    }
+    while (count != 0) {
+      if (at_ == end_) fail();
+      count -= *at_++ < 0x80;
+    }
+    return ByteReader({begin, at_});
   }
   std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - at_); }
   void expect_end() const {

@@ -82,6 +82,7 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
   const Removed index{index_trace(path.path(), 2'000)};
   std::mt19937_64 random(heapprof::test::seed(seed));
   std::size_t added = 0;
+  int narrow = 0;
   for (int i = 0; i < 16; ++i) {
     Selection selection;
     selection.only_costs = true;
@@ -89,11 +90,15 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
     if (i % 4 != 0) selection.from = Moment{from, true};
     if (i % 4 == 0) selection.from = Moment{0, true};
     if (i % 3 != 0) selection.to = Moment{from + static_cast<double>(random() % 1'000) / 1000 * (100 - from), true};
+    if (i % 5 == 3) selection.to = Moment{from + static_cast<double>(random() % 1'000) / 10'000, true};  // narrow
+    if (i == 15) selection.from.reset(), selection.to.reset();
     const Analysis with(path.path(), selection, {}, kIndex);
     const Analysis without(path.path(), selection, {}, kNoIndex);
     CHECK(with.warnings().empty());
     CHECK(without.intervals_added() == 0);
     added += with.intervals_added();
+    if (i == 15) CHECK(with.intervals_added() >= 10);
+    narrow += with.began_at_snapshot() && with.intervals_added() == 0;
     INFO("seed " << seed << ", slice " << i << ", intervals added " << with.intervals_added());
     CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
     for (std::size_t node = 0; node < with.profile().nodes.size(); ++node) {
@@ -110,6 +115,7 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
     CHECK(whole.profile().totals.moved_bytes == with.profile().totals.moved_bytes);
   }
   CHECK(added >= 40);
+  CHECK(narrow >= 1);
 }
 
 TEST_CASE("Survivors of mappings are the same with and without an index") {
@@ -272,10 +278,12 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
   const std::vector<std::uint8_t> file_bytes = read_all(index.path);
   const trace::InputFile input(index.path);
   const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, file_bytes.size());
-  REQUIRE(table.changes.size() >= 2);
+  REQUIRE(table.changes.size() >= 3);
   REQUIRE(table.sums.size() == table.changes.size());
+  REQUIRE(table.changes.back().header.events == kEndOfTrace);
   std::vector<std::vector<std::uint8_t>> sound;
   for (const trace::Section& section : table.changes) sound.push_back(trace::read_contents(input, section));
+  sound.pop_back();  // it has no position
   const std::vector<std::uint8_t> sums = trace::read_contents(input, table.sums[1]);
   const std::uint32_t node_count = opened->summary()->definitions.node_count;
   std::mt19937_64 random(heapprof::test::seed(11));
@@ -295,12 +303,17 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
       ResolvedFilter filter;
       if (i % 2 == 0) filter.from_ticks = ~std::uint64_t{0} >> 1;
       Replay replay(file, Selection{}, filter);
-      if (i % 2 == 0) {
+      NeededBlocks needed;
+      needed.from_ticks = i % 5 == 0 ? 0 : 1'000;
+      trace::ByteReader in(of_interval);
+      if (i % 4 == 0) {
         snapshot.restore(replay, node_count);
+      } else if (i % 4 == 2) {
+        const IntervalSums one = load_interval_sums(in, node_count);
+        snapshot.restore_needed(replay, {&one, 1}, needed, node_count);
       } else {
-        trace::ByteReader in(of_interval);
         replay.add_interval(load_interval_sums(in, node_count));
-        snapshot.continue_with(replay, node_count);
+        snapshot.continue_with(replay, node_count, i % 4 == 1 ? nullptr : &needed);
       }
       trace::Batch batch;
       while (reader.next(batch)) replay.replay(batch);
