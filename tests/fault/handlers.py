@@ -118,7 +118,7 @@ class Handlers(harness.Case):
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_threads_that_die_inside_the_recorder(self):
         """The locks that they held are released: samples continue after the last thread ended."""
-        run = self.record(harness.program("handlers"), "diestep", 120)
+        run = self.record(harness.program("handlers"), "diestep", 18)
         self.assertGreater(int(run.stdout), 60)
         integrity = self.report(run.trace)["integrity"]
         self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)

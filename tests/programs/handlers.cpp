@@ -18,10 +18,10 @@
 //   swapstep STRIDE   a fiber is preempted at every STRIDE-th instruction of a call in the recorder: the handler
 //                     swaps to a fiber whose stack has higher addresses, which allocates blocks of 44 bytes too, and
 //                     swaps back. Prints the number of all allocations
-//   diestep THREADS   threads whose handler calls pthread_exit at an instruction of the recorder, each later than the
-//                     previous one; one of four in its first event, the others in an event that takes a sample. Then
-//                     the main thread allocates a block of 77 bytes and, every 12 ms, ten of 55. Prints the number of
-//                     threads that died
+//   diestep STRIDE    threads whose handler calls pthread_exit at an instruction of the recorder, each STRIDE later
+//                     than the previous one, in an event that takes a sample; one of four in its first event, at
+//                     every 20 STRIDE instructions of it. Then the main thread allocates a block of 77 bytes and,
+//                     every 12 ms, ten of 55. Prints the number of threads that died
 //   altstack BYTES    handlers that allocate on an alternate signal stack of this size
 //   deep TIMES        handlers that interrupt handlers, eight deep, each of which allocates
 //
@@ -36,9 +36,9 @@
 #include <sys/auxv.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <ucontext.h>
 
+#include "tests/support/single_step.h"
 #include "tests/support/sites.h"
 
 namespace {
@@ -89,38 +89,95 @@ std::size_t next_size() {
   return 16 + ++count % 4'000;
 }
 
-volatile sig_atomic_t stepping = 0;
-volatile bool trap_next_call = false;
+enum Call { kMallocCall, kCallocCall, kReallocCall, kFreeCall, kCalls };
 
-/// Execution traps after each instruction from here on: raise(SIGTRAP) with a handler that sets the trap flag does
-/// the same, but steps through its own return first. A step takes some microseconds.
-void set_trap_flag() {
 #ifdef __x86_64__
-  asm volatile("lea -128(%%rsp), %%rsp\n pushfq\n orq $0x100, (%%rsp)\n popfq\n lea 128(%%rsp), %%rsp" ::: "memory");
-#endif
+using heapprof::test::InstructionStop;
+
+/// What an event does. A program that steps through all of an event is so slow that each event reads the clock.
+enum EventKind { kInRun, kReadsClock, kTakesSample, kOtherStack, kEventKinds };
+
+InstructionStop stops[kEventKinds][kCalls];
+InstructionStop* active_stop = &stops[0][0];
+
+/// The events that are to be left at an instruction. Those in a run have less than 80, those that take no sample some
+/// 200.
+EventKind event_kind(std::uint64_t instruction) {
+  if (instruction < 80 && instruction % 2 == 0) return kInRun;
+  return instruction < 200 && instruction % 3 != 0 ? kReadsClock : kTakesSample;
 }
 
-/// One call, `depth` frames deeper. Each depth and call site has its own stack. With trap_next_call, only the call
-/// itself is stepped through.
+/// Lets the next event be of this kind. `events` is to record events and to call its argument before each: a run does
+/// not continue after an event that follows a pause.
+template <typename Events>
+void prepare_event(EventKind kind, Events events) {
+  events([kind] {
+    if (kind != kInRun) usleep(200);
+  });
+  if (kind == kTakesSample) usleep(12'000);
+}
+
+void handle_traps(void (*handler)(int, siginfo_t*, void*)) {
+  for (auto& of_kind : stops)
+    for (InstructionStop& stop : of_kind) stop.count_only(recorder_begin, recorder_end);
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+}
+
+/// Calls `call`, which the handler is to leave at an instruction in the recorder. False: it missed the instruction,
+/// and has to be repeated.
+template <typename Call>
+bool call_with_stop(InstructionStop& stop, std::uint64_t instruction, Call call) {
+  active_stop = &stop;
+  stop.prepare(instruction);
+  raise(SIGTRAP);
+  call();
+  stop.finish();
+  raise(SIGTRAP);  // clears the trap flag if the call ended earlier
+  return !stop.missed();
+}
+
+/// The next call of step() is to be left at this instruction in the recorder, if it is not 0.
+volatile std::uint64_t stop_next_call_at = 0;
+volatile bool next_call_has_other_stack = false;
+
+/// raise(SIGTRAP) would step through its own return, and through all frames of step(), first.
+void begin_stop(Call call) {
+  if (stop_next_call_at == 0) return;
+  active_stop = &stops[next_call_has_other_stack ? kOtherStack : event_kind(stop_next_call_at)][call];
+  if (next_call_has_other_stack) active_stop->forget_path();
+  active_stop->prepare(stop_next_call_at);
+  stop_next_call_at = 0;
+  asm volatile("lea -128(%%rsp), %%rsp\n pushfq\n orq $0x100, (%%rsp)\n popfq\n lea 128(%%rsp), %%rsp" ::: "memory");
+}
+
+void end_stop() { active_stop->finish(); }
+#else
+void begin_stop(Call) {}
+void end_stop() {}
+#endif
+
+/// One call, `depth` frames deeper. Each depth and call site has its own stack.
 [[gnu::noinline]] void step(ledger::Random& random, void*& block, unsigned depth) {
   if (depth != 0) {
     step(random, block, depth - 1);
     asm volatile("" ::: "memory");
     return;
   }
-  if (trap_next_call) {
-    trap_next_call = false;
-    stepping = 1;
-    set_trap_flag();
-  }
-  if (block == nullptr) block = random.below(2) == 0 ? site_malloc(next_size()) : site_calloc(1, next_size());
-  else if (random.below(2) == 0) block = site_realloc(block, next_size());
-  else {
+  const bool first = random.below(2) == 0;
+  const Call call = block == nullptr ? (first ? kMallocCall : kCallocCall) : (first ? kReallocCall : kFreeCall);
+  begin_stop(call);
+  if (call == kMallocCall) block = site_malloc(next_size());
+  if (call == kCallocCall) block = site_calloc(1, next_size());
+  if (call == kReallocCall) block = site_realloc(block, next_size());
+  if (call == kFreeCall) {
     void* const old = block;
     block = nullptr;
     site_free(old);
   }
-  stepping = 0;
+  end_stop();
 }
 
 void jump_out(int, siginfo_t*, void* context) {
@@ -209,22 +266,10 @@ int fork_in_handler(std::uint64_t wanted) {
 }
 
 #ifdef __x86_64__
-volatile long steps_left = 0;  // instructions in the recorder until the handler acts
-int parent_is_ahead[2];        // a pipe: the children return when the parent closes it
+int parent_is_ahead[2];  // a pipe: the children return when the parent closes it
 
-void fork_at_step(int, siginfo_t*, void* context) {
-  constexpr greg_t kTrapFlag = 0x100;
-  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  if (stepping != 0) {
-    if (in_recorder(context)) steps_left = steps_left - 1;
-    if (steps_left > 0) {
-      flags |= kTrapFlag;
-      return;
-    }
-  }
-  flags &= ~kTrapFlag;
-  if (stepping == 0) return;
-  stepping = 0;
+void fork_at_step(int, siginfo_t* info, void* context) {
+  if (!active_stop->is_reached(info, context)) return;
   children = children + 1;
   if (fork() != 0) return;
   in_child = true;
@@ -235,24 +280,32 @@ void fork_at_step(int, siginfo_t*, void* context) {
   if (children % 2 == 0) free(malloc(44));
 }
 
-int fork_at_each_step(long first) {
+int fork_at_each_step(std::uint64_t first) {
   if (pipe(parent_is_ahead) != 0) return 3;
-  struct sigaction action {};
-  action.sa_sigaction = fork_at_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, nullptr);
+  handle_traps(fork_at_step);
   // One call of each kind. A usual event has some 400 instructions.
-  for (long at = first; at < 500 && !in_child; at += 2) {
-    void* block = nullptr;
-    for (int kind = 0; kind < 3 && !in_child; ++kind) {
-      steps_left = at;
-      stepping = 1;
-      raise(SIGTRAP);
-      if (kind == 0) block = site_malloc(next_size());
-      if (kind == 1) block = site_realloc(block, next_size());
-      if (kind == 2) site_free(block);
-      stepping = 0;
-      raise(SIGTRAP);  // clears the trap flag if the call ended earlier
+  for (std::uint64_t at = first; at < 500 && !in_child; at += 2) {
+    bool repeat[] = {true, true, true};
+    while (!in_child && (repeat[0] || repeat[1] || repeat[2])) {
+      void* block = nullptr;
+      for (int kind = 0; kind < 3 && !in_child; ++kind) {
+        const auto call = [&] {
+          if (kind == 0) block = site_malloc(next_size());
+          if (kind == 1) block = site_realloc(block, next_size());
+          if (kind == 2) site_free(block);
+        };
+        if (!repeat[kind]) {
+          call();
+          continue;
+        }
+        prepare_event(event_kind(at), [](auto pause) {
+          pause();
+          void* const other = site_malloc(next_size());
+          pause();
+          site_free(other);
+        });
+        repeat[kind] = !call_with_stop(stops[event_kind(at)][kind], at, call);
+      }
     }
   }
   if (in_child) {
@@ -267,6 +320,7 @@ int fork_at_each_step(long first) {
   return failed_children();
 }
 
+volatile sig_atomic_t stepping = 0;
 volatile long allocated = 0;
 void* kept = nullptr;  // a block that one handler allocated and another one frees
 
@@ -291,17 +345,8 @@ void allocate_at_step(int, siginfo_t*, void* context) {
   }
 }
 
-void jump_at_step(int, siginfo_t*, void* context) {
-  constexpr greg_t kTrapFlag = 0x100;
-  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
-  if (stepping != 0 && steps_left > 0) {
-    flags |= kTrapFlag;
-    return;
-  }
-  flags &= ~kTrapFlag;
-  if (stepping == 0) return;
-  stepping = 0;
+void jump_at_step(int, siginfo_t* info, void* context) {
+  if (!active_stop->is_reached(info, context)) return;
   jumps = jumps + 1;
   siglongjmp(before_call, 1);
 }
@@ -309,53 +354,48 @@ void jump_at_step(int, siginfo_t*, void* context) {
 int jump_at_each_step(std::uint64_t rounds) {
   static ledger::Random random{23};
   static void* blocks[64];
-  static volatile long at = 0;
-  static volatile std::uint64_t round = 0;
-  struct sigaction action {};
-  action.sa_sigaction = jump_at_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, nullptr);
+  static volatile std::uint64_t at = 0, round = 0;
+  static volatile unsigned depth = 0;
+  handle_traps(jump_at_step);
   for (; round < rounds; round = round + 1)
-    for (at = 1 + static_cast<long>(round); at < 700; at = at + static_cast<long>(rounds)) {
+    for (at = 1 + round; at < 700;) {
       const std::size_t which = random.below(64);
-      const auto depth = static_cast<unsigned>(random.below(30));
+      // Calls of one depth take the same way. Some of the others have a new stack.
+      next_call_has_other_stack = at / rounds % 5 == 0;
+      depth = next_call_has_other_stack ? random.below(30) : round * 6;
+      // After a jump, this call must find a consistent state.
+      prepare_event(event_kind(at), [=](auto pause) {
+        pause();
+        step(random, blocks[random.below(64)], depth);
+      });
       if (sigsetjmp(before_call, 1) == 0) {
-        steps_left = at;
-        trap_next_call = true;
+        stop_next_call_at = at;
         step(random, blocks[which], depth);
       } else {
         blocks[which] = nullptr;
       }
-      // The next call must find a consistent state.
-      step(random, blocks[random.below(64)], depth);
+      if (!active_stop->missed()) at = at + rounds;
     }
   printf("%ld\n", jumps);
   return 0;
 }
 
 void* jump_out_of_first_event(void* argument) {
-  if (sigsetjmp(before_call, 1) == 0) {
-    steps_left = reinterpret_cast<long>(argument);
-    stepping = 1;
-    raise(SIGTRAP);
-    free(malloc(44));
-    stepping = 0;
-    raise(SIGTRAP);
-  }
+  if (sigsetjmp(before_call, 1) == 0 &&
+      !call_with_stop(stops[0][0], reinterpret_cast<std::uint64_t>(argument), [] { free(malloc(44)); }))
+    return nullptr;
   for (int i = 0; i < 20; ++i) free(malloc(55));
   return nullptr;
 }
 
 /// Creates a thread for every third instruction of a thread's first event.
 int jump_out_of_first_events(std::uint64_t rounds) {
-  struct sigaction action {};
-  action.sa_sigaction = jump_at_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, nullptr);
-  for (long at = 1; at < static_cast<long>(rounds); at += 3) {
+  handle_traps(jump_at_step);
+  for (std::uint64_t at = 1; at < rounds;) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, jump_out_of_first_event, reinterpret_cast<void*>(at)) != 0) return 3;
     pthread_join(thread, nullptr);
+    if (!stops[0][0].missed()) at += 3;
   }
   printf("%ld\n", jumps);
   return 0;
@@ -406,37 +446,34 @@ int allocate_at_each_step(std::uint64_t rounds, bool threads) {
 ucontext_t low_fiber, high_fiber;
 volatile bool low_fiber_ended = false;
 
-void swap_at_step(int, siginfo_t*, void* context) {
-  constexpr greg_t kTrapFlag = 0x100;
-  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
-  if (stepping != 0 && steps_left > 0) {
-    flags |= kTrapFlag;
-    return;
-  }
-  flags &= ~kTrapFlag;
-  if (stepping == 0) return;
-  stepping = 0;
+void swap_at_step(int, siginfo_t* info, void* context) {
+  if (!active_stop->is_reached(info, context)) return;
   jumps = jumps + 1;
   swapcontext(&low_fiber, &high_fiber);
 }
 
-long stride = 1;
+std::uint64_t stride = 1;
 
 void run_preempted_calls() {
-  for (long at = 1; at < 700; at += stride) {
+  for (std::uint64_t at = 1; at < 700;) {
     void* volatile block = nullptr;
-    for (int kind = 0; kind < 3; ++kind) {
-      steps_left = at + kind;
-      stepping = 1;
-      raise(SIGTRAP);
-      if (kind == 0) block = malloc(44);
-      if (kind == 1) block = realloc(block, 440);
-      if (kind == 2) free(block);
-      stepping = 0;
-      raise(SIGTRAP);  // clears the trap flag if the call ended earlier
-    }
+    bool missed = false;
+    const auto call = [&](int number, auto body) {
+      const EventKind kind = event_kind(at + number);
+      prepare_event(kind, [](auto pause) {
+        pause();
+        void* const other = malloc(44);
+        allocated = allocated + 1;
+        pause();
+        free(other);
+      });
+      missed |= !call_with_stop(stops[kind][number], at + number, body);
+    };
+    call(0, [&] { block = malloc(44); });
+    call(1, [&] { block = realloc(block, 440); });
+    call(2, [&] { free(block); });
     allocated = allocated + 1;
+    if (!missed) at += stride;
   }
 }
 
@@ -447,12 +484,9 @@ void run_low_fiber() {
 
 int preempt_at_steps(std::uint64_t steps_between) {
   static char stack[256 << 10];
-  struct sigaction action {};
-  action.sa_sigaction = swap_at_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, nullptr);
-  if (reinterpret_cast<char*>(&action) < stack) return 3;  // the main stack has lower addresses
-  stride = static_cast<long>(steps_between);
+  handle_traps(swap_at_step);
+  if (reinterpret_cast<char*>(&steps_between) < stack) return 3;  // the main stack has lower addresses
+  stride = steps_between;
   getcontext(&low_fiber);
   low_fiber.uc_stack.ss_sp = stack;
   low_fiber.uc_stack.ss_size = sizeof stack;
@@ -470,34 +504,15 @@ int preempt_at_steps(std::uint64_t steps_between) {
 }
 
 volatile long deaths = 0;
-void die_at_step(int, siginfo_t*, void* context) {
-  constexpr greg_t kTrapFlag = 0x100;
-  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  if (stepping != 0 && in_recorder(context)) steps_left = steps_left - 1;
-  if (stepping != 0 && steps_left > 0) {
-    flags |= kTrapFlag;
-    return;
-  }
-  flags &= ~kTrapFlag;
-  if (stepping == 0) return;
-  stepping = 0;
+void die_at_step(int, siginfo_t* info, void* context) {
+  if (!active_stop->is_reached(info, context)) return;
   deaths = deaths + 1;
   pthread_exit(nullptr);
 }
 
-std::uint64_t milliseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
-}
-
 /// Waits longer than the interval between two samples.
-void wait_for_sample_interval() {
-  const std::uint64_t begin = milliseconds();
-  while (milliseconds() - begin < 12) continue;
-}
+void wait_for_sample_interval() { usleep(12'000); }
 
-constexpr long kNever = 1 << 30;
 bool in_first_event = false;
 
 void* die_in_event(void* argument) {
@@ -505,37 +520,32 @@ void* die_in_event(void* argument) {
     free(malloc(44));
     wait_for_sample_interval();
   }
-  steps_left = reinterpret_cast<long>(argument);
-  stepping = 1;
-  raise(SIGTRAP);
-  free(malloc(44));
-  stepping = 0;
-  raise(SIGTRAP);
+  call_with_stop(stops[in_first_event ? kInRun : kTakesSample][0], reinterpret_cast<std::uint64_t>(argument),
+                 [] { free(malloc(44)); });
   return nullptr;
 }
 
-/// Returns the number of instructions executed.
-long run_until_death(long at) {
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, die_in_event, reinterpret_cast<void*>(at)) != 0) return 0;
-  pthread_join(thread, nullptr);
-  return at - steps_left;
+/// False: the thread ended without reaching the instruction.
+bool run_until_death(std::uint64_t at) {
+  const long deaths_before = deaths;
+  do {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, die_in_event, reinterpret_cast<void*>(at)) != 0) return false;
+    pthread_join(thread, nullptr);
+  } while (active_stop->missed());
+  return deaths != deaths_before;
 }
 
-int die_in_events(long threads) {
-  struct sigaction action {};
-  action.sa_sigaction = die_at_step;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, nullptr);
-  // The first threads execute more instructions: their call sites are new.
-  long steps_of_sample = 0, steps_of_first = 0;
-  for (int i = 0; i < 2; ++i) steps_of_sample = run_until_death(kNever);
-  in_first_event = true;
-  for (int i = 0; i < 2; ++i) steps_of_first = run_until_death(kNever);
+int die_in_events(std::uint64_t stride) {
+  handle_traps(die_at_step);
   run_until_death(1);  // loads the library that pthread_exit needs
-  for (long i = 0; i < threads; ++i) {
+  // A thread's first event has ten times as many instructions as an event with a sample.
+  std::uint64_t at[] = {1, 1};
+  bool reached[] = {true, true};
+  for (unsigned i = 0; reached[false] || reached[true]; ++i) {
     in_first_event = i % 4 == 0;
-    run_until_death(1 + (in_first_event ? steps_of_first : steps_of_sample) * i / threads);
+    if (reached[in_first_event]) reached[in_first_event] = run_until_death(at[in_first_event]);
+    at[in_first_event] += in_first_event ? stride * 20 : stride;
   }
   free(malloc(77));
   for (int i = 0; i < 10; ++i) {
@@ -617,13 +627,13 @@ int main(int argc, char** argv) {
   if (strcmp(what, "longjmp") == 0) result = jump_at_random(number);
   if (strcmp(what, "fork") == 0) result = fork_in_handler(number);
 #ifdef __x86_64__
-  if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(static_cast<long>(number));
+  if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(number);
   if (strcmp(what, "jumpstep") == 0) result = jump_at_each_step(number);
   if (strcmp(what, "jumpfirst") == 0) result = jump_out_of_first_events(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
   if (strcmp(what, "swapstep") == 0) result = preempt_at_steps(number);
-  if (strcmp(what, "diestep") == 0) result = die_in_events(static_cast<long>(number));
+  if (strcmp(what, "diestep") == 0) result = die_in_events(number);
 #endif
   if (strcmp(what, "altstack") == 0) result = on_small_stacks(number);
   if (strcmp(what, "deep") == 0) result = handlers_in_handlers(number);
