@@ -94,7 +94,8 @@ class InstructionStop {
       case State::kStepping:
         ++traps_;
         if (address == previous_) {
-          if (!set_breakpoint(after_string_instruction(address))) break;
+          const std::size_t bytes = string_instruction_bytes(address);
+          if (bytes == 0 || !set_breakpoint(address + bytes)) break;
           state_ = State::kIterating;
           return false;
         }
@@ -131,6 +132,7 @@ class InstructionStop {
  private:
   static constexpr greg_t kTrapFlag = 1 << 8;
   static constexpr unsigned char kBreakpoint = 0xcc;
+  static constexpr std::uint32_t kNever = 1 << 30;
   static constexpr std::size_t kMaxPath = 1 << 14;
 
   enum class State : unsigned char {
@@ -144,7 +146,7 @@ class InstructionStop {
 
   struct Step {
     std::uint64_t address;
-    std::uint32_t visits;  ///< of the address, up to this step
+    std::uint32_t visits;  ///< of the address, up to this step; kNever: it can have no breakpoint
     std::uint32_t traps;   ///< since the call's begin
   };
 
@@ -155,6 +157,8 @@ class InstructionStop {
         visits = path_[i].visits + 1;
         break;
       }
+    // The return of a signal handler, also of the one that handles the breakpoint.
+    if (is_signal_return(address)) visits = kNever;
     path_[length_++] = {address, visits, traps_};
   }
 
@@ -176,9 +180,24 @@ class InstructionStop {
     return true;
   }
 
-  static std::uint64_t after_string_instruction(std::uint64_t address) noexcept {
+  /// mov $SYS_rt_sigreturn, %rax; syscall
+  static bool is_signal_return(std::uint64_t address) noexcept {
+    static constexpr unsigned char kReturn[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
+    const auto* const code = reinterpret_cast<const unsigned char*>(address);
+    const auto equal = [](const unsigned char* found) {
+      for (unsigned i = 0; i < sizeof kReturn; ++i)
+        if (found[i] != kReturn[i]) return false;
+      return true;
+    };
+    return equal(code) || (code[0] == 0x0f && equal(code - 7));
+  }
+
+  /// The length of rep movs, rep stos and the like; 0: another instruction.
+  static std::size_t string_instruction_bytes(std::uint64_t address) noexcept {
     const auto* const code = reinterpret_cast<const unsigned char*>(address);  // rep, perhaps REX.W, operation
-    return address + (code[1] == 0x48 ? 3 : 2);
+    if (code[0] != 0xf2 && code[0] != 0xf3) return 0;
+    const std::size_t operation = code[1] == 0x48 ? 2 : 1;
+    return code[operation] >= 0xa4 && code[operation] <= 0xaf ? operation + 1 : 0;
   }
 
   bool is_breakpoint(const siginfo_t* info, std::uint64_t address) const noexcept {
@@ -226,44 +245,40 @@ class InstructionStop {
 
 namespace single_step {
 
-inline constexpr greg_t kTrapFlag = 1 << 8;
-inline volatile bool g_stepping = false;
-inline volatile unsigned g_steps_left = 0;
+inline InstructionStop* g_stop = nullptr;
 inline void (*g_interrupt)() = nullptr;
 
-inline void step(int, siginfo_t*, void* context) {
-  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  if (g_stepping && g_steps_left != 0) {
-    g_steps_left = g_steps_left - 1;
-    registers[REG_EFL] |= kTrapFlag;
-    return;
-  }
-  registers[REG_EFL] &= ~kTrapFlag;
-  if (!g_stepping) return;
-  g_stepping = false;
-  g_interrupt();
+inline void interrupt_at_stop(int, siginfo_t* info, void* context) {
+  if (g_stop->is_reached(info, context)) g_interrupt();
 }
 
 }  // namespace single_step
 
-/// Calls `body`, and `interrupt` in a signal handler after `steps` instructions of it. False: `body` ended before.
-/// Not thread safe.
+/// Calls `body`, and `interrupt` in a signal handler after `steps` instructions of it. False: `body` ended before, or
+/// took another way than in the previous call with `stop`; stop.missed() shows which. Not thread safe.
 template <typename Body>
-bool interrupt_after(unsigned steps, Body body, void (*interrupt)()) {
+bool interrupt_after(InstructionStop& stop, unsigned steps, Body body, void (*interrupt)()) {
   struct sigaction action {};
   struct sigaction before {};
-  action.sa_sigaction = single_step::step;
+  action.sa_sigaction = single_step::interrupt_at_stop;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, &before);
+  single_step::g_stop = &stop;
   single_step::g_interrupt = interrupt;
-  single_step::g_steps_left = steps;
-  single_step::g_stepping = true;
+  stop.prepare(steps);
   raise(SIGTRAP);
   body();
-  const bool interrupted = !single_step::g_stepping;
-  single_step::g_stepping = false;
+  const bool interrupted = stop.finish();
   sigaction(SIGTRAP, &before, nullptr);
   return interrupted;
+}
+
+/// The same; steps through all of `body`.
+template <typename Body>
+bool interrupt_after(unsigned steps, Body body, void (*interrupt)()) {
+  static InstructionStop stop;
+  stop.forget_path();
+  return interrupt_after(stop, steps, body, interrupt);
 }
 
 }  // namespace heapprof::test
