@@ -71,15 +71,58 @@ std::optional<bool> maps_trace(std::uint32_t pid, const InputFile& trace) {
   return false;
 }
 
+/// Whether the file is one of the recording of `header`.
+bool is_of_recording(const std::string& path, const FileHeader& header) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // to open a device can change it
+  try {
+    const InputFile file(path);
+    FileHeader other;
+    return file.read_all(0, &other, sizeof other) &&
+           std::memcmp(other.magic, header.magic, sizeof other.magic) == 0 && other.file_id == header.file_id;
+  } catch (const TraceError&) {
+    return false;
+  }
+}
+
+/// The file of the recording of `header` that the process has mapped, and its path there; empty: none is known.
+std::string mapped_file_of(const FileHeader& header, std::uint32_t pid) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::ifstream in(process + "/maps");
+  std::string last_path;
+  for (std::string line; std::getline(in, line);) {
+    char range[64] = "";
+    char access[8] = "";
+    int path_at = 0;
+    // The recorder's mappings are shared.
+    if (std::sscanf(line.c_str(), "%63s %7s %*s %*s %*s %n", range, access, &path_at) < 2 || access[3] != 's' ||
+        path_at == 0)
+      continue;
+    const std::string path = line.substr(static_cast<std::size_t>(path_at));
+    if (path == last_path || !path.starts_with('/')) continue;
+    last_path = path;
+    // A file without a name can be opened by its range, with privileges.
+    if (is_of_recording(process + "/root" + path, header) || is_of_recording(process + "/map_files/" + range, header))
+      return path;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string find_original(const FileHeader& header, const InputFile& trace) {
+  const std::uint32_t pid = header.pid_namespace == 0 || header.end_kind != EndKind::kNone ? 0 : visible_pid(header);
+  return pid == 0 || maps_trace(pid, trace).value_or(true) ? std::string() : mapped_file_of(header, pid);
+}
 
 RecorderState find_recorder(const FileHeader& header, const InputFile& trace) {
   if (header.pid_namespace == 0) return RecorderState::kGone;
   const std::uint32_t pid = visible_pid(header);
   if (pid == 0) return RecorderState::kGone;
   if (header.end_kind == EndKind::kExec) return RecorderState::kExecuted;
-  // An exec keeps pid and start time but drops all mappings.
-  return maps_trace(pid, trace).value_or(true) ? RecorderState::kRecording : RecorderState::kExecuted;
+  // An exec keeps pid and start time but drops all mappings. Of a copy, the original is still mapped.
+  if (maps_trace(pid, trace).value_or(true)) return RecorderState::kRecording;
+  return mapped_file_of(header, pid).empty() ? RecorderState::kExecuted : RecorderState::kGone;
 }
 
 std::uint32_t visible_pid(const FileHeader& header) {

@@ -17,6 +17,10 @@ namespace heapprof::trace {
 /// What the process of `header` does now. Reads /proc. A process that this user may not inspect counts as recording.
 RecorderState find_recorder(const FileHeader& header, const InputFile& trace);
 
+/// If `trace` is a copy of a recording that is still being written: the path of the original, as its process sees it.
+/// Empty: it is no copy, or that is not known.
+std::string find_original(const FileHeader& header, const InputFile& trace);
+
 /// The pid of the process of `header` in this program's pid namespace; 0: it has ended, or is not visible from here.
 std::uint32_t visible_pid(const FileHeader& header);
 

@@ -171,6 +171,11 @@ void TraceFile::open_recording() {
   if (recorder_ == RecorderState::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
 
+  if (recorder_ == RecorderState::kGone)
+    if (const std::string original = find_original(header_, input_); !original.empty())
+      damage_.note("this file is a copy, made while the program ran; the program still runs, and its recording is " +
+                   original);
+
   size_ = size_now();
   const bool header_truncated = size_ < sizeof header_;  // read_header() has added a note
   const bool truncated = size_ < header_.file_bytes && recorder_ != RecorderState::kRecording;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -85,6 +86,34 @@ class RunningProgram(harness.Case):
         report = self.report(trace)
         self.assert_sound(report, ended_by=("unknown", "signal"))
         self.compare_totals(self.exported(trace), report["heap"])
+
+    def test_a_copy_of_a_running_recording(self):
+        """Nobody can say that its program executed another one. Where the program still runs, its recording is
+        named; afterwards, a copy and the recording of a killed program are alike."""
+        process, trace = self.start(1)
+        self.steady_rounds(process)
+        process.send_signal(signal.SIGSTOP)
+        harness.wait_until(lambda: harness.process_state(process.pid) == "T", "the program does not stop")
+        copy = self.dir / "copy.heapprof"
+        shutil.copy(trace, copy)
+        for command in ("info", "report", "leaks"):
+            done = self.run_heapprof(command, copy)
+            self.assertNotIn("executed another program", done.stdout + done.stderr)
+            self.assertIn("no end recorded (killed, _exit, or a copy)", done.stdout)
+            self.assertIn(f"its recording is {trace}", " ".join(done.stdout.split()))
+        report = self.report(copy)
+        self.assert_sound(report, ended_by=("unknown",))
+        # Only a running recorder's machine says how fast its clock is.
+        heaps = [report["heap"], self.report(trace)["heap"]]
+        for heap in heaps:
+            heap.pop("peak_time_ns")
+        self.assertEqual(*heaps)
+        self.heapprof("check", copy, "--max-peak", "1T")
+        process.kill()
+        process.wait()
+        done = self.heapprof("info", copy)
+        self.assertIn("no end recorded (killed, _exit, or a copy)", done)
+        self.assertNotIn("its recording is", done)
 
     def exported(self, trace):
         """The totals of an export by heaptrack's definitions."""

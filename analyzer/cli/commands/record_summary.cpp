@@ -47,7 +47,8 @@ TraceFigures read_figures(const RecordedTrace& trace, const replay::Progress& pr
     const model::Profile& profile = analysis.profile();
     const model::HeapTotals& heap = profile.heap;
     figures.program = base_name(profile.recording.program);
-    figures.end = ending_of(profile);
+    // This is no copy.
+    figures.end = profile.integrity.ended_by == "unknown" ? "killed, or ended by _exit" : ending_of(profile);
     figures.duration_ns = profile.recording.duration_ns;
     figures.events = heap.events();
     figures.peak_bytes = heap.peak_bytes;

@@ -25,7 +25,7 @@ std::string ending_of(const model::Integrity& integrity, bool compacted) {
   }
   if (how == "stopped") return "recording stopped: " + integrity.stop_reason.value_or("no reason given");
   if (how == "running") return compacted ? "running when this copy was written" : "still running";
-  return "killed, or ended by _exit";
+  return "no end recorded (killed, _exit, or a copy)";
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string ending_after(const model::Integrity& integrity, bool compacted, std:
   const std::string time = " after " + render::human_time(duration_ns);
   if (integrity.ended_by == "stopped")
     return "recording stopped" + time + ", " + integrity.stop_reason.value_or("no reason given");
-  return ending_of(integrity, compacted) + time;
+  return ending_of(integrity, compacted) + (integrity.ended_by == "unknown" ? "," : "") + time;
 }
 
 std::string command_of(const model::Profile& profile) {

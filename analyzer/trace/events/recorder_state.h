@@ -7,7 +7,7 @@
 namespace heapprof::trace {
 
 enum class RecorderState {
-  kGone,       ///< the process does not run on this machine
+  kGone,       ///< the process does not run on this machine, or writes another file, of which the trace is a copy
   kRecording,  ///< it runs and has the trace mapped
   kExecuted,   ///< it runs another program now
 };
