@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <iterator>
 
+#include "analyzer/render/units.h"
+
 namespace heapprof::render {
 namespace {
 
@@ -21,12 +23,10 @@ ByteColumn::ByteColumn(std::uint64_t largest) noexcept {
 
 std::string ByteColumn::text(std::uint64_t bytes) const {
   constexpr double kSmallest[] = {1, 0.1, 0.01};
-  const double smallest = kSmallest[decimals_];
   const double value = static_cast<double>(bytes) / bytes_per_unit_;
-  const bool too_small = bytes != 0 && value < smallest / 2;
+  if (bytes != 0 && value < kSmallest[decimals_] / 2) return human_bytes(bytes);
   char text[64];
-  std::snprintf(text, sizeof text, "%s%.*f %s", too_small ? "<" : "", decimals_, too_small ? smallest : value,
-                kByteUnits[unit_]);
+  std::snprintf(text, sizeof text, "%.*f %s", decimals_, value, kByteUnits[unit_]);
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace heapprof::render {
 class ByteColumn {
  public:
   explicit ByteColumn(std::uint64_t largest) noexcept;
-  /// "<0.1 MiB" of a size that would be rounded to 0.
+  /// A size that would be rounded to 0 has a smaller unit: "30.1 KiB".
   std::string text(std::uint64_t bytes) const;
 
  private:
