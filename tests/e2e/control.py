@@ -1,6 +1,7 @@
 """`heapprof control`: pauses, resumes and marks the recording of a running program, and prints its state."""
 
 import json
+import re
 import signal
 import subprocess
 
@@ -80,6 +81,11 @@ class Control(harness.Case):
         self.assertEqual([mark["text"] for mark in timeline["marks"]], texts)
         times = [mark["time_ns"] for mark in timeline["marks"]]
         self.assertEqual(times, sorted(times))
+        info = json.loads(self.heapprof("info", trace, "--json"))
+        self.assertEqual([(mark["text"], mark["time_ns"]) for mark in info["marks"]], list(zip(texts, times)))
+        printed = self.heapprof("info", trace)
+        for text in texts[:-1]:
+            self.assertRegex(printed, rf"(?m)^ +[\d.]+ \S+  {re.escape(text)}$")
 
     def test_a_request_to_an_idle_program_is_pending(self):
         process, trace = self.steady(threads=0)

@@ -58,6 +58,23 @@ void append_recording(ReportText& text, const model::Profile& profile) {
   field("complete", profile.integrity.complete ? "yes" : "no, see below");
 }
 
+void append_marks(ReportText& text, const model::Profile& profile) {
+  constexpr std::size_t kTimeWidth = 10;
+  constexpr std::size_t kMaxMarks = 50;
+  using Kind = model::Timeline::Mark::Kind;
+  const std::vector<model::Timeline::Mark>& marks = profile.timeline.marks;
+  if (marks.empty()) return;
+  text.heading("Marks");
+  for (std::size_t i = 0; i < std::min(kMaxMarks, marks.size()); ++i) {
+    const std::string what = marks[i].kind == Kind::kPaused    ? "(recording paused)"
+                             : marks[i].kind == Kind::kResumed ? "(recording resumed)"
+                                                               : clean_utf8(marks[i].text);
+    text.line("  " + pad_left(render::human_time(marks[i].time_ns), kTimeWidth) + "  " +
+              text.clip(what, text.style().width - kTimeWidth - 4));
+  }
+  if (marks.size() > kMaxMarks) text.line("  +" + exact_number(marks.size() - kMaxMarks) + " more");
+}
+
 void append_threads(ReportText& text, const model::Profile& profile) {
   text.heading("Threads");
   text.line("  index        tid  allocations   allocated  name");
@@ -98,6 +115,7 @@ void append_settings(ReportText& text, const model::Profile& profile) {
 void append_info(ReportText& text, const model::Profile& profile) {
   text.title().line();
   append_recording(text, profile);
+  append_marks(text, profile);
   append_threads(text, profile);
   append_modules(text, profile);
   append_settings(text, profile);

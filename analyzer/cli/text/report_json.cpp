@@ -301,6 +301,15 @@ Json info_json(const model::Profile& profile) {
   json["integrity"] = integrity_json(profile.integrity);
   json["events"] = profile.events();
   json["snapshots"] = profile.timeline.snapshots;
+  Json& marks = json["marks"] = Json::array();
+  for (const model::Timeline::Mark& mark : profile.timeline.marks) {
+    using Kind = model::Timeline::Mark::Kind;
+    marks.push_back({{"time_ns", mark.time_ns},
+                     {"kind", mark.kind == Kind::kUser     ? "mark"
+                              : mark.kind == Kind::kPaused ? "paused"
+                                                           : "resumed"},
+                     {"text", mark.kind == Kind::kUser ? Json(mark.text) : Json(nullptr)}});
+  }
   Json& settings = json["settings"] = Json::object();
   for (const auto& [name, value] : recording.settings) settings[name] = value;
   json["threads"] = threads_json(profile);
