@@ -91,7 +91,7 @@ void write_flame_data(const FlameTree& tree, const FlameLayout& layout, const Fl
   for (const std::uint32_t number : used) {
     next_item();
     const auto& function = tree.functions()[number];
-    const std::string label = without_arguments(function.name);
+    const std::string label = options.full_names ? function.name : without_arguments(function.name);
     text += "\n[";
     append_script_json(text, function.name);
     text += ',';

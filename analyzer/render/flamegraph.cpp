@@ -90,7 +90,7 @@ void draw(const FlameTree& tree, const FlameLayout& layout, const FlameModules& 
       style = "h" + std::to_string(modules.hues[modules.index.at(function.module)]) + "s" +
               std::to_string(shade_of(function.name));
       if (function.inlined && width > 4) style += " inl";
-      label = without_arguments(function.name);
+      label = options.full_names ? function.name : without_arguments(function.name);
     }
     if (options.comparison) style = grade_class(grade_of(box.before, box.after));
     text += "<rect class=\"" + style + "\" x=\"";

@@ -23,6 +23,8 @@ struct FlameOptions {
   /// Max frames in the file, about 20 bytes each. The smallest beyond it are merged into one per parent, and the
   /// picture shows their number and sum.
   std::uint32_t max_frames = 50'000;
+  /// Labels have parameters and template arguments. Otherwise only the details of a frame have them.
+  bool full_names = false;
   /// The tree's stacks were added innermost first.
   bool bottom_up = false;
   /// The tree compares two traces (FlameTree::add_before()). A frame is as wide as the larger of its two values, so

@@ -302,6 +302,27 @@ class CacheAndLeak(harness.Case):
         svg = self.heapprof("diff", *moments, "--format", "svg")
         self.assertIn("Changes in pages", svg)
 
+    def test_the_peak_is_a_moment(self):
+        """What is live at the peak is the peak, in all commands; a filter does not change which moment it is."""
+        report = self.report(self.trace)
+        peak, peak_ns = report["heap"]["peak_bytes"], report["heap"]["peak_time_ns"]
+        at_peak = self.report(self.trace, "--live-at", "peak")
+        self.assertEqual((at_peak["live_at_ns"], at_peak["heap"]["peak_bytes"]), (peak_ns, peak))
+        log = self.report(self.trace, "--at", "peak", "--function", "AuditLog")
+        self.assertEqual(log["live_at_ns"], peak_ns)
+        blocks = json.loads(self.heapprof("blocks", self.trace, "--at", "peak", "--json", "--top", 1))
+        self.assertEqual(blocks["total"]["bytes"], peak)
+        until = self.report(self.trace, "--to", "peak")
+        self.assertEqual((until["slice"]["to_ns"], until["heap"]["leaked_bytes"]), (peak_ns, peak))
+        diff = json.loads(self.heapprof("diff", f"{self.trace}@first", f"{self.trace}@peak", "--json"))
+        self.assertEqual((diff["after"]["moment"], diff["after"]["at_ns"], diff["after"]["live_bytes"]),
+                         ("peak", peak_ns, peak))
+        pins = json.loads(self.heapprof("pins", self.trace, "--at", "peak", "--json"))
+        self.assertEqual(pins["at_ns"], peak_ns)
+        self.assertGreaterEqual(pins["usable_bytes"], peak)
+        rss = json.loads(self.heapprof("rss", self.trace, "--at", "peak", "--json"))
+        self.assertLess(abs(rss["at_ns"] - peak_ns), max(10_000_000, peak_ns / 200))
+
     def test_tables_fit_the_terminal(self):
         for width in (40, 60, 80, 120):
             environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",

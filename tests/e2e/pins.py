@@ -198,7 +198,7 @@ class Figures(harness.Case):
 
     def test_text_names_the_culprit_first(self):
         text = self.recording.run("pins", "--at", self.recording.at("session"))
-        for words in ("pinned", "own bytes", "overhead", "returnable", "Who pins it, by call site", "What to do",
+        for words in ("pinned", "self", "overhead", "returnable", "Who pins it, by call site", "What to do",
                       "malloc_trim(0)", "--max-pinned"):
             self.assertIn(words, text)
         first = next(line for line in text.splitlines() if line.split()[:1] == ["1"])
@@ -226,7 +226,7 @@ class Figures(harness.Case):
     def test_rows_and_header_have_the_same_quantity(self):
         text = self.recording.run("pins", "--at", self.recording.at("session"), "--top", "0")
         header = next(line for line in text.splitlines() if line.split()[:2] == ["#", "overhead"])
-        self.assertIn("own bytes", header)
+        self.assertIn("self", header)
         units = {"B": 1, "KiB": 1024, "MiB": MIB}
         for line in text.splitlines():
             words = line.split()

@@ -4,6 +4,7 @@ bundle."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections import Counter, defaultdict
@@ -111,6 +112,25 @@ class Source(harness.Case):
         missing = self.run_heapprof("source", trace, f"sites.h:{len(texts) + 1}")
         self.assertEqual(missing.returncode, 1)
         self.assertIn(f"the file has only {len(texts)} lines", missing.stderr)
+
+    def test_a_line_of_a_file_without_text(self):
+        """FILE:LINE prints the rows of that line and those near it, and no others."""
+        bundle = self.dir / "bundle.heapprof"
+        self.heapprof("bundle", self.recorded(), "-o", bundle)
+        without = ("--sysroot", self.dir)
+        with_costs = [line["line"] for line in self.listing(bundle, "sites.h", *without)["lines"]
+                      if line["line"] and line["total"]["peak_bytes"]]
+
+        def printed(line):
+            text = self.heapprof("source", bundle, f"sites.h:{line}", *without)
+            return [int(number) for number in re.findall(r" (\d+)  in ", text)], text
+
+        for line in with_costs:
+            self.assertEqual(printed(line)[0], [near for near in with_costs if abs(near - line) <= 5])
+        far = with_costs[-1] + 100
+        numbers, text = printed(far)
+        self.assertEqual(numbers, [])
+        self.assertIn(f"No line around {far} has this cost; the nearest that do: {with_costs[-1]}.", text)
 
     def test_other_places_of_the_text(self):
         trace = self.recorded()

@@ -2,6 +2,7 @@
 accountant of this test, which adds up the stacks of the report and the events of the trace file."""
 
 import csv
+import html
 import io
 import json
 from collections import Counter, defaultdict
@@ -184,6 +185,20 @@ class Views(harness.Case):
                 if command[0] == "report":
                     self.assertIn(name, text)
                 self.assertNotIn(name, short)
+        # The path that most memory has in common, and the labels of a picture.
+        self.assertTrue(any(name in self.path_of(self.printed(60, "report", trace, "--full-names", "--function", name))
+                            for name in whole))
+        for format in ("svg", "folded"):
+            labels = self.heapprof("flamegraph", trace, "--format", format, "--full-names")
+            self.assertTrue(any(html.escape(name, quote=False) in labels for name in whole), format)
+        refused = self.run_heapprof("report", trace, "--full-names", "--short-names")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--short-names and --full-names exclude each other", refused.stderr)
+
+    @staticmethod
+    def path_of(text):
+        """The lines below "Look first at", without the table that follows."""
+        return text.partition("Look first at")[2].split("\n\n", 1)[0]
 
     def test_callers(self):
         trace = self.record(harness.program("ledger_single"), 3_000, 6, 1).trace

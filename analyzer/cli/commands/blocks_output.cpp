@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/report_text.h"
@@ -309,6 +310,15 @@ void write_blocks_csv(const BlockList& list) {
   if (!out.close()) throw OutputError(out.error());
 }
 
+namespace {
+
+/// The cost of other commands that is about the blocks of this list: at --live-at the default is.
+std::string moment_cost(const BlockList& list) {
+  return list.options.trace.texts.live_at.empty() ? cost_words(Cost::kLeaked) : std::string();
+}
+
+}  // namespace
+
 std::string blocks_text(const BlockList& list) {
   const model::Profile& profile = list.profile;
   ReportText text(profile, style_for(list.options.trace.output, list.options.frames), &list.findings);
@@ -325,6 +335,15 @@ std::string blocks_text(const BlockList& list) {
       append_table(text, list);
       append_rest(text, list);
       append_stacks(text, list);
+      const findings::FrameRef site =
+          findings::call_site_of(list.findings.frames(), list.findings.helpers(), list.page.front().node);
+      NextCommands next(list.options.trace);
+      if (site.exists())
+        next.add("Callers of the first call site", "callers",
+                 ViewNames(profile, list.findings).of_frame(site, false).label, moment_cost(list));
+      next.add("By call site", "report", {},
+               "--by site" + (moment_cost(list).empty() ? "" : " " + moment_cost(list)));
+      next.write(text);
     }
   }
   text.notes(list.names.warnings());

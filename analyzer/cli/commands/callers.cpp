@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/named_functions.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
@@ -28,9 +29,10 @@ using views::Neighbours;
 class CallersAnswer {
  public:
   CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
-                const Findings& findings, Neighbours around, std::string function)
+                const Findings& findings, Neighbours around, std::string function, bool has_source)
       : options_(options), profile_(profile), names_(names), findings_(findings), view_names_(profile, findings),
-        figure_(figure_of(options.cost)), around_(std::move(around)), function_(std::move(function)) {
+        figure_(figure_of(options.cost)), around_(std::move(around)), function_(std::move(function)),
+        has_source_(has_source) {
     sort(around_.callers);
     sort(around_.callees);
   }
@@ -75,6 +77,10 @@ class CallersAnswer {
       text.line().paragraph(
           "The function is recursive: a stack counts once for each of its callers and callees, so "
           "that their sum can exceed the total.");
+    NextCommands next(options_.trace);
+    if (has_source_) next.add("Its lines", "source", options_.function, cost_words(options_.cost));
+    const std::string cost = cost_words(options_.cost);
+    next.add("All functions", "report", {}, "--by function" + (cost.empty() ? "" : " " + cost)).write(text);
     text.notes(names_.warnings());
     return text.text();
   }
@@ -158,6 +164,7 @@ class CallersAnswer {
   const Figure& figure_;
   Neighbours around_;
   const std::string function_;
+  const bool has_source_;  ///< a source file of the function is known
 };
 
 /// Returns whether the function occurs.
@@ -190,7 +197,13 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
   const std::string first = findings.frames().name_of(match.functions.front());
   const bool same = std::all_of(match.functions.begin(), match.functions.end(),
                                 [&](std::uint32_t number) { return findings.frames().name_of(number) == first; });
-  const CallersAnswer answer(options, profile, names, findings, std::move(around), same ? first : match.name);
+  const bool has_source = std::ranges::any_of(match.functions, [&](std::uint32_t number) {
+    const symbols::SourceFrame* const source =
+        findings.frames().source_of(findings.frames().functions()[number].frame);
+    return source != nullptr && !source->file.empty();
+  });
+  const CallersAnswer answer(options, profile, names, findings, std::move(around), same ? first : match.name,
+                             has_source);
   write_output(options.trace.output, options.trace.json ? dump(answer.json()) : answer.text());
   return true;
 }

@@ -125,6 +125,7 @@ Figures figures_of(const CheckOptions& options, const replay::Analysis& analysis
     StackNames names(profile, options.trace.symbols);
     names.resolve(nodes_of(stacks));
     figures.suppressed = suppress(suppressions, names, stacks);
+    report_vain_rules(options.trace.trace, profile, figures.suppressed);
   }
   for (std::size_t i = 0; i < kLimitCount; ++i) {
     figures.compared[i] = kLimits[i].figure(profile);

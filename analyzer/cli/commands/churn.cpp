@@ -1,6 +1,7 @@
 // heapprof churn: short-lived allocations by call site.
 #include "analyzer/model/churn.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -80,6 +81,12 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   }
   if (rows.empty()) text.line("  none");
   else text.table({"short", "of site", "temporary", "bytes", "mean life", "call site"}, rows);
+  if (!sites.empty()) {
+    const Cost cost = sites.front().costs.temporary != 0 ? Cost::kTemporary : Cost::kAllocations;
+    NextCommands(options.trace)
+        .add("Callers of the first", "callers", name_in_table(sites.front().frame, false), cost_words(cost))
+        .write(text);
+  }
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/diff_moments.h"
+#include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -400,10 +401,16 @@ int diff_as_text(const DiffOptions& options) {
 }  // namespace
 
 int run_diff(const DiffOptions& given) {
-  DiffOptions options = given;
-  if (options.has_moments()) options.cost = Cost::kLive;
-  if (options.format != Format::kText) return diff_as_picture(options);
-  return options.two_moments ? run_diff_moments(options) : diff_as_text(options);
+  return guarded(given.trace.trace, [&] {
+    DiffOptions options = given;
+    if (options.has_moments()) options.cost = Cost::kLive;
+    resolve_peak(options.trace, options.moment_before);
+    TraceOptions after = options.trace;
+    after.trace = options.after;
+    resolve_peak(after, options.moment_after);
+    if (options.format != Format::kText) return diff_as_picture(options);
+    return options.two_moments ? run_diff_moments(options) : diff_as_text(options);
+  });
 }
 
 }  // namespace heapprof::cli

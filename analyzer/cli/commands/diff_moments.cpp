@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/figures.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -204,6 +205,7 @@ class MomentsText : public ReportText {
     totals();
     table();
     stacks();
+    next_commands();
     notes(names_.warnings());
   }
 
@@ -308,6 +310,21 @@ class MomentsText : public ReportText {
                                    render::block_count(sums.freed().blocks);
       stack(i + 1, clip(headline, style().width - 5), node, names_);
     }
+  }
+
+  /// About the new blocks: those of the slice between the moments.
+  void next_commands() {
+    const auto site = std::ranges::find_if(
+        comparison_.sites, [](const Site& one) { return one.sums.fresh.blocks != 0 && one.frame.exists(); });
+    if (site == comparison_.sites.end()) return;
+    TraceOptions slice = options_.trace;
+    slice.texts.from = comparison_.moments.before_text;
+    slice.texts.to = comparison_.moments.after_text;
+    NextCommands(slice)
+        .add("Callers of the first with new blocks", "callers", view_names_.of_frame(site->frame, false).label,
+             cost_words(Cost::kLeaked))
+        .add("The new blocks as leaks", "leaks", {})
+        .write(*this);
   }
 
   static std::optional<TextColour> colour_of(std::int64_t bytes) {

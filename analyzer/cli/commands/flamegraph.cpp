@@ -172,6 +172,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
                   (program.empty() ? "an unknown program" : program);
     flame.cost = cost;
     flame.bottom_up = options.bottom_up;
+    flame.full_names = options.call_sites.view.full_names;
     if (options.bottom_up) flame.title += ", bottom-up";
     flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
     flame.context = {{"Program", command_of(profile)}, {"Ended", ending_of(profile)}};

@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/recording_text.h"
+#include "analyzer/cli/text/small_rows.h"
 #include "analyzer/cli/text/text_columns.h"
 #include "analyzer/render/byte_column.h"
 #include "analyzer/render/units.h"
@@ -152,7 +153,9 @@ class LeaksText : public AnswerText {
     if (total.leaked_blocks == 0) {
       line(profile().slice ? live_words(profile()) + ": no block."
            : running       ? "No block is live."
-                           : "No block was live at the end: no leaks.");
+           : !profile().selection_text.empty()
+               ? (total.empty() ? "Nothing matches the selection." : "No selected block was live at the end.")
+               : "No block was live at the end: no leaks.");
       return;
     }
     std::string text = live_words(profile()) + ": " + human_bytes(total.leaked_bytes) + " in " +
@@ -202,6 +205,13 @@ class LeaksText : public AnswerText {
     std::uint64_t largest = 0;
     for (const auto& [label, held] : labels) largest = std::max(largest, held.bytes);
     const render::ByteColumn sizes(largest);
+    constexpr std::size_t kNarrow = 60;  // the words need lines of their own
+    if (style().width < kNarrow) {
+      for (std::size_t i = 0; i < labels.size(); ++i)
+        row(labels[i].first, sizes.text(labels[i].second.bytes),
+            count_of_kind(profile(), labels[i].second.blocks) + ": " + words[i]);
+      return;
+    }
     std::vector<std::vector<Cell>> rows;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const auto& [label, held] = labels[i];
@@ -222,6 +232,7 @@ class LeaksText : public AnswerText {
     ranking.total = {profile().totals.leaked_bytes, profile().totals.leaked_blocks};
     for (const LeakingSite& leaking : answer_.sites) {
       ranking.all_stacks += leaking.site->nodes.size();
+      ranking.all_held += leaking.site->held;
       if (options_.top != 0 && ranking.rows.size() == options_.top) continue;
       SiteRow row{leaking.site};
       if (leaking.trend != nullptr) {
@@ -230,6 +241,7 @@ class LeaksText : public AnswerText {
       }
       ranking.rows.push_back(std::move(row));
     }
+    if (options_.top != 0) leave_out_small_rows(ranking);
     return ranking;
   }
 

@@ -1,7 +1,5 @@
 #include "analyzer/cli/commands/named_functions.h"
 
-#include <set>
-
 #include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/text/frame_text.h"
 
@@ -24,18 +22,10 @@ NamedFunctions functions_named(const Findings& findings, const std::string& want
 
 std::string suggested_names(const Findings& findings, const std::string& wanted,
                             const std::vector<std::string>& more) {
-  constexpr std::size_t kMaxNames = 5;
-  std::set<std::string> names(more.begin(), more.end());
+  std::vector<std::string> names = more;
   for (std::uint32_t number = 0; number < findings.frames().functions().size(); ++number)
-    names.insert(function_name(findings.frames().name_of(number)));
-  std::string text;
-  std::size_t count = 0;
-  for (const std::string& name : names) {
-    if (name.find(wanted) == std::string::npos || count == kMaxNames) continue;
-    text += (count++ == 0 ? "; names that contain it: " : ", ") + name;
-  }
-  if (count != 0) return text;
-  return did_you_mean(wanted, {names.begin(), names.end()});
+    names.push_back(function_name(findings.frames().name_of(number)));
+  return suggested_names(wanted, names);
 }
 
 }  // namespace heapprof::cli

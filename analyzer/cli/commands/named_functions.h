@@ -18,8 +18,7 @@ struct NamedFunctions {
 /// The functions with this name: the whole one, else that of tables, else the part after the last scope.
 NamedFunctions functions_named(const Findings& findings, const std::string& wanted);
 
-/// "; names that contain it: ..." with the names of functions that contain `wanted`, or "; did you mean ...?" with
-/// the nearest of these names and `more`; for the end of a sentence.
+/// suggested_names() of the functions' names and `more`.
 std::string suggested_names(const Findings& findings, const std::string& wanted,
                             const std::vector<std::string>& more = {});
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/text/progress_line.h"
 #include "analyzer/pins/pinned_tables.h"
 #include "analyzer/render/units.h"
@@ -84,6 +85,7 @@ pins::PinnedMemory read_pinned_moment(const TraceOptions& options, const replay:
 }  // namespace
 
 void choose_known_moment(TraceOptions& options) {
+  resolve_peak(options);
   const std::optional<replay::Moment> moment = parse_moment(options.texts.to);
   if (!moment) return;
   const std::vector<pins::PinnedMoment> moments = pins::pinned_moments(trace::TraceFile(options.trace));

@@ -39,7 +39,7 @@ void append_totals(ReportText& text, const PinsAnswer& answer) {
   text.row("pinned", human_bytes(memory.pinned_bytes),
            "pages kept by " + exact_number(live.blocks) + (live.blocks == 1 ? " live block" : " live blocks") +
                (measured ? "; " + human_bytes(residency->pinned_bytes) + " resident" : " (assumed to be resident)"));
-  text.row("own bytes", human_bytes(memory.usable_bytes),
+  text.row("self", human_bytes(memory.usable_bytes),
            "usable in these blocks; " + human_bytes(live.requested_bytes) + " were requested");
   std::string overhead = "pinned beyond the blocks";
   if (measured && residency->rss_bytes != 0)
@@ -94,7 +94,7 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
                                        {"overhead"},
                                        {"alone"},
                                        {"shared", Kind::kFigure, 1},
-                                       {"own bytes", Kind::kFigure, 2},
+                                       {"self", Kind::kFigure, 2},
                                        {"blocks", Kind::kFigure, 3},
                                        {"function", Kind::kFunction},
                                        {"line", Kind::kLocation}};

@@ -12,6 +12,7 @@
 #include "analyzer/cli/text/findings_json.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
+#include "analyzer/cli/text/small_rows.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/common_path.h"
 #include "analyzer/findings/keepers.h"
@@ -185,11 +186,15 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
   ranking.heading = heading_of(options.cost, profile);
   ranking.total = {total.bytes, total.blocks};
   ranking.all_sites = sites.sites().size();
-  for (const findings::CallSite& site : sites.sites()) ranking.all_stacks += site.nodes.size();
+  for (const findings::CallSite& site : sites.sites()) {
+    ranking.all_stacks += site.nodes.size();
+    ranking.all_held += site.held;
+  }
   ranking.rows = rank_sites(sites, options.cost);
   if (options.top != 0 && ranking.rows.size() > options.top) ranking.rows.resize(options.top);
   if (options.trace.json) return print_json(options, profile, names, findings, held, ranking);
 
+  if (options.top != 0) leave_out_small_rows(ranking);
   std::optional<SiteHistory> history;
   // Mappings have no history: they are split and merged while they live.
   if (is_of_live_blocks(options.cost) && profile.kind == model::Kind::kHeap && !ranking.rows.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -230,7 +231,68 @@ class TableColumns {
   std::vector<TableColumn> columns_;
 };
 
-void append_table(ReportText& text, const RankedRows& ranked, const std::vector<RowColumn>& chosen) {
+/// A frame of a stack that is a row.
+struct ChainFrame {
+  std::string label;
+  std::string location;
+  friend bool operator==(const ChainFrame&, const ChainFrame&) = default;
+};
+using Chain = std::vector<ChainFrame>;
+
+/// The call site of a row's stack and its callers, without helpers, and with --only-own without others' code.
+Chain chain_of(const RankedRows& ranked, const Findings& findings, const Row& row) {
+  Chain chain;
+  if (!row.frame.exists()) return chain;
+  const std::vector<findings::FrameRef> stack = findings.frames().stack(row.node);
+  for (auto at = std::find(stack.begin(), stack.end(), row.frame); at != stack.end(); ++at) {
+    const findings::Function& function = findings.frames().at(*at);
+    if (*at != row.frame &&
+        (findings.helpers().skips(findings.frames().function_of(*at)) || !findings.frames().is_in_scope(function)))
+      continue;
+    const ViewName name = ranked.names.of_frame(*at, true);
+    chain.push_back({name.label, name.location});
+  }
+  return chain;
+}
+
+/// What each of the first rows, which are stacks, is called in one line: the call site, and its callers. Where rows
+/// have the same innermost frames, the frames in which they differ come next, and an ellipsis is in place of those
+/// between.
+std::vector<std::string> stack_labels(const RankedRows& ranked, const Findings& findings) {
+  constexpr std::size_t kMaxCompared = 200;  // each with each
+  std::vector<Chain> chains;
+  for (std::size_t i = 0; i < ranked.shown; ++i) chains.push_back(chain_of(ranked, findings, ranked.rows[i]));
+  std::vector<std::string> labels;
+  for (const Chain& chain : chains) {
+    std::map<std::size_t, bool> differs;  // by position in the chain: whether only the lines differ
+    for (std::size_t other = 0; other < std::min(kMaxCompared, chains.size()); ++other) {
+      if (&chains[other] == &chain) continue;
+      const auto [mine, theirs] = std::ranges::mismatch(chain, chains[other]);
+      if (mine == chain.end()) continue;
+      differs[static_cast<std::size_t>(mine - chain.begin())] |=
+          theirs != chains[other].end() && theirs->label == mine->label;
+    }
+    std::string label;
+    std::size_t next = 0;
+    const auto add = [&](std::size_t at) {
+      if (at > next) label += " < …";
+      const auto differing = differs.find(at);
+      label += (label.empty() ? "" : " < ") + chain[at].label;
+      // The location of the call site is a column of its own.
+      if (at != 0 && differing != differs.end() && differing->second) label += " (" + chain[at].location + ")";
+      next = at + 1;
+    };
+    if (!chain.empty()) add(0);
+    for (const auto& [at, by_line] : differs)
+      if (at != 0) add(at);
+    while (next < chain.size()) add(next);
+    labels.push_back(label);
+  }
+  return labels;
+}
+
+void append_table(ReportText& text, const RankedRows& ranked, const Findings& findings,
+                  const std::vector<RowColumn>& chosen) {
   const ByWords words = words_for(ranked.by());
   const Cost cost = ranked.options.cost;
   TableColumns figures(ranked);
@@ -256,10 +318,13 @@ void append_table(ReportText& text, const RankedRows& ranked, const std::vector<
   for (const TableColumn& figure : figures.all()) columns.push_back(figure.column);
   if (ranked.options.rows.over_time) columns.push_back({"over time", Column::Kind::kText});
   std::ranges::move(ranked.names.name_columns(words.heading), std::back_inserter(columns));
+  const std::vector<std::string> labels =
+      ranked.by() == By::kStack ? stack_labels(ranked, findings) : std::vector<std::string>();
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < ranked.shown; ++i) {
     const Row& row = ranked.rows[i];
-    const ViewName name = ranked.names.of_row(row, ranked.by());
+    ViewName name = ranked.names.of_row(row, ranked.by());
+    if (!labels.empty() && !labels[i].empty()) name.label = labels[i];
     std::vector<Cell>& cells = rows.emplace_back();
     for (const TableColumn& figure : figures.all())
       cells.push_back({figure.text(row), figure.bold ? std::optional(TextColour::kBold) : std::nullopt});
@@ -327,7 +392,7 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
                (options.call_sites.view.only_own && ranked.by() != By::kThread ? ", own code only" : "") +
                ", sorted by " + (chosen.empty() ? options.rows.sort : ranked.sort.name()));
   if (ranked.shown == 0) text.line("  none");
-  else append_table(text, ranked, chosen);
+  else append_table(text, ranked, findings, chosen);
   append_rest(text, ranked);
   append_next_command(text, ranked);
   text.notes(warnings);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/rss_text.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
@@ -210,8 +211,10 @@ void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss:
 
 }  // namespace
 
-int run_rss(const RssOptions& options) {
-  return guarded(options.trace.trace, [&] {
+int run_rss(const RssOptions& given) {
+  return guarded(given.trace.trace, [&] {
+    RssOptions options = given;
+    options.at = resolve_peak(options.trace, options.at);
     std::optional<ResidencyAt> at;
     {
       const trace::TraceFile file(options.trace.trace);

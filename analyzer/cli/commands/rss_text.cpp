@@ -127,6 +127,7 @@ class LineTable {
   }
 
   void append_to(ReportText& text) {
+    narrow_ = text.style().width < kNarrow;
     const std::size_t room = room_for_words(text.style().width);
     for (std::size_t i = 0; i < rss::kLines; ++i) {
       const auto line = static_cast<Line>(i);
@@ -140,9 +141,12 @@ class LineTable {
   }
 
  private:
+  static constexpr std::size_t kNarrow = 60;
+
   /// The columns that the figures and the labels leave.
   std::size_t room_for_words(std::size_t width) const {
     constexpr std::size_t kShare = 6;  // "<0.01%"
+    if (width < kNarrow) return width - std::min(width - 1, 2 + sizes_.text(answer_.memory.total_bytes()).size() + 4);
     const std::size_t used = 2 + sizes_.text(answer_.memory.total_bytes()).size() + 2 + kShare + 2 + label_width_ + 2;
     constexpr std::size_t kLeast = 20;
     return width > used + kLeast ? width - used : kLeast;
@@ -152,9 +156,11 @@ class LineTable {
   void add_line(std::uint64_t bytes, const std::string& label, const std::string& words, std::size_t room) {
     std::string start = render::pad_right(label, label_width_ + 2);
     const std::vector<std::string> pieces = render::wrapped(words, room);
-    add(bytes, start + pieces.front());
-    start.assign(label_width_ + 2, ' ');
-    for (std::size_t i = 1; i < pieces.size(); ++i) rows_.push_back({{}, {}, {start + pieces[i], TextColour::kBold}});
+    const bool own_lines = narrow_;
+    add(bytes, own_lines ? label : start + pieces.front());
+    start.assign(own_lines ? 2 : label_width_ + 2, ' ');
+    for (std::size_t i = own_lines ? 0 : 1; i < pieces.size(); ++i)
+      rows_.push_back({{}, {}, {start + pieces[i], TextColour::kBold}});
   }
 
   void add(std::uint64_t bytes, const std::string& words, bool part = false) {
@@ -187,6 +193,7 @@ class LineTable {
   const RssAnswer& answer_;
   const render::ByteColumn sizes_;
   std::size_t label_width_ = 0;
+  bool narrow_ = false;  ///< labels and words are in different lines, and there is no share
   std::vector<std::vector<Cell>> rows_;
 };
 

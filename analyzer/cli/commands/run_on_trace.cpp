@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/symbols/module_symbols.h"
@@ -28,8 +32,14 @@ void name_later_trace(const std::string& trace, const replay::Analysis& analysis
                 " executed another program; the recording of the process continues in " + later);
 }
 
-/// Prints why every figure is 0.
-void explain_empty_result(const std::string& trace, const replay::Selection& selection) {
+/// If every figure is 0, prints why.
+void explain_empty_result(const std::string& trace, const replay::Selection& selection,
+                          const replay::Analysis& analysis) {
+  if (selection.only_live) {
+    if (!analysis.names_found()) print_message(trace + ": nothing matches the selection");
+    return;
+  }
+  if (!analysis.profile().totals.empty()) return;
   if (selection.is_slice() || selection.needs_lifetimes() || selection.select_stacks || !selection.all_sizes())
     print_message(trace + ": nothing matches the selection");
   else if (!selection.all_threads())
@@ -61,12 +71,15 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
   return 1;
 }
 
-int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
+int run_on_trace(const TraceOptions& given, const std::function<void(const replay::Analysis&)>& print,
                  const replay::LeakVisitor& visit_leaked, const replay::MappingVisitor& visit_mapping) {
-  return guarded(options.trace, [&] {
+  return guarded(given.trace, [&] {
+    TraceOptions options = given;
+    resolve_peak(options);
     replay::Selection selection = options.selection;
+    std::shared_ptr<const std::vector<VainValue>> vain_functions;
     try {
-      resolve_selection(options.texts, options.symbols, selection);
+      vain_functions = resolve_selection(options.texts, options.symbols, selection);
     } catch (const std::invalid_argument& error) {
       print_message(error.what());
       return 2;
@@ -80,14 +93,14 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
         visit_mapping);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
-    report_vain_exclusions(analysis.profile(), options.texts);
+    std::vector<VainValue> vain = *vain_functions;
+    std::ranges::move(vain_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(vain));
+    for (const VainValue& value : vain) print_message(options.trace + ": " + value.sentence);
+    const bool is_empty_explained = std::ranges::any_of(vain, [](const VainValue& one) { return !one.excludes; });
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
-    else if (selection.only_live && !analysis.names_found())
-      print_message(options.trace + ": nothing matches the selection");
-    else if (!selection.only_live && analysis.profile().totals.empty())
-      explain_empty_result(options.trace, selection);
+    else if (!is_empty_explained) explain_empty_result(options.trace, selection, analysis);
     name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);

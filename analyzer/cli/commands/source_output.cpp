@@ -1,10 +1,13 @@
 #include "analyzer/cli/commands/source_output.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/text/figures.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -86,6 +89,11 @@ void print_whole(ReportText& text, const SourceAnswer& answer) {
 /// Lines before and after FILE:LINE, at least.
 constexpr int kContextOfNamedLine = 5;
 
+/// How many lines before and after FILE:LINE are printed.
+int lines_around(const SourceAnswer& answer) {
+  return std::max(static_cast<int>(std::min<std::size_t>(answer.options.context, 1'000'000)), kContextOfNamedLine);
+}
+
 /// The lines that have the cost, with the lines around them; those around the line that the user named; or all.
 std::vector<int> lines_to_print(const SourceAnswer& answer, const SourceListing& listing, int line_count) {
   std::vector<int> shown;
@@ -96,7 +104,7 @@ std::vector<int> lines_to_print(const SourceAnswer& answer, const SourceListing&
   const Figure& figure = figure_of(answer.options.cost);
   const auto context = static_cast<int>(std::min<std::size_t>(answer.options.context, 1'000'000));
   if (listing.around != 0) {
-    const int around = std::max(context, kContextOfNamedLine);
+    const int around = lines_around(answer);
     for (int line = std::max(1, listing.around - around); line <= std::min(line_count, listing.around + around);
          ++line)
       shown.push_back(line);
@@ -129,6 +137,8 @@ class ListingTable {
     last_ = number;
   }
 
+  bool empty() const noexcept { return rows_.empty(); }
+
   void write(ReportText& text) const {
     using Kind = Column::Kind;
     write_columns(text, {{"self"}, {"total"}, {"share", Kind::kFigure, 1}, {"line"}, {"source", Kind::kText}}, rows_);
@@ -150,6 +160,16 @@ class ListingTable {
   int last_ = 0;
 };
 
+/// What is printed when neither the named line nor those around it have costs, and the text is missing.
+std::string no_costs_near(const SourceListing& listing, const std::map<int, const SourceLine*>& with_costs) {
+  const auto after = with_costs.upper_bound(listing.around);
+  std::string nearest;
+  if (after != with_costs.begin() && std::prev(after)->first != 0) nearest = std::to_string(std::prev(after)->first);
+  if (after != with_costs.end()) nearest += (nearest.empty() ? "" : " and ") + std::to_string(after->first);
+  return "No line around " + std::to_string(listing.around) + " has this cost" +
+         (nearest.empty() ? "." : "; the nearest that do: " + nearest + ".");
+}
+
 void append_lines(ReportText& text, const SourceAnswer& answer, const SourceListing& listing) {
   const Figure& figure = figure_of(answer.options.cost);
   std::map<int, const SourceLine*> with_costs;
@@ -165,6 +185,7 @@ void append_lines(ReportText& text, const SourceAnswer& answer, const SourceList
       listing.text ? symbols::lines_of(listing.text->text) : std::vector<std::string_view>();
   const auto line_count = static_cast<int>(lines.size());
   const auto without_text = [&](const SourceLine& line) {
+    if (listing.around != 0 && std::abs(line.line - listing.around) > lines_around(answer)) return;
     table.line(line.line, line.self, line.total, functions_text(answer.findings, line));
   };
   if (const auto unknown = with_costs.find(0); unknown != with_costs.end()) without_text(*unknown->second);
@@ -176,7 +197,8 @@ void append_lines(ReportText& text, const SourceAnswer& answer, const SourceList
                printable(lines[static_cast<std::size_t>(number - 1)]));
   }
   for (auto line = with_costs.upper_bound(line_count); line != with_costs.end(); ++line) without_text(*line->second);
-  table.write(text);
+  if (table.empty()) text.line(no_costs_near(listing, with_costs));
+  else table.write(text);
 }
 
 void append_origin_of_text(ReportText& text, const SourceListing& listing) {
@@ -216,6 +238,29 @@ Json files_json(const SourceAnswer& answer, const std::vector<SourceFile>& files
   json["symbol_warnings"] = answer.names.warnings();
   return json;
 }
+
+namespace {
+
+/// The name of the file if no other one has it, else its path.
+std::string unique_name(const SourceFile& file, const std::vector<SourceFile>& files) {
+  const std::string name = base_name(file.path);
+  const auto count = std::ranges::count_if(files, [&](const SourceFile& one) { return base_name(one.path) == name; });
+  return count == 1 ? name : file.path;
+}
+
+/// The function that has most of the cost in the lines; kNoIndex: none is known.
+std::uint32_t heaviest_function(const SourceListing& listing, const Figure& figure) {
+  std::uint32_t function = model::kNoIndex;
+  std::uint64_t most = 0;
+  for (const SourceLine& line : listing.file.lines)
+    if (figure.of(line.total) > most && !line.functions.empty()) {
+      most = figure.of(line.total);
+      function = line.functions.front();
+    }
+  return function;
+}
+
+}  // namespace
 
 std::string files_text(const SourceAnswer& answer, const std::vector<SourceFile>& files) {
   constexpr double kMinShare = 0.005;
@@ -259,6 +304,12 @@ std::string files_text(const SourceAnswer& answer, const std::vector<SourceFile>
   if (shown < files.size())
     text.line("  +" + exact_number(files.size() - shown) + " more, " + value_text(figure, rest) +
               " of self; --top 0 prints all");
+  const auto with_path = std::find_if(files.begin(), files.begin() + static_cast<std::ptrdiff_t>(shown),
+                                      [](const SourceFile& file) { return !file.path.empty(); });
+  if (with_path != files.begin() + static_cast<std::ptrdiff_t>(shown))
+    NextCommands(answer.options.trace)
+        .add("Its lines", "source", unique_name(*with_path, files), cost_words(answer.options.cost))
+        .write(text);
   text.notes(answer.names.warnings());
   return text.text();
 }
@@ -325,6 +376,11 @@ std::string listing_text(const SourceAnswer& answer, const SourceListing& listin
   append_origin_of_text(text, listing);
   if (!listing.warning.empty()) text.list_item(clean_utf8(listing.warning));
   append_lines(text, answer, listing);
+  if (const std::uint32_t function = heaviest_function(listing, figure); function != model::kNoIndex)
+    NextCommands(answer.options.trace)
+        .add("Who calls this", "callers", function_name(answer.findings.frames().name_of(function)),
+             cost_words(answer.options.cost))
+        .write(text);
   text.notes(answer.names.warnings());
   return text.text();
 }

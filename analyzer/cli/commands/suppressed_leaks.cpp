@@ -1,9 +1,12 @@
 #include "analyzer/cli/commands/suppressed_leaks.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/write_output.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 
@@ -32,7 +35,19 @@ Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::ve
     return true;
   });
   result.by = suppressions.hits();
+  result.vain = suppressions.vain();
   return result;
+}
+
+void report_vain_rules(const std::string& trace, const model::Profile& profile, const Suppressed& suppressed) {
+  constexpr std::size_t kMaxNamed = 5;
+  if (suppressed.vain.empty() || profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kMaxNamed, suppressed.vain.size()); ++i)
+    names += (i == 0 ? "leak:" : ", leak:") + suppressed.vain[i];
+  if (suppressed.vain.size() > kMaxNamed)
+    names += ", and " + render::exact_number(suppressed.vain.size() - kMaxNamed) + " more";
+  print_message(trace + ": rules that suppress no leak: " + names);
 }
 
 void add_suppressed(Json& json, const Suppressed& suppressed) {

@@ -245,6 +245,13 @@ Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack, std::uin
   return name == nullptr ? nullptr : &built_in(name);
 }
 
+std::vector<std::string> Suppressions::vain() const {
+  std::vector<std::string> names;
+  for (const Hits& pattern : patterns_)
+    if (pattern.blocks == 0) names.push_back(pattern.name);
+  return names;
+}
+
 std::vector<Suppressions::Hits> Suppressions::hits() const {
   std::vector<Hits> result;
   for (const std::vector<Hits>* list : {&patterns_, &built_in_hits_})

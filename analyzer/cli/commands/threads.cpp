@@ -1,5 +1,6 @@
 // heapprof threads: allocations by thread, and cross-thread frees (of blocks that another thread allocated).
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -149,6 +150,11 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
                       site_name(site.frame, text.style().full_names)});
     text.table({"blocks", "bytes", "call site"}, rows);
   }
+  if (order.size() > 1 && !options.trace.texts.selects_threads() && profile.threads[order.front()].allocations != 0)
+    NextCommands(options.trace)
+        .add("Call sites of the first", "report", {},
+             "--thread " + std::to_string(profile.threads[order.front()].tid) + " --cost allocated")
+        .write(text);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

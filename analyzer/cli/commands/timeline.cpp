@@ -121,6 +121,8 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
   std::stable_sort(shown.begin(), shown.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return costs[a].peak_bytes > costs[b].peak_bytes; });
   if (shown.size() > options.sites) shown.resize(options.sites);
+  if (shown.empty() && options.call_sites.view.only_own && profile.totals.peak_bytes != 0)
+    timeline.context.push_back({"Call sites", "none is in the program's own code; --own REGEX adds code to it"});
   if (shown.empty()) return;
 
   std::vector<std::uint32_t> position(all.sites.size(), model::kNoIndex);

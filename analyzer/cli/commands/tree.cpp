@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
@@ -119,6 +120,28 @@ class TreeText {
   const render::ByteColumn sizes_;
 };
 
+/// The node below `node` that costs most itself; null: none costs anything.
+const TreeNode* heaviest(const TreeNode& node, const Figure& figure) {
+  const TreeNode* found = nullptr;
+  for (const TreeNode& child : node.children) {
+    const TreeNode* const below = heaviest(child, figure);
+    for (const TreeNode* const one : {&child, below})
+      if (one != nullptr && figure.of(one->self) > (found == nullptr ? 0 : figure.of(found->self))) found = one;
+  }
+  return found;
+}
+
+NextCommands next_commands(const TreeOptions& options, const TreeNode& root, const ViewNames& names) {
+  NextCommands next(options.trace);
+  const TreeNode* const node = heaviest(root, figure_of(options.cost));
+  if (node != nullptr && node->frame.exists())
+    next.add("Callers of the heaviest", "callers", names.of_frame(node->frame, false).label,
+             cost_words(options.cost));
+  std::string other = options.inverted ? "" : "--inverted";
+  if (const std::string cost = cost_words(options.cost); !cost.empty()) other += (other.empty() ? "" : " ") + cost;
+  return next.add(options.inverted ? "From callers to call sites" : "From call sites to callers", "tree", {}, other);
+}
+
 std::string tree_text(const TreeOptions& options, const model::Profile& profile, const TreeNode& root,
                       const Findings& findings, const ViewNames& names, const std::vector<std::string>& warnings) {
   const RankedStack whole = figures_of(profile.totals, options.cost);
@@ -134,7 +157,7 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
     tree.header();
     tree.children(root, 0);
     tree.without_frames(root);
-    text.line().line("Callers of a function: heapprof callers TRACE FUNCTION");
+    next_commands(options, root, names).write(text);
   }
   text.notes(warnings);
   return text.text();

@@ -218,14 +218,15 @@ void declare_report(CLI::App& app, Chosen& chosen) {
       add_command(app, kWhere, "report", "Print totals, and the call sites and stacks that use the most memory");
   add_trace_options(command, options->trace);
   add_cost(command, options->cost, "Rank call sites and stacks by this cost");
+  add_rows(command, *options);  // the groups of a command of its own precede those that it shares
   add_call_site_options(command, options->call_sites);
-  add_top(command, options->top, "call sites, or stacks with --json");
+  add_top(command, options->top,
+          "call sites, without the last ones that have less than 1% each, or stacks with --json");
   add_stacks(command, options->stacks);
   add_frames(command, options->frames);
   add_history(command, options->history);
   add_shared_frames(command, options->shared_frames);
   const CLI::Option* const top = command.get_option("--top");
-  add_rows(command, *options);
   choose(command, chosen, options, [top](ReportOptions& read) {
     if (read.rows.by && ends_in(read.trace.output, ".csv")) read.rows.csv = true;
     check_rows(read);
@@ -364,6 +365,9 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   add_switch(command, "--bottom-up", options->bottom_up,
              "Begin with the functions that allocate; their callers follow");
   add_own_code_options(command, options->call_sites);
+  add_full_names(
+      command, options->call_sites,
+      "Label the frames of the picture with parameters and template arguments; folded text always has them");
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
     if (read.pinned) {
@@ -386,13 +390,14 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
       "Print the call sites whose live blocks fragment the heap: memory cannot be returned to the system because of "
       "them");
   add_trace_options(command, options->trace, {.selection = false});
-  add_value(command, "--at,--live-at", "TIME",
-            "Print what is pinned at TIME: seconds since the start, with a unit (300ms), or a percentage of the "
-            "recording (40%); the default is the end",
-            [options](const std::string& text) {
-              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
-              options->trace.texts.to = text;
-            });
+  add_value(
+      command, "--at,--live-at", "TIME",
+      "Print what is pinned at TIME: seconds since the start, with a unit (300ms), a percentage of the recording "
+      "(40%), start, peak or end; the default is the end",
+      [options](const std::string& text) {
+        if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
+        options->trace.texts.to = text;
+      });
   add_word<By>(command, "--by", options->by,
                {{"stack", By::kStack}, {"function", By::kFunction}, {"site", By::kSite}},
                "Group by stack, by the function of the call site, or by its function and line; groups are formed "
@@ -414,15 +419,16 @@ void declare_rss(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<RssOptions>();
   CLI::App& command = add_command(app, kWhere, "rss", "Print what resident memory (RSS) consists of, line by line");
   add_trace_options(command, options->trace, {.selection = false});
-  add_value(command, "--at,--live-at", "TIME",
-            "Print resident memory at TIME: seconds since the start, with a unit (300ms), a percentage of the "
-            "recording (40%), start, end, or the text of a mark; within 10 ms, or 0.5% of TIME if that is more, of a "
-            "snapshot: that snapshot; the "
-            "default is the end",
-            [options](const std::string& text) {
-              if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
-              options->at = text;
-            });
+  add_value(
+      command, "--at,--live-at", "TIME",
+      "Print resident memory at TIME: seconds since the start, with a unit (300ms), a percentage of the "
+      "recording (40%), start, peak, end, or the text of a mark; within 10 ms, or 0.5% of TIME if that is more, of a "
+      "snapshot: that snapshot; the "
+      "default is the end",
+      [options](const std::string& text) {
+        if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
+        options->at = text;
+      });
   add_call_site_options(command, options->call_sites);
   add_top(command, options->top, "mappings and files of a line");
   add_stacks(command, options->stacks);
@@ -506,7 +512,8 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
       "Rank by this; growth ranks by bytes, by whether they grow, and by the share of what was allocated that was "
       "never freed");
   add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
-  add_top(command, options->top, "call sites, or stacks with --json");
+  add_top(command, options->top,
+          "call sites, without the last ones that have less than 1% each, or stacks with --json");
   add_stacks(command, options->stacks);
   add_frames(command, options->frames);
   add_shared_frames(command, options->shared_frames);
@@ -637,7 +644,7 @@ void declare_diff(CLI::App& app, Chosen& chosen) {
       add_format(command, options->format, formats,
                  "Write a ranking, a flame graph in red and blue, or folded text with two values");
   command.footer(
-      "TRACE and AFTER may name a moment: run.heapprof@2.5 (seconds), @300ms, @40%, @start, @end, or a mark, "
+      "TRACE and AFTER may name a moment: run.heapprof@2.5 (seconds), @300ms, @40%, @start, @peak, @end, or a mark, "
       "run.heapprof@'load begins'. Then what is live at these moments is compared. Of two moments of one recording, "
       "'new' is what was allocated between them and is live at the second one, 'freed' what was live at the first "
       "one "

@@ -77,7 +77,10 @@ class Reader {
     if (list == nullptr) refuse(node);
     for (const toml::node& element : *list) {
       const std::optional<std::string> text = element.value_exact<std::string>();
-      if (!text || text->empty()) refuse(element);
+      if (!text) refuse(element);
+      if (text->empty())
+        fail(file_.path, element.source(),
+             std::string(key) + ": a text is empty; remove it, or give one such as " + example);
       visit(*text, element.source());
     }
   }

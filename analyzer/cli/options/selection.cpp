@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fnmatch.h>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -23,10 +22,19 @@ bool module_matches(const std::vector<std::string>& patterns, const std::string&
   });
 }
 
-/// Prints that an exclusion matches nothing: all is shown, as without it.
-void report_vain_exclusion(const char* option, const std::string& text, const std::vector<std::string>& names) {
-  print_message(std::string(option) + " " + text + ": matches nothing, so nothing is excluded" +
-                did_you_mean(text, names));
+/// `names`: those that the value could have matched.
+VainValue vain_value(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
+  const bool excludes = option.starts_with("--not-");
+  return {excludes, option + " " + text + ": matches nothing" +
+                        (excludes ? ", so nothing is excluded" : " in the recording") + suggested_names(text, names)};
+}
+
+/// Whether `name` matches one of the patterns. Sets `occurs` at each pattern that matches.
+bool mark_matches(const std::vector<NamePattern>& patterns, const std::string& name, std::vector<bool>& occurs) {
+  bool any = false;
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    if (patterns[i].matches(name)) any = occurs[i] = true;
+  return any;
 }
 
 /// A number that is not negative, and the text after it.
@@ -84,7 +92,7 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
 }
 
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
-                                       const symbols::Options& symbols) {
+                                       const symbols::Options& symbols, std::vector<VainValue>& vain) {
   const std::vector<NamePattern> wanted = name_patterns(texts.functions);
   const std::vector<NamePattern> unwanted = name_patterns(texts.not_functions);
   // Expressions match the full name, also where names are printed short.
@@ -100,19 +108,17 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
   constexpr std::uint8_t kMatched = 1, kModule = 2, kFunction = 4, kExcluded = 8;
   std::vector<std::uint8_t> of_address(profile.addresses.size(), 0);
   std::vector<std::uint8_t> of_node(profile.nodes.size(), 0);
-  // Which of the excluded functions occur, and the names of all functions.
-  std::vector<bool> occurs(unwanted.size(), false);
-  std::set<std::string> all_names;
+  std::vector<bool> wanted_occurs(wanted.size(), false);
+  std::vector<bool> unwanted_occurs(unwanted.size(), false);
+  std::vector<std::string> all_names;
   const auto match = [&](std::uint32_t node) {
     std::uint8_t matches = kMatched;
     for (const Frame& frame : names.frames_of_node(node)) {
       const std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
       if (module_matches(texts.modules, frame.module->path)) matches |= kModule;
-      if (any_matches(wanted, name)) matches |= kFunction;
-      if (!unwanted.empty()) all_names.insert(function_name(name));
-      bool excluded = false;
-      for (std::size_t i = 0; i < unwanted.size(); ++i)
-        if (unwanted[i].matches(name)) excluded = occurs[i] = true;
+      if (mark_matches(wanted, name, wanted_occurs)) matches |= kFunction;
+      if (!wanted.empty() || !unwanted.empty()) all_names.push_back(function_name(name));
+      const bool excluded = mark_matches(unwanted, name, unwanted_occurs);
       if (excluded || module_matches(texts.not_modules, frame.module->path)) matches |= kExcluded;
     }
     return matches;
@@ -131,27 +137,38 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
     chosen[node] = (texts.modules.empty() || (of_node[node] & kModule) != 0) &&
                    (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kExcluded) == 0;
   }
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (!wanted_occurs[i]) vain.push_back(vain_value("--function", texts.functions[i], all_names));
   for (std::size_t i = 0; i < unwanted.size(); ++i)
-    if (!occurs[i])
-      report_vain_exclusion("--not-function", texts.not_functions[i], {all_names.begin(), all_names.end()});
+    if (!unwanted_occurs[i]) vain.push_back(vain_value("--not-function", texts.not_functions[i], all_names));
   return chosen;
 }
 
-void report_vain_exclusions(const model::Profile& profile, const SelectionTexts& texts) {
+std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, const SelectionTexts& texts) {
+  std::vector<VainValue> vain;
   std::vector<std::string> names;
   for (const model::Module& module : profile.modules)
     if (!module.path.empty()) names.push_back(base_name(module.path));
-  for (const std::string& text : texts.not_modules)
-    if (std::none_of(profile.modules.begin(), profile.modules.end(),
-                     [&](const model::Module& module) { return module_matches({text}, module.path); }))
-      report_vain_exclusion("--not-module", text, names);
+  const auto check_modules = [&](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& text : values)
+      if (std::none_of(profile.modules.begin(), profile.modules.end(),
+                       [&](const model::Module& module) { return module_matches({text}, module.path); }))
+        vain.push_back(vain_value(option, text, names));
+  };
+  check_modules("--module", texts.modules);
+  check_modules("--not-module", texts.not_modules);
   names.clear();
   for (const model::Thread& thread : profile.threads) names.push_back(thread.name);
-  for (const std::string& text : texts.not_threads)
-    if (std::none_of(profile.threads.begin(), profile.threads.end(), [&](const model::Thread& thread) {
-          return thread.name == text || std::to_string(thread.tid) == text;
-        }))
-      report_vain_exclusion("--not-thread", text, names);
+  const auto check_threads = [&](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& text : values)
+      if (std::none_of(profile.threads.begin(), profile.threads.end(), [&](const model::Thread& thread) {
+            return thread.name == text || std::to_string(thread.tid) == text;
+          }))
+        vain.push_back(vain_value(option, text, names));
+  };
+  check_threads("--thread", texts.threads);
+  check_threads("--not-thread", texts.not_threads);
+  return vain;
 }
 
 namespace {
@@ -193,7 +210,9 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
 
 }  // namespace
 
-void resolve_selection(const SelectionTexts& texts, const symbols::Options& symbols, replay::Selection& selection) {
+std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionTexts& texts,
+                                                                const symbols::Options& symbols,
+                                                                replay::Selection& selection) {
   read_threads(texts.threads, selection.thread_ids, selection.thread_names);
   read_threads(texts.not_threads, selection.excluded_thread_ids, selection.excluded_thread_names);
   const auto moment = [](const char* option, const std::string& text,
@@ -226,12 +245,15 @@ void resolve_selection(const SelectionTexts& texts, const symbols::Options& symb
       *selection.min_lifetime_ns > *selection.max_lifetime_ns)
     throw std::invalid_argument("--min-lifetime exceeds --max-lifetime");
   selection.description = description_of(texts, selection);
-  if (!texts.selects_stacks()) return;
+  const auto vain = std::make_shared<std::vector<VainValue>>();
+  if (!texts.selects_stacks()) return vain;
   name_patterns(texts.functions);  // reports an invalid one before the trace is read
   name_patterns(texts.not_functions);
-  selection.select_stacks = [texts, symbols](const model::Profile& profile) {
-    return match_stacks(profile, texts, symbols);
+  selection.select_stacks = [texts, symbols, vain](const model::Profile& profile) {
+    vain->clear();
+    return match_stacks(profile, texts, symbols, *vain);
   };
+  return vain;
 }
 
 }  // namespace heapprof::cli

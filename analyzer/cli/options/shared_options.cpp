@@ -67,7 +67,8 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
   text(
       "--from", texts.from, "TIME",
       "Select what happens from TIME on: seconds since the start, with a unit (300ms), a percentage of the recording "
-      "(40%), start, end, or the text of a mark. The peak of such a slice counts all blocks that are live in it; its "
+      "(40%), start, peak, end, or the text of a mark. The peak of such a slice counts all blocks that are live in "
+      "it; its "
       "leaks are the blocks "
       "that were allocated in it and are live at its end");
   text("--to", texts.to, "TIME", "Select what happens up to TIME");
@@ -279,7 +280,8 @@ void add_project_file_options(CLI::App& command) {
 std::optional<ProjectFile> choose_project_file(const CLI::App& command) {
   const CLI::Option* const config = command.get_option_no_throw("--config");
   if (config == nullptr || was_given(command.get_option("--no-config"))) return std::nullopt;
-  if (was_given(config)) return read_project_file(config->results().back());
+  project_file_was_named = was_given(config);
+  if (project_file_was_named) return read_project_file(config->results().back());
   std::error_code error;
   const std::filesystem::path directory = std::filesystem::current_path(error);
   if (error) return std::nullopt;
@@ -297,6 +299,7 @@ void append(std::vector<std::string>& list, const std::vector<std::string>& more
 
 void take_project_file(const CLI::App& command, CallSiteOptions* call_sites, SuppressionOptions* suppressions) {
   used_project_file.clear();
+  if (call_sites != nullptr) call_sites->own_options = call_sites->own.size();
   try {
     const std::optional<ProjectFile> file = choose_project_file(command);
     if (!file) return;
@@ -336,6 +339,7 @@ void add_patterns(CLI::App& command, const std::string& name, std::vector<std::s
                   const std::string& help) {
   add_list(command, name, values, "REGEX", help)
       ->each([name](const std::string& text) {
+        if (text.empty()) refuse_value(text, name, "a part of a name, or a regular expression");
         try {
           const NamePattern valid(text);
         } catch (const std::invalid_argument& error) {
@@ -357,6 +361,13 @@ void add_own_code_options(CLI::App& command, CallSiteOptions& options) {
       ->group(kCallSites);
 }
 
+void add_full_names(CLI::App& command, CallSiteOptions& options, const std::string& help) {
+  CLI::Option* const full_names = add_switch(command, "--full-names", options.view.full_names, help);
+  full_names->group(kCallSites);
+  if (CLI::Option* const short_names = command.get_option_no_throw("--short-names"); short_names != nullptr)
+    full_names->excludes(short_names);
+}
+
 void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
   add_patterns(command, "--helper", options.helpers,
                "Skip functions whose names match REGEX when call sites are named, since they allocate for their "
@@ -366,9 +377,7 @@ void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
              "named like malloc nor those that many functions allocate through")
       ->group(kCallSites);
   add_own_code_options(command, options);
-  add_switch(command, "--full-names", options.view.full_names,
-             "Print names with parameters and template arguments, however long")
-      ->group(kCallSites);
+  add_full_names(command, options, "Print names with parameters and template arguments, however long");
 }
 
 void add_top(CLI::App& command, std::size_t& top, const std::string& things) {

@@ -82,6 +82,9 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
 void add_output(CLI::App& command, std::string& output, const std::string& help);
 void add_symbol_options(CLI::App& command, symbols::Options& options);
 void add_suppression_options(CLI::App& command, SuppressionOptions& options);
+/// --full-names, which excludes --short-names if the command has it.
+void add_full_names(CLI::App& command, CallSiteOptions& options, const std::string& help);
+
 /// --helper, --no-helpers, --own, --only-own and --full-names.
 void add_call_site_options(CLI::App& command, CallSiteOptions& options);
 /// Of these, --own and --only-own. All of them come with --config and --no-config.

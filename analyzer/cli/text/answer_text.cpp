@@ -163,7 +163,8 @@ std::vector<std::string> AnswerText::path_lines(const findings::CommonPath& path
     const bool last = i + 1 == path.functions.size();
     if (i != next) add("…", TextColour::kDim, " → ");
     next = i + 1;
-    add(path_name(name_in_table(answers_.frame(frame), false)), colour_of(answers_.frames().at(frame).origin),
+    const std::string name = name_in_table(answers_.frame(frame), style().full_names);
+    add(style().full_names ? name : path_name(name), colour_of(answers_.frames().at(frame).origin),
         last ? " " : " → ");
   }
   if (const std::string place = short_location(answers_.frame(path.functions.back().frame)); !place.empty())
@@ -183,7 +184,8 @@ AnswerText& AnswerText::common_path(const std::string& words, Cost cost, const f
   std::vector<std::size_t> shown(path.functions.size());
   std::iota(shown.begin(), shown.end(), std::size_t{0});
   std::vector<std::size_t> left_out;
-  while (shown.size() > 1 && path_lines(path, shown).size() > kMaxPathLines)
+  // Full names take what room they need, and no function is left out for them.
+  while (!style().full_names && shown.size() > 1 && path_lines(path, shown).size() > kMaxPathLines)
     left_out.push_back(leave_one_out(path, answers_.frames(), shown));
   // A long name may have left room for shorter ones.
   for (auto one = left_out.rbegin(); one != left_out.rend(); ++one) {
@@ -243,6 +245,14 @@ AnswerText& AnswerText::call_sites(const SiteRanking& ranking) {
                      {location_or_caller(site.frame, site.own_caller), TextColour::kDim}});
   }
   write_columns(*this, columns, lines);
+  if (ranking.rows.size() < ranking.all_sites) {
+    Held rest = ranking.all_held;
+    const Held shown = shown_of(ranking);
+    rest.bytes -= std::min(rest.bytes, shown.bytes);
+    rest.blocks -= std::min(rest.blocks, shown.blocks);
+    line("  +" + exact_number(ranking.all_sites - ranking.rows.size()) + " more, " +
+         (by_blocks ? count_of_kind(profile(), rest.blocks) : render::human_bytes(rest.bytes)));
+  }
   return *this;
 }
 
@@ -294,9 +304,7 @@ AnswerText& AnswerText::stacks(const SiteRanking& ranking, const findings::HeldB
     }
   // One of several similar stacks is printed for all of them.
   const std::string similar =
-      printed < stacks
-          ? ": " + exact_number(printed) + (printed == 1 ? " that stands" : " that stand") + " for similar ones"
-          : "";
+      printed < stacks ? ": " + exact_number(printed) + ", each the largest of similar ones" : "";
   heading("Stacks" + similar +
           (stacks < ranking.all_stacks ? part_of(ranking, stacks, ranking.all_stacks, shown) : ""));
   for (std::size_t row = 0; row < all.size() && all[row].shown != 0; ++row) {
@@ -430,6 +438,13 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
   }
   if (!text.empty()) line(text);
   // Without the name of the trace: a copy of it, compacted or bundled, has the same text.
+  if (!ranking.rows.empty() && ranking.rows.front().site->frame.exists()) {
+    std::string command = "Callers of the first: heapprof callers TRACE " +
+                          shell_quoted(name_in_table(answers_.frame(ranking.rows.front().site->frame), false));
+    for (const auto& [name, cost] : cost_names())
+      if (cost == ranking.cost && cost != Cost::kPeak) command += " --cost " + name;
+    for (const std::string& piece : render::wrapped(command, style().width)) line(piece);
+  }
   if (ranking.cost != Cost::kLeaked) line("Never freed: heapprof leaks TRACE");
   line("Over time: heapprof timeline TRACE");
   return *this;

@@ -41,6 +41,7 @@ struct SiteRanking {
   std::size_t all_sites = 0;  ///< number of call sites that have this cost
   std::uint64_t all_stacks = 0;
   findings::Held total;        ///< what all stacks together hold: shares are of this
+  findings::Held all_held;     ///< of all call sites: of the total, what is not suppressed
   bool lacks_history = false;  ///< live bytes over time were left out, since the trace is long
 };
 

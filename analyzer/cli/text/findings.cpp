@@ -1,10 +1,13 @@
 #include "analyzer/cli/text/findings.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/name_pattern.h"
+#include "analyzer/cli/text/used_project_file.h"
 
 namespace heapprof::cli {
 
@@ -23,6 +26,38 @@ findings::HelperOptions helper_options(const CallSiteOptions& options) {
   return {options.find_helpers, options.find_helpers, compiled_patterns(options.helpers)};
 }
 
+/// Whether the pattern matches a function, source file or module of code with costs, or any module.
+bool occurs(const findings::CodeFrames& frames, const NamePattern& pattern) {
+  const auto matches = [&](const std::string& text) { return !text.empty() && pattern.matches(text); };
+  if (std::ranges::any_of(frames.profile().modules,
+                          [&](const model::Module& module) { return matches(module.path); }) ||
+      std::ranges::any_of(frames.functions(),
+                          [&](const findings::Function& function) { return matches(function.name); }))
+    return true;
+  for (std::uint32_t address = 0; address < frames.profile().addresses.size(); ++address)
+    for (std::uint32_t index = 0; index < frames.functions_at(address).size(); ++index)
+      if (const symbols::SourceFrame* const source = frames.source_of({address, index});
+          source != nullptr && matches(source->file))
+        return true;
+  return false;
+}
+
+/// Prints which patterns for own code match nothing. Of a part of a recording nobody can say.
+void report_vain_own_code(const findings::CodeFrames& frames, const CallSiteOptions& options) {
+  const model::Profile& profile = frames.profile();
+  if (profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return;
+  std::string of_options;
+  std::string of_file;
+  for (std::size_t i = 0; i < options.own.size(); ++i) {
+    if (occurs(frames, NamePattern(options.own[i]))) continue;
+    std::string& list = i < options.own_options ? of_options : of_file;
+    list += (list.empty() ? "'" : ", '") + options.own[i] + "'";
+  }
+  const char* const why = " in the names of functions, source files and modules of this recording";
+  if (!of_options.empty()) print_message("--own matches nothing: " + of_options + why);
+  if (!of_file.empty()) print_message(used_project_file + ": own matches nothing: " + of_file + why);
+}
+
 }  // namespace
 
 findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options) {
@@ -36,7 +71,9 @@ Findings::Findings(const model::Profile& profile, const StackNames& names, const
       frames_(
           profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins_,
           options.view.scope()),
-      helpers_(frames_, helper_options(options)) {}
+      helpers_(frames_, helper_options(options)) {
+  report_vain_own_code(frames_, options);
+}
 
 const char* Findings::without_site() const noexcept {
   return view_.only_own ? "(no own code)" : "(no stack recorded)";

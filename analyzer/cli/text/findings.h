@@ -19,7 +19,8 @@ namespace heapprof::cli {
 struct CallSiteOptions {
   std::vector<std::string> helpers;  ///< --helper: extended regular expressions (POSIX), or parts of names
   bool find_helpers = true;          ///< false: --no-helpers
-  std::vector<std::string> own;      ///< --own, and of the project file
+  std::vector<std::string> own;      ///< --own, then those of the project file
+  std::size_t own_options = 0;       ///< how many of `own` are of --own
   std::vector<std::string> third_party, standard, runtime;  ///< of the project file
   ViewOptions view;
 };
@@ -30,7 +31,8 @@ findings::OriginRules origin_rules(const model::Profile& profile, const CallSite
 /// Finds the helpers of a profile. `names` must have resolved all nodes with costs, and outlive this, as `profile`.
 class Findings {
  public:
-  /// Throws std::invalid_argument with a sentence when a regular expression is invalid.
+  /// Prints a message about patterns for own code that match nothing. Throws std::invalid_argument with a sentence
+  /// when a regular expression is invalid.
   Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options);
 
   const findings::CodeFrames& frames() const noexcept { return frames_; }

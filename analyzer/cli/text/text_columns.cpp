@@ -25,6 +25,54 @@ constexpr std::size_t kMinTextWidth = 32;  // of the last column
 /// Narrower pages say which columns they lack.
 constexpr std::size_t kExplainedWidth = 60;
 
+/// Between a function and its caller, in a cell that is a stack.
+constexpr std::string_view kBetween = " < ";
+
+std::vector<std::string> frames_in(const std::string& text) {
+  std::vector<std::string> frames;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(kBetween, begin);
+    frames.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return frames;
+    begin = end + kBetween.size();
+  }
+}
+
+std::string joined(const std::vector<std::string>& frames) {
+  std::string text;
+  for (const std::string& frame : frames) text += (text.empty() ? "" : std::string(kBetween)) + frame;
+  return text;
+}
+
+/// A stack in at most `width` columns. First, frames at its end are left out, but not the one after the last
+/// ellipsis, by which the stack differs from others. Then names lose their outer scopes and their ends.
+std::string fit_stack(const std::string& text, std::size_t width) {
+  constexpr std::size_t kMinName = 4;
+  std::vector<std::string> frames = frames_in(text);
+  std::size_t needed = std::min<std::size_t>(2, frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i)
+    if (frames[i] == "…") needed = std::min(i + 2, frames.size());
+  if (render::length_utf8(text) > width) {
+    const std::size_t more = kBetween.size() + 1;  // an ellipsis in place of those that are left out
+    while (frames.size() > needed && render::length_utf8(joined(frames)) + more > width) frames.pop_back();
+    if (render::length_utf8(joined(frames)) + more <= width) frames.emplace_back("…");
+  }
+  const auto length = [](const std::string& frame) { return render::length_utf8(frame); };
+  // The longest name that has an outer scope loses it; then the longest one its end.
+  for (const bool clip : {false, true}) {
+    while (length(joined(frames)) > width) {
+      std::string* longest = nullptr;
+      for (std::string& frame : frames)
+        if ((longest == nullptr || length(frame) > length(*longest)) && length(frame) > kMinName &&
+            (clip || !render::fit_name(frame, length(frame) - 1).ends_with("…")))
+          longest = &frame;
+      if (longest == nullptr) break;
+      *longest = render::fit_name(*longest, length(*longest) - 1);
+    }
+  }
+  return joined(frames);
+}
+
 class Layout {
  public:
   Layout(const TextPage& page, const std::vector<Column>& columns, const std::vector<std::vector<Cell>>& rows)
@@ -47,6 +95,7 @@ class Layout {
     if (used() > width) shrink(Kind::kFunction, used() - width, kMinNameWidth);
     if (used() > width) shrink(Kind::kLocation, used() - width, 8);
     if (used() > width) shrink(Kind::kFunction, used() - width, 8);
+    if (used() > width) leave_out_locations(width);
     // What is left gives way at the end of the line.
     if (used() > width && columns.back().kind == Kind::kText)
       widths_.back() -= std::min(widths_.back(), used() - width);
@@ -110,6 +159,18 @@ class Layout {
     }
   }
 
+  /// A name says more than a place that is cut to a few letters.
+  void leave_out_locations(std::size_t width) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!shown_[i] || columns_[i].kind != Kind::kLocation) continue;
+      shown_[i] = false;
+      dropped_.push_back(columns_[i].header);
+    }
+    const std::size_t all = used();
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (shown_[i] && columns_[i].kind == Kind::kFunction && all < width) widths_[i] += width - all;
+  }
+
   void shrink(Kind kind, std::size_t by, std::size_t min_width) {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (!shown_[i] || columns_[i].kind != kind) continue;
@@ -124,10 +185,14 @@ class Layout {
     if (width_of(text) <= width) return text;
     switch (columns_[column].kind) {
       case Kind::kFunction:
+        if (text.find(kBetween) != std::string::npos)
+          return page_.clip(fit_stack(text, page_.style().unicode ? width : width - 2), width);
         // In ASCII an ellipsis has three characters.
         return page_.clip(render::fit_name(text, page_.style().unicode ? width : width - 2), width);
       case Kind::kLocation:
-        return text.starts_with(kCaller) ? page_.clip(text, width) : page_.clip_front(text, width);
+        if (!text.starts_with(kCaller) || width <= kCaller.size()) return page_.clip_front(text, width);
+        return page_.clip(
+            std::string(kCaller) + render::fit_name(text.substr(kCaller.size()), width - kCaller.size()), width);
       case Kind::kFigure:
       case Kind::kText: return page_.clip(text, width);
       case Kind::kWhole: break;

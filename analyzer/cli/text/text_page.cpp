@@ -83,6 +83,8 @@ std::string TextPage::paint(TextColour colour, const std::string& text) const {
 }
 
 TextPage& TextPage::line(const std::string& text) {
+  if (const std::size_t end = text.find('\n'); end != std::string::npos)
+    return line(text.substr(0, end)).line(text.substr(end + 1));
   std::size_t end = text.size();
   while (end > 0 && text[end - 1] == ' ') --end;
   if (style_.width < kWrappedWidth && !style_.full_names && text.find('\x1b') == std::string::npos &&

@@ -67,6 +67,8 @@ TEST_CASE("the next commands name the options that show more") {
   write_stacks(trace.path());
   const Outcome report = run({"report", trace.path(), "--top", "1", "--stacks", "1"});
   CHECK(report.has_line({"All 2 call sites: --top 0", "more stacks: --stacks 10"}));
+  CHECK(report.has_line({"  +1 more, "}));
+  CHECK(report.has_line({"Callers of the first: heapprof callers TRACE demo+0x"}));
   CHECK(report.has_line({"Never freed: heapprof leaks TRACE"}));
   CHECK(report.has_line({"Over time: heapprof timeline TRACE"}));
   const Outcome all = run({"leaks", trace.path(), "--stacks", "0"});
@@ -90,5 +92,31 @@ TEST_CASE("the heading says that a stack stands for others that differ in recurs
   const TemporaryFile trace;
   builder.write(trace.path());
   CHECK(run({"report", trace.path(), "--stacks", "1"})
-            .has_line({"Stacks: 1 that stands for similar ones (2 of 3; 80.0% of the bytes)"}));
+            .has_line({"Stacks: 1, each the largest of similar ones (2 of 3; 80.0% of the bytes)"}));
+}
+
+TEST_CASE("call sites with less than a hundredth are counted below the table, unless all are asked for") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  constexpr std::uint32_t kSmall = 3;
+  main.node(1, 0, 2, 0x100);
+  main.alloc(1 * kMs, 0xa000, 10'000, 1);
+  for (std::uint32_t i = 0; i < kSmall; ++i) {
+    main.node(2 + i, 0, 2, 0x200 + 0x100 * i);
+    main.alloc((2 + i) * kMs, 0xb000 + 0x1000 * i, 90, 2 + i);
+  }
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  for (const char* command : {"report", "leaks"}) {
+    const Outcome few = run({command, trace.path()});
+    CHECK(few.has_line({"by call site (1 of 4; 97.4% of the bytes)"}));
+    CHECK(few.has_line({"  +3 more, 270 B"}));
+    const Outcome all = run({command, trace.path(), "--top", "0"});
+    CHECK(all.has_line({"4", "0.09 KiB"}));
+    CHECK_FALSE(all.has_line({" more, "}));
+    // A program that reads the figures gets them all.
+    CHECK(run({command, trace.path(), "--json"}).count("/sites") == 4);
+  }
 }

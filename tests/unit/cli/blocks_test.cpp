@@ -109,6 +109,6 @@ TEST_CASE("blocks of a recording without any says so") {
   const Outcome blocks = run({"blocks", trace.path()});
   CHECK(blocks.status == 0);
   CHECK(blocks.has_line({": 0 B in 0 blocks."}));
-  CHECK(run({"blocks", KnownTrace().path(), "--function", "nowhere"}).err.find("nothing matches") !=
+  CHECK(run({"blocks", KnownTrace().path(), "--function", "nowhere"}).err.find("matches nothing") !=
         std::string::npos);
 }

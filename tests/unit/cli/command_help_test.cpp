@@ -11,7 +11,7 @@ using namespace heapprof::test;
 TEST_CASE("an option has all its names, the name of its value, and its default") {
   const Outcome help = run({"report", "--help"});
   CHECK(help.has_line({"-o, --output FILE", "(default -)"}));
-  CHECK(help.has_line({"--top N", "(default 10)"}));
+  CHECK(help.has_line({"--frames N", "(default 12)"}));
   CHECK(help.has_line({"--cost peak|leaked|allocated|allocations|temporary|live"}));
   CHECK(help.has_line({"--min-size SIZE"}));
   CHECK(help.has_line({"--from TIME"}));

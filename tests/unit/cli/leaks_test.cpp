@@ -154,3 +154,18 @@ TEST_CASE("suppressions that cannot be read are an error") {
     CHECK(leaks.err.find(path) != std::string::npos);
   }
 }
+
+TEST_CASE("rules that suppress nothing are named once") {
+  const KnownTrace trace;
+  const TemporaryFile file(".supp");
+  std::ofstream(file.path()) << "leak:libwork\nleak:renamed\n";
+  const std::string message = "heapprof: " + trace.path() + ": rules that suppress no leak: leak:renamed\n";
+  CHECK(run({"leaks", trace.path(), "--suppressions", file.path()}).err == message);
+  CHECK(run({"leaks", trace.path(), "--suppressions", file.path(), "--json"}).err == message);
+  CHECK(run({"check", trace.path(), "--suppressions", file.path(), "--max-leaked", "1M"}).err == message);
+  // What a part of the recording lacks may be in the rest.
+  CHECK(run({"leaks", trace.path(), "--suppressions", file.path(), "--thread", "main"}).err.empty());
+  std::ofstream(file.path()) << "leak:a1\nleak:a2\nleak:a3\nleak:a4\nleak:a5\nleak:a6\nleak:a7\n";
+  CHECK(run({"leaks", trace.path(), "--suppressions", file.path()}).err.find("leak:a5, and 2 more\n") !=
+        std::string::npos);
+}

@@ -2,6 +2,7 @@
 // figure stays.
 #include <catch2/catch.hpp>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -78,4 +79,25 @@ TEST_CASE("commands without stacks and call sites refuse --only-own and --full-n
       CHECK(outcome.status == 2);
       CHECK(outcome.err.find(option) != std::string::npos);
     }
+}
+
+TEST_CASE("a pattern of own code that matches nothing is reported once") {
+  const KnownTrace trace;
+  const std::string end = " in the names of functions, source files and modules of this recording\n";
+  for (const char* command : {"report", "leaks", "tree", "churn"})
+    CHECK(run({command, trace.path(), "--own", "libwrk", "--own", "libwork"}).err ==
+          "heapprof: --own matches nothing: 'libwrk'" + end);
+  const TemporaryFile file(".toml");
+  std::ofstream(file.path()) << "own = [\"^acme::\", \"demo\"]\n";
+  CHECK(run({"report", trace.path(), "--config", file.path()}).err ==
+        "heapprof: " + file.path() + ": own matches nothing: '^acme::'" + end);
+  CHECK(run({"report", trace.path(), "--own", "acme", "--thread", "main"}).err.empty());
+  CHECK(run({"report", trace.path(), "--own", ""}).status == 2);
+}
+
+TEST_CASE("timeline --only-own says why it lists no call sites") {
+  const KnownTrace trace;
+  const char* const why = "none is in the program's own code; --own REGEX adds code to it";
+  CHECK(run({"timeline", trace.path(), "--only-own"}).has_line({"Call sites: ", why}));
+  CHECK_FALSE(own_work("timeline", trace).has_line({why}));
 }

@@ -90,6 +90,7 @@ TEST_CASE("what is wrong with a project file is said with its line and what is e
   CHECK(contains(error_of("\nfull_names = \"yes\"\n"), ":2: full_names: expected true or false"));
   CHECK(contains(error_of("standard = [\n \"ok\",\n \"(\"]\n"), ":3: standard: "));
   CHECK(contains(error_of("suppressions = [\"none.supp\"]\n"), ":1: suppressions: there is no file "));
+  CHECK(contains(error_of("own = [\"a\", \"\"]\n"), ":1: own: a text is empty; remove it, or give one such as ["));
   CHECK(contains(error_of("own = [\n"), "is no valid TOML"));
   CHECK_THROWS_AS(read_project_file("/dev/null/none"), ProjectFileError);
 }
@@ -146,6 +147,7 @@ TEST_CASE("commands take what the project file says, name it, and prefer the com
   CHECK(rows.at("/rows/0/origin") == "own");
   const Outcome leaks = run({"leaks", trace.path(), "--config", config});
   CHECK(leaks.has_line({"settings of", "p.toml"}));
+  CHECK_FALSE(leaks.has_line({"--no-config"}));  // this file was named, so --no-config would be refused
   CHECK(run({"leaks", trace.path(), "--config", config, "--json"}).number("/suppressed_bytes") == kC);
   const std::vector<std::string> all = {"leaks", trace.path(), "--config", config, "--no-suppressions", "--json"};
   CHECK(run(all).number("/suppressed_bytes") == 0);

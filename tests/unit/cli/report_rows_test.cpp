@@ -184,3 +184,36 @@ TEST_CASE("tables of rows fit the page, and have no control characters of names 
   CHECK(csv.out.find('\x1b') == std::string::npos);
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 2);
 }
+
+TEST_CASE("rows of stacks with the same innermost frames show where they differ") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  // 0x100 > 0x20i > 0x300 > 0x400 > 0x500
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const std::uint32_t first = 2 + 4 * i;
+    main.node(first, 1, 2, 0x200 + 0x80 * i);
+    main.node(first + 1, first, 2, 0x300);
+    main.node(first + 2, first + 1, 2, 0x400);
+    main.node(first + 3, first + 2, 2, 0x500);
+    main.alloc((1 + i) * kMs, 0xa000 + 0x1000 * i, 1000 - 100 * i, first + 3);
+  }
+  main.node(10, 1, 2, 0x600);
+  main.alloc(9 * kMs, 0xf000, 500, 10);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome wide = run({"report", trace.path(), "--by", "stack"});
+  CHECK(wide.has_line({"1000 B", "demo+0x500 < ", " < demo+0x200 < demo+0x100"}));
+  CHECK(wide.has_line({"900 B", "demo+0x500 < ", " < demo+0x280 < demo+0x100"}));
+  CHECK(wide.has_line({"500 B", "demo+0x600 < demo+0x100"}));
+  ::setenv("COLUMNS", "40", 1);
+  const Outcome narrow = run({"report", trace.path(), "--by", "stack"});
+  ::unsetenv("COLUMNS");
+  CHECK_FALSE(wide.has_line({"demo+0x300"}));
+  CHECK(narrow.has_line({"1000 B", "0x200"}));
+  CHECK(narrow.has_line({"900 B", "0x280"}));
+  CHECK(run({"report", trace.path(), "--by", "stack", "--json"}).at("/rows/0/name") ==
+        "demo+0x500 < demo+0x400 < demo+0x300 < demo+0x200 < demo+0x100");
+}

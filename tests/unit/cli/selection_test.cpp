@@ -388,6 +388,44 @@ TEST_CASE("--kind all counts blocks and mappings; only blocks can be temporary")
             .has_line({"Number of allocations and mappings"}));
 }
 
+TEST_CASE("a function, module or thread that matches nothing is reported once, with the nearest name") {
+  const KnownTrace trace;
+  const auto error_of = [&](const char* option, const char* value) {
+    return run({"report", trace.path(), option, value}).err;
+  };
+  const std::string begin = "heapprof: " + trace.path() + ": ";
+  CHECK(error_of("--function", "demo+0x310") ==
+        begin + "--function demo+0x310: matches nothing in the recording; did you mean 'demo+0x300'?\n");
+  CHECK(error_of("--function", "DEMO") ==
+        begin +
+            "--function DEMO: matches nothing in the recording; names that contain it: 'demo+0x100', "
+            "'demo+0x200', 'demo+0x300'\n");
+  CHECK(error_of("--function", "something_else") ==
+        begin + "--function something_else: matches nothing in the recording\n");
+  CHECK(error_of("--module", "libwork") ==
+        begin + "--module libwork: matches nothing in the recording; names that contain it: 'libwork.so'\n");
+  CHECK(error_of("--thread", "workr") ==
+        begin + "--thread workr: matches nothing in the recording; did you mean 'worker'?\n");
+  CHECK(error_of("--function", kParseName).empty());
+  // One of two that occurs is enough for figures; the other one is reported.
+  const Outcome both = run({"leaks", trace.path(), "--json", "--function", kLoadName, "--function", "lod"});
+  CHECK(both.number("/total/bytes") == kE);
+  CHECK(both.err.find("--function lod: matches nothing") != std::string::npos);
+  // A selection that is empty for another reason.
+  CHECK(run({"report", trace.path(), "--function", kParseName, "--thread", "worker"}).err ==
+        begin + "nothing matches the selection\n");
+}
+
+TEST_CASE("leaks of a selection that matches nothing, or nothing at the end, are not called no leaks") {
+  const KnownTrace trace;
+  const Outcome nothing = run({"leaks", trace.path(), "--function", "nosuch"});
+  CHECK(nothing.has_line({"Nothing matches the selection."}));
+  CHECK_FALSE(nothing.has_line({"no leaks"}));
+  const Outcome freed = run({"leaks", trace.path(), "--function", kParseName});
+  CHECK(freed.has_line({"No selected block was live at the end."}));
+  CHECK(freed.err.empty());
+}
+
 TEST_CASE("an exclusion that matches nothing is reported, with the nearest name") {
   const KnownTrace trace;
   const Outcome thread = run({"report", trace.path(), "--not-thread", "workr"});
@@ -404,4 +442,18 @@ TEST_CASE("an exclusion that matches nothing is reported, with the nearest name"
     CHECK(run({"report", trace.path(), option, std::string(option) == "--not-function" ? kWorkName : name}).err ==
           "");
   }
+}
+
+TEST_CASE("the peak is a moment, if a byte was live") {
+  const KnownTrace trace;
+  for (const char* option : {"--live-at", "--to"})
+    CHECK(run({"report", trace.path(), option, "peak", "--json"}).number("/heap/peak_bytes") == kPeakBytes);
+  CHECK(run({"report", trace.path(), "--from", "peak", "--json"}).number("/slice/from_ns") == kPeakNs);
+  // Of the whole recording, whatever else is selected.
+  CHECK(run({"report", trace.path(), "--at", "peak", "--function", kLoadName, "--json"}).number("/heap/peak_bytes") ==
+        kA);
+  const KnownTrace empty(Variant::kEmpty);
+  const Outcome refused = run({"report", empty.path(), "--at", "peak"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("no byte was live, so there is no peak") != std::string::npos);
 }

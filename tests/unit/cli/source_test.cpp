@@ -25,7 +25,7 @@ TEST_CASE("source names the reason where there is no such file or function, or n
   CHECK(missing.out.empty());
   CHECK(missing.err.find("no file and no function 'parse.c' has costs") != std::string::npos);
   const Outcome near = run({"source", trace.path(), "demo+0x30"});
-  CHECK(near.err.find("names that contain it: demo+0x300") != std::string::npos);
+  CHECK(near.err.find("names that contain it: 'demo+0x300'") != std::string::npos);
   const Outcome unknown = run({"source", trace.path(), kParseName});
   CHECK(unknown.status == 1);
   CHECK(unknown.err.find("the source file of 'demo+0x300' is not known") != std::string::npos);

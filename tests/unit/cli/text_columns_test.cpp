@@ -75,3 +75,38 @@ TEST_CASE("with full names, the names are the last column and never cut") {
   write_columns(page, kColumns, {{{"1 B"}, {""}, {""}, {name}, {"f.c:1"}}});
   CHECK(page.text() == "  live  line   function\n   1 B  f.c:1  " + name + "\n");
 }
+
+TEST_CASE("where there is no room for a name and a location, the location is left out") {
+  TextPage page({.width = 40, .unicode = false});
+  write_columns(
+      page,
+      {{"#"}, {"overhead"}, {"alone"}, {"function", Column::Kind::kFunction}, {"line", Column::Kind::kLocation}},
+      {{{"1"}, {"146.1 KiB"}, {"56.0 KiB"}, {"Store::open_session"}, {"store.cpp:13"}}});
+  CHECK(page.text() ==
+        "  #   overhead     alone  function\n"
+        "  1  146.1 KiB  56.0 KiB  open_session\n"
+        "  (too narrow for: line)\n");
+}
+
+TEST_CASE("the name of a caller as a location loses its outer scopes before its end") {
+  TextPage page({.width = 40, .unicode = true});
+  write_columns(page, {{"function", Column::Kind::kFunction}, {"line", Column::Kind::kLocation}},
+                {{{"libz.so+0x12345"}, {"from company::storage::unpack"}}});
+  CHECK(page.text().find("from unpack") != std::string::npos);
+}
+
+TEST_CASE("a stack that is too long keeps the frames by which it differs") {
+  const auto fitted = [](std::size_t width, const std::string& stack) {
+    TextPage page({.width = width, .unicode = true});
+    write_columns(page, {{"stack", Column::Kind::kFunction}}, {{{stack}}});
+    return page.text().substr(page.text().find('\n') + 1);
+  };
+  const std::string stack = "Cache::put < … < Loader::load_table < Server::start < main";
+  CHECK(fitted(80, stack) == "  " + stack + "\n");
+  CHECK(fitted(58, stack) == "  Cache::put < … < Loader::load_table < Server::start < …\n");
+  CHECK(fitted(44, stack) == "  Cache::put < … < Loader::load_table < …\n");
+  CHECK(fitted(36, stack) == "  Cache::put < … < load_table\n");
+  CHECK(fitted(24, stack) == "  put < … < load_table\n");
+  // Without an ellipsis, the first two.
+  CHECK(fitted(20, "put < load < start < main") == "  put < load < …\n");
+}

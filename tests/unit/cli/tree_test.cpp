@@ -77,7 +77,7 @@ TEST_CASE("callers names the nearest functions where the one asked for does not 
   const Outcome part = run({"callers", trace.path(), "demo+0x3"});
   CHECK(part.status == 1);
   CHECK(part.out == "");
-  CHECK(part.err.find("names that contain it: demo+0x300\n") != std::string::npos);
+  CHECK(part.err.find("names that contain it: 'demo+0x300'\n") != std::string::npos);
   const Outcome near = run({"callers", trace.path(), "demo+0z300"});
   CHECK(near.status == 1);
   CHECK(near.err.find("did you mean 'demo+0x300'") != std::string::npos);

@@ -1,0 +1,20 @@
+// The moment "peak": when most bytes were live, of the whole recording.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "analyzer/cli/options/trace_options.h"
+#include "analyzer/replay/selection.h"
+
+namespace heapprof::cli {
+
+/// Replaces "peak" by its time in the moments of options.texts. Reads the trace first if it is one of them. Throws
+/// trace::TraceError when the trace cannot be read, replay::SelectionError when no byte was live.
+void resolve_peak(TraceOptions& options);
+
+/// The same for a moment of the trace that is not in options.texts. Others are returned as they are.
+std::string resolve_peak(const TraceOptions& options, const std::string& moment);
+void resolve_peak(const TraceOptions& options, std::optional<replay::Moment>& moment);
+
+}  // namespace heapprof::cli
