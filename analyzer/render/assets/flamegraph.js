@@ -1,7 +1,12 @@
-// The viewer of a heapprof flame graph. The frames come as JSON, in preorder, one array per property (see
-// write_flame_data() in flame_data.cpp). Only the frames that the window shows are drawn.
-(() => {
+// The viewer of a heapprof flame graph: a picture of its own, or a part of a page. The frames come in preorder, one
+// array per property (see write_flame_data() in flame_data.cpp). Only the frames that the window shows are drawn.
+//
+// flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
+// `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
+// `mergedNote`, a sentence about merged frames; and `onSelect(function)`, called with the entry of `functions` of a frame
+// that is clicked. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the tooltip.
 'use strict';
+function flameGraph(data, part) {
 
 const SVG = 'http://www.w3.org/2000/svg';
 const HTML = 'http://www.w3.org/1999/xhtml';
@@ -13,8 +18,8 @@ const MIN_ELEMENT = 8;     // narrower frames of one colour are drawn as one pat
 const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif';
 const GREY = 12;           // hue of frames without a module
 
-const root = (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
-const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
+const root = part ? part.host :
+  (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
 const standalone = root === document.documentElement;
 
 // ---- The tree -------------------------------------------------------------------------------------
@@ -58,6 +63,7 @@ const fileOf = i => fn[i] < 0 ? '' : data.files[data.functions[fn[i]][3]];
 const isInlined = i => fn[i] >= 0 && data.functions[fn[i]][5] === 1;
 const hueClass = i => {
   if (data.was) return 'g' + data.grade[i];
+  if (part) return part.styleOf(fn[i] < 0 ? null : data.functions[fn[i]]);
   if (fn[i] < 0) return `h${GREY}s0`;
   const [, , module, , shade] = data.functions[fn[i]];
   return `h${data.modules[module][1]}s${shade}`;
@@ -137,7 +143,7 @@ for (const [key, text] of [['/', 'search'], ['\u2190\u2191\u2192\u2193', 'move']
   keys.append(make('kbd', {}, key), ' ' + text + '\u2002');
 
 const page = make('div', {class: 'hp'},
-  make('header', {},
+  part ? '' : make('header', {},
     make('div', {}, make('h1', {}, data.title), context),
     make('div', {class: 'sum'}, make('b', {}, data.was ? changed(0) : human(0)), data.cost)),
   make('div', {class: 'bar'}, searchBox, found, make('span', {class: 'space'}), resetButton, flipButton),
@@ -150,7 +156,7 @@ if (data.was) {
   legend.append(levels, make('span', {class: 'note'}, make('small', {},
     'red: more than before; blue: less; width: the larger of the two values')));
 }
-for (const [name, hue, own] of data.was ? [] : data.modules.slice(0, 9)) {
+for (const [name, hue, own] of data.was || part ? [] : data.modules.slice(0, 9)) {
   const swatch = make('i', {class: `h${hue}l`});
   const text = name || 'unknown';
   const button = make('button', {type: 'button', title: `${humanNumber(own)} allocated by frames of ${text}`}, swatch,
@@ -174,15 +180,19 @@ if (standalone) {
   root.style.position = 'fixed';
   root.style.inset = '0';
 }
-const frame = draw('foreignObject', {x: 0, y: 0, width: '100%', height: '100%'});
-frame.append(page);
-root.append(frame);
+if (part) {
+  root.append(page);
+} else {
+  const frame = draw('foreignObject', {x: 0, y: 0, width: '100%', height: '100%'});
+  frame.append(page);
+  root.append(frame);
+}
 
 // ---- State ----------------------------------------------------------------------------------------
 
 let zoomed = 0;          // the frame that fills the width
 let current = 0;         // the frame selected by keyboard
-let flames = false;      // outermost frames at the bottom
+let flames = Boolean(part && part.flames);   // outermost frames at the bottom
 let matches = null;      // Uint8Array by frame, or null without a search
 let matchesBefore = null;  // Uint32Array: matches among the frames before each
 let matchOrder = [];     // matched frames by falling value
@@ -225,7 +235,7 @@ function layOut() {
     parts.push(`${plural(hiddenFrames, 'frame')} too narrow to draw: ${humanNumber(hiddenValue)}, ` +
                `${percent(hiddenValue, value[zoomed])} of this view`);
   if (data.merged[0] > 0)
-    parts.push(`${plural(data.merged[0], 'small frame')} merged in this file: ${humanNumber(data.merged[1])}, ` +
+    parts.push(`${plural(data.merged[0], 'small frame')} merged ${part ? 'here' : 'in this file'}: ${humanNumber(data.merged[1])}, ` +
                percent(data.merged[1], value[0]));
   hiddenNote.textContent = parts.join('. ') || plural(count - 1, 'frame') + ', all drawn';
   // With flames, the outermost frame is at the lower edge of the window.
@@ -489,7 +499,9 @@ function describe(box) {
   const title = make('strong', {}, name.length > 500 ? name.slice(0, 500) + '\u2026' : name);
   if (isInlined(i)) title.append(make('span', {class: 'tag'}, 'inlined'));
   tip.append(title);
-  if (isMerged(i)) tip.append(make('div', {class: 'where'}, 'merged in this file; --format folded has all frames'));
+  if (isMerged(i))
+    tip.append(make('div', {class: 'where'},
+                    part ? part.mergedNote : 'merged in this file; --format folded has all frames'));
   const where = [moduleOf(i), whereOf(i)].filter(Boolean).join('\u2002\u00b7\u2002');
   if (where) tip.append(make('div', {class: 'where'}, where));
   const table = make('table');
@@ -510,6 +522,7 @@ function describe(box) {
   line('of total', percent(value[i], total));
   if (i > 0 && parent[i] > 0) line('of caller', percent(value[i], value[parent[i]]));
   if (zoomed > 0 && i > zoomed) line('of zoomed', percent(value[i], value[zoomed]));
+  for (const cells of data.figures ? data.figures(i) : []) line(...cells);
   tip.append(table);
 }
 
@@ -548,6 +561,7 @@ frames.addEventListener('click', event => {
   chart.classList.remove('keys');
   const box = boxAt(event);
   if (!box) return;
+  if (part && box.n === 0 && fn[box.i] >= 0) part.onSelect(data.functions[fn[box.i]]);
   // A stub: zoom to the caller, where its frames are wider. The zoomed frame: zoom out.
   if (box.n > 0) zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);
   else if (box.i === zoomed) zoomOut();
@@ -603,9 +617,12 @@ frames.addEventListener('keydown', event => {
 frames.addEventListener('focus', () => { if (frames.matches(':focus-visible')) select(current); });
 frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(); });
 
-document.addEventListener('keydown', event => {
+// In a page these keys act where the graph has the focus; Escape then undoes the page's steps where there is no step
+// of the graph to undo.
+(part ? page : document).addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === 'Escape') {
+    if (part && input.value === '' && event.target !== input && zoomed === 0) return;
     if (tip.classList.contains('on') && event.target !== frames) hideTip();
     if (input.value !== '') search('', regexButton.getAttribute('aria-pressed') === 'true');
     else if (event.target === input) frames.focus();
@@ -621,6 +638,7 @@ document.addEventListener('keydown', event => {
   else if (event.key === 'n' || event.key === 'N') nextMatch(event.key === 'n' ? 1 : -1);
   else return;
   event.preventDefault();
+  if (part) event.stopPropagation();
 });
 
 // ---- Controls and the address ---------------------------------------------------------------------
@@ -644,7 +662,11 @@ regexButton.addEventListener('click', () => search(input.value, regexButton.getA
 resetButton.addEventListener('click', () => zoom(0));
 flipButton.addEventListener('click', () => setFlames(!flames));
 chart.addEventListener('scroll', () => requestAnimationFrame(() => paint()));
-window.addEventListener('resize', () => requestAnimationFrame(refresh));
+const onResize = () => {
+  if (page.isConnected) requestAnimationFrame(refresh);
+  else window.removeEventListener('resize', onResize);
+};
+window.addEventListener('resize', onResize);
 
 /// The address has the state, so that a view can be bookmarked and Back undoes a zoom. Browsers may refuse to change
 /// the address of a local file; the viewer does not need it.
@@ -681,5 +703,14 @@ function loadState() {
 }
 if (standalone) window.addEventListener('hashchange', loadState);
 zoom(0, false);
-loadState();
-})();
+flipButton.setAttribute('aria-pressed', String(flames));
+if (!part) loadState();
+return {search: text => search(text, false), drawn: () => frames};
+}
+
+// A picture contains its frames; a page that includes this file calls flameGraph() itself.
+{
+  const picture = document.currentScript && document.currentScript.closest('svg') || document.documentElement;
+  if (picture.localName === 'svg')
+    flameGraph(JSON.parse(picture.querySelector('script[type="application/json"]').textContent), null);
+}

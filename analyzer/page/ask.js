@@ -1,0 +1,89 @@
+// Questions and answers. A question is a command and its options; its answer is what `heapprof COMMAND --json` prints.
+// With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
+'use strict';
+
+const ask = (() => {
+const stored = document.getElementById('answers');
+const file = stored ? JSON.parse(stored.textContent) : null;
+const MAX_KEPT = 80;
+const kept = new Map();   // key: promise; the oldest first
+
+class NotInFile extends Error {}
+
+/// The options that have a value, as [name, text], sorted by name and text.
+function pairs(options) {
+  const list = [];
+  for (const [name, value] of Object.entries(options)) {
+    for (const text of Array.isArray(value) ? value : [value])
+      if (text !== null && text !== undefined && text !== '' && text !== false)
+        list.push([name, text === true ? '1' : String(text)]);
+  }
+  const order = (a, b) => a < b ? -1 : a > b ? 1 : 0;
+  return list.sort((a, b) => order(a[0], b[0]) || order(a[1], b[1]));
+}
+const key = (command, options) => command + '?' +
+  pairs(options).map(([name, text]) => `${encodeURIComponent(name)}=${encodeURIComponent(text)}`).join('&');
+
+async function fetched(address) {
+  let answer;
+  try {
+    answer = await fetch('/api/' + address, {credentials: 'same-origin'});
+  } catch (error) {
+    throw new Error('The server does not answer. Start it again: heapprof serve TRACE');
+  }
+  let content;
+  try {
+    content = await answer.json();
+  } catch (error) {
+    throw new Error(`The server answered with status ${answer.status} and no JSON. Load the page again.`);
+  }
+  if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);
+  return content;
+}
+
+/// The answer as a promise; the same question is asked once. Throws NotInFile where a file has no such answer.
+function question(command, options = {}) {
+  const wanted = key(command, options);
+  if (file) {
+    const answer = Object.hasOwn(file.answers, wanted) ? file.answers[wanted] : undefined;
+    return answer === undefined ? Promise.reject(new NotInFile('This file does not contain the answer.')) :
+      Promise.resolve(answer);
+  }
+  let answer = kept.get(wanted);
+  if (!answer) {
+    answer = fetched(wanted);
+    answer.catch(() => kept.delete(wanted));
+    if (kept.size >= MAX_KEPT) kept.delete(kept.keys().next().value);
+  } else {
+    kept.delete(wanted);
+  }
+  kept.set(wanted, answer);
+  return answer;
+}
+
+/// The templates that this page and `heapprof html` have in common.
+const templates = JSON.parse(document.getElementById('questions').textContent);
+/// The question of a template for a selection; `values` replaces its placeholders. A template that ignores the
+/// selection still has the options of `more`.
+function template(name, values, selected, more = {}) {
+  const {command, options, selection} = templates.find(entry => entry.name === name);
+  const filled = {};
+  for (const [option, text] of Object.entries(options))
+    filled[option] = text.replace(/\{(\w+)\}/g, (whole, place) => values[place] ?? '');
+  return question(command, {...filled, ...(selection ? selected : {}), ...more});
+}
+
+/// The traces that are served: {traces: [{name, n, running}], live}.
+function traces() {
+  return file ? Promise.resolve({traces: [{name: file.trace, n: 0, running: false}], live: false}) : fetched('');
+}
+
+async function control(what) {
+  const answer = await fetch('/api/control/' + what, {method: 'POST', credentials: 'same-origin'});
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);
+  return content;
+}
+
+return {question, template, traces, control, NotInFile, file, forget: () => kept.clear()};
+})();

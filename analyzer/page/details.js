@@ -1,0 +1,153 @@
+// The panel for whatever is selected: a function with its figures, callers, callees and its largest stack; a stack; or
+// a block.
+'use strict';
+
+const details = (() => {
+const {make, button} = elements;
+
+function list(entries) {
+  return make('dl', {}, ...entries.filter(entry => entry && entry[1]).flatMap(([label, text, exact]) =>
+    [make('dt', {}, label), make('dd', {title: exact}, text)]));
+}
+
+/// A stack, innermost first: own frames in bold; neighbours of other origin are folded into one line that opens.
+function stackOf(frames, originOf) {
+  const lines = make('ol', {class: 'stack'});
+  const line = frame => {
+    const {name, unresolved} = names.ofFrame(frame);
+    const origin = originOf(frame);
+    const open = unresolved ? make('span', {title: frame.module}, names.label(name)) :
+      button(names.label(name), () => selection.change({name}), {class: 'plain', title: name});
+    return make('li', {class: origin}, open, ' ', make('small', {}, names.place(names.ofFrame(frame)),
+                                                        frame.inlined ? ', inlined' : ''));
+  };
+  for (let i = 0; i < frames.length;) {
+    let end = i;
+    while (end < frames.length && originOf(frames[end]) !== 'own') ++end;
+    if (end - i < 3) {
+      end = Math.max(end, i + 1);
+      for (; i < end; ++i) lines.append(line(frames[i]));
+      continue;
+    }
+    const folded = frames.slice(i + 1, end);
+    lines.append(line(frames[i]));
+    const entry = make('li', {class: 'folded'});
+    entry.append(button(`\u2026 ${folded.length} frames of ${names.base(folded.at(-1).module) || 'unknown code'}`,
+                        () => entry.replaceWith(...folded.map(line)), {class: 'plain', 'aria-expanded': 'false'}));
+    lines.append(entry);
+    i = end;
+  }
+  return lines;
+}
+
+/// A frame counts as own code when its module is the program itself and its source is not a system's header. This is
+/// for the looks of a stack only; figures use the origin that the analysis found.
+function looksOf(info) {
+  const own = new Set(info.modules.filter(module => module.main).map(module => module.path));
+  return frame => {
+    if (!frame.function) return 'unknown';
+    const isSystem = /^(std::|__gnu_cxx::|operator new|operator delete|_start$|__libc_)/.test(frame.function) ||
+      /^\/usr\/(include|lib)\//.test(frame.file || '');
+    return isSystem ? 'standard' : own.has(frame.module) ? 'own' :
+      /\/lib[^/]*\/(ld-|lib(c|m|stdc\+\+|pthread|gcc_s)[.-])/.test(frame.module || '') ? 'standard' : 'third_party';
+  };
+}
+
+function actions(name, place) {
+  const pattern = selection.exactly(name);
+  return [
+    make('p', {class: 'actions'},
+         button('Callers', () => selection.change({view: 'flame', shown: 'sandwich', name})),
+         button('Blocks', () => selection.change({view: 'blocks', name,
+           filters: [...selection.now().filters, {option: 'function', value: pattern}]})),
+         button('Source', () => selection.change({view: 'source', file: place || name, name}))),
+    make('p', {class: 'actions'},
+         button('Only this', () => selection.add('function', pattern)),
+         button('Without this', () => selection.add('not-function', pattern)),
+         button('Copy name', () => page.copy(name))),
+  ];
+}
+
+/// The range of a distribution in which its median is: "2.01 KiB to 4.00 KiB".
+function median(parts, weight, from, to, text) {
+  const total = parts.reduce((sum, part) => sum + part[weight], 0);
+  let below = 0;
+  for (const part of parts) {
+    below += part[weight];
+    if (total > 0 && below * 2 >= total) return `${text(part[from])} to ${text(part[to])}`;
+  }
+  return '';
+}
+
+async function functionDetails(context, name) {
+  const {metric} = context;
+  const about = figures.metrics[metric];
+  const filtered = {...context.selected};
+  filtered.function = [...(context.selected.function || []), selection.exactly(name)];
+  const missing = error => {
+    if (error instanceof ask.NotInFile) return null;
+    throw error;
+  };
+  const [callers, report, histogram, rows] = await Promise.all([
+    context.ask('callers', {name, metric}).catch(missing),
+    ask.template('report', {metric}, filtered).catch(missing),
+    ask.template('histogram', {}, filtered).catch(missing),
+    ask.file ? context.ask('function_rows', {}).catch(missing) : null,
+  ]);
+  const all = await context.report;
+  const row = rows && rows.rows.find(candidate => candidate.name === name);
+  const total = callers ? callers.total : row && row.total, self = callers ? callers.self : row && row.self;
+  const nodes = [make('h2', {}, names.oneLine(name))];
+  const stack = report && report.top[0] ? report.top[0].stack : null;
+  const frame = stack && stack.find(candidate => candidate.function === name);
+  const place = frame ? names.ofFrame(frame) : row;
+  if (place) nodes.push(make('p', {class: 'muted', title: place.file || place.module},
+                             [names.place(place), names.base(place.module)].filter(Boolean).join(' \u00b7 ')));
+  if (total) {
+    const whole = metric === 'temporary' ? all.total.blocks : about.unit === 'count' ? all.total.blocks : all.total.bytes;
+    const sizes = histogram && histogram.sizes, lives = histogram && histogram.lifetimes;
+    nodes.push(list([
+      [about.said, figures.sentence(metric, total), figures.exact(metric, total[about.value])],
+      ['itself', figures.ofMetric(metric, self[about.value]), figures.exact(metric, self[about.value])],
+      ['share', figures.percent(total[about.value], whole)],
+      metric === 'peak' ? null : ['live at the peak', figures.bytes(total.peak_bytes)],
+      metric === 'leaked' ? null : ['left at the end', figures.bytes(total.leaked_bytes)],
+      metric === 'allocated' ? null : ['allocated', figures.sentence('allocated', total)],
+      ['temporary', figures.sentence('temporary', total)],
+      sizes && ['median size', median(sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
+      lives && ['median lifetime', median(lives, 'blocks', 'from_ns', 'below_ns', figures.time)],
+    ]));
+  }
+  nodes.push(...actions(name, place && place.file));
+  if (stack) {
+    nodes.push(make('h3', {}, 'Largest stack'), make('p', {class: 'muted'},
+      `${figures.bytes(report.top[0].bytes)}, ${figures.percent(report.top[0].bytes, report.total.bytes)} of it`),
+               stackOf(stack, looksOf(context.info)));
+  }
+  if (callers) {
+    for (const [title, entries] of [['Callers', callers.callers], ['Callees', callers.callees]]) {
+      if (!entries.length) continue;
+      nodes.push(make('h3', {}, title), make('ul', {class: 'calls'}, ...entries.map(entry => make('li', {},
+        button(names.label(entry.name), () => selection.change({name: entry.name}),
+               {class: 'plain', title: entry.name}),
+        make('span', {}, figures.ofMetric(metric, entry.total[about.value]), ' ',
+             make('small', {}, figures.percent(entry.total[about.value], total[about.value])))))));
+    }
+  } else {
+    nodes.push(page.needsServer('callers', [], [context.traceName, name]));
+  }
+  return nodes;
+}
+
+/// A stack that a view shows: {title, entries: [[label, text]], frames}.
+function stackDetails(context, {title, entries, frames}) {
+  return [make('h2', {}, title), list(entries), make('h3', {}, 'Stack'),
+          frames.length ? stackOf(frames, looksOf(context.info)) : make('p', {class: 'muted'}, 'no stack was recorded')];
+}
+
+function nothing() {
+  return [make('p', {class: 'muted'}, 'Select a row, a frame or a block to see its figures and its stack.')];
+}
+
+return {functionDetails, stackDetails, nothing};
+})();

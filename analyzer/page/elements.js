@@ -1,0 +1,54 @@
+// Creation of elements. Texts become text nodes and attributes' values only, never markup, because names in a trace
+// may contain anything.
+'use strict';
+
+const elements = (() => {
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(element, properties, children) {
+  for (const [key, value] of Object.entries(properties || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? '' : value);
+  }
+  element.append(...children.filter(child => child !== null && child !== undefined));
+  return element;
+}
+
+/// An HTML element. Properties are attributes, and listeners as `onclick`; null leaves one out.
+function make(tag, properties, ...children) { return fill(document.createElement(tag), properties, children); }
+
+/// The same for SVG.
+function draw(tag, properties, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+function button(text, onclick, properties) {
+  return make('button', {type: 'button', onclick, ...properties}, text);
+}
+
+/// A line of live bytes over time, from equal parts of it. `null`: unknown.
+function sparkline(values, width = 80, height = 18) {
+  if (!values || values.length < 2) return null;
+  const highest = Math.max(...values, 1);
+  const points = values.map((value, i) =>
+    `${(i * width / (values.length - 1)).toFixed(1)},${(height - 1 - (height - 2) * value / highest).toFixed(1)}`);
+  return draw('svg', {class: 'spark', width, height, 'aria-hidden': 'true'},
+              draw('polyline', {points: points.join(' ')}));
+}
+
+/// A bar of `share` (0 to 1) of its cell.
+function bar(share, kind = '') {
+  const element = make('span', {class: `bar ${kind}`, 'aria-hidden': 'true'});
+  element.style.width = `${(48 * Math.min(1, Math.max(0, share || 0))).toFixed(1)}px`;
+  return element;
+}
+
+/// The sign of an origin of code; the text alternative is in `names.originText`.
+function dot(origin) { return make('i', {class: `dot ${origin || 'unknown'}`, 'aria-hidden': 'true'}); }
+
+/// Why a view is empty, and what to do.
+function empty(text, ...more) { return make('p', {class: 'empty'}, text, ...more); }
+
+return {make, draw, button, sparkline, bar, dot, empty};
+})();

@@ -1,0 +1,59 @@
+// Names as they are shown where space is short. The whole name is in the details and in what is copied.
+'use strict';
+
+const names = (() => {
+const closing = {'<': '>', '(': ')', '{': '}'};
+
+/// The position after the bracket that closes the one at `from`; -1 without one.
+function after(text, from) {
+  const open = text[from], close = closing[open];
+  let nested = 0;
+  for (let i = from; i < text.length; ++i) {
+    if (text[i] === open) ++nested;
+    else if (text[i] === close && text[i - 1] !== '-' && --nested === 0) return i + 1;
+  }
+  return -1;
+}
+
+/// "std::map<int, long>::at(int const&) const" becomes "std::map<\u2026>::at".
+function short(name) {
+  let text = '';
+  for (let i = 0; i < name.length;) {
+    const c = name[i];
+    const end = c === '<' || c === '(' ? after(name, i) : -1;
+    const isOperator = /operator[<(]?$/.test(text);
+    if (end < 0 || i === 0 || isOperator || name.startsWith('(anonymous namespace)', i)) {
+      const whole = end > 0 && c === '(' && i > 0 && isOperator ? '()' : c;
+      text += whole;
+      i += whole.length;
+    } else if (c === '<') {
+      text += '<\u2026>';
+      i = end;
+    } else {
+      i = end;
+      if (name.startsWith(' const', i)) i += 6;
+    }
+  }
+  return text.trim() === '' ? name : text;
+}
+
+const base = path => path ? path.slice(path.lastIndexOf('/') + 1) : '';
+/// "app.cc:12", "app.cc", or the module of a name without source file.
+function place(row) {
+  if (row.file) return base(row.file) + (row.line ? ':' + row.line : '');
+  return base(row.module);
+}
+/// A frame of the API as a name.
+function ofFrame(frame) {
+  const name = frame.function || `${base(frame.module)}+0x${(frame.function_begin ?? frame.offset ?? 0).toString(16)}`;
+  return {name, file: frame.file, line: frame.line, module: frame.module, inlined: frame.inlined,
+          unresolved: !frame.function};
+}
+const originText = {own: 'own code', third_party: 'third party', standard: 'standard library', runtime: 'runtime',
+                    unknown: 'unresolved'};
+/// The bytes of a name that a trace has cannot hide a direction or a line break in a short text.
+const oneLine = text => text.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '\u00b7');
+const label = name => oneLine(short(name || '(no stack)'));
+
+return {short, base, place, ofFrame, originText, oneLine, label};
+})();

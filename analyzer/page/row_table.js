@@ -1,0 +1,187 @@
+// A real table that draws only the rows in view, so that several hundred thousand rows scroll smoothly. Rows come from
+// an array, which the table sorts, or from a source that is asked as the user scrolls.
+//
+// A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
+// the tooltip, `wide` (takes the remaining width), `number`, `sortable`, and `size`: classes of its width, of which
+// `minor` and `minor2` leave it out where the table is narrow.
+// A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}.
+'use strict';
+
+const rowTable = (() => {
+const {make} = elements;
+const ROW = 29;                 // pixels; the same in page.css
+const MAX_HEIGHT = 8_000_000;   // pixels: browsers limit the height of an element
+const SPARE = 12;               // rows drawn above and below the view
+
+function sorted(rows, columns, sort) {
+  const column = columns.find(candidate => candidate.key === sort.key);
+  if (!column || !column.value) return rows;
+  const values = new Map(rows.map(row => [row, column.value(row)]));
+  const order = (a, b) => {
+    const x = values.get(a), y = values.get(b);
+    return x === y ? 0 : x === null ? 1 : y === null ? -1 : x < y ? -1 : 1;
+  };
+  return [...rows].sort(sort.ascending ? order : (a, b) => order(b, a));
+}
+
+/// options: label, columns, rows or source, sort {key, ascending}, onSort(sort), onSelect(row), isSelected(row),
+/// onKey(event, row) -> true if it was handled, more (a sentence about rows that are left out).
+function create(options) {
+  const {columns} = options;
+  let sort = options.sort || {};
+  let rows = options.rows ? sorted(options.rows, columns, sort) : null;
+  let filtered = rows;
+  let source = options.source || null;
+  let current = 0, firstDrawn = -1, lastDrawn = -1;
+  const count = () => source ? source.count : filtered.length;
+  const at = i => source ? source.at(i) : filtered[i];
+
+  const head = make('tr', {});
+  const body = make('tbody', {});
+  const table = make('table', {class: 'rows', 'aria-label': options.label},
+    make('colgroup', {}, ...columns.map(column =>
+      make('col', {class: `${column.wide ? 'wide' : 'narrow'} ${column.size || ''}`}))),
+    make('thead', {}, head), body);
+  const scroller = make('div', {class: 'scroller', tabindex: '0', role: 'group',
+                                'aria-label': `${options.label}. Arrow keys move, Enter selects.`}, table);
+  const note = make('p', {class: 'more'}, options.more || '');
+  const host = make('div', {class: 'row-table'}, scroller, note);
+
+  function drawHead() {
+    head.replaceChildren(...columns.map(column => {
+      const active = sort.key === column.key;
+      const cell = make('th', {scope: 'col', class: `${column.number ? 'n' : ''} ${column.size || ''}`,
+                               'aria-sort': active ? (sort.ascending ? 'ascending' : 'descending') : null});
+      if (column.sortable === false || !column.value) {
+        cell.append(column.label);
+      } else {
+        cell.append(elements.button(column.label + (active ? (sort.ascending ? ' \u25b4' : ' \u25be') : ''), () => {
+          sort = {key: column.key, ascending: active ? !sort.ascending : !column.number};
+          if (options.onSort) options.onSort(sort);
+          if (!rows) return;
+          rows = sorted(rows, columns, sort);
+          applyFilter();
+          drawHead();
+        }));
+      }
+      return cell;
+    }));
+  }
+
+  function drawRow(i) {
+    const row = at(i);
+    const line = make('tr', {class: `${row ? '' : 'pending'} ${row && options.isSelected && options.isSelected(row) ?
+      'selected' : ''} ${i === current ? 'current' : ''}`, 'aria-rowindex': i + 2});
+    line.dataset.index = i;
+    for (const column of columns) {
+      const cell = make(column.wide ? 'th' : 'td', {class: `${column.number ? 'n' : ''} ${column.size || ''}`,
+                                                    scope: column.wide ? 'row' : null});
+      if (row) {
+        const content = column.cell ? column.cell(row) : column.text(row);
+        if (content !== null && content !== undefined) cell.append(content);
+        const exact = column.exact && column.exact(row);
+        if (exact) cell.title = exact;
+      } else if (column.wide) {
+        cell.append('\u2026');
+      }
+      line.append(cell);
+    }
+    return line;
+  }
+
+  const spacer = height => {
+    const line = make('tr', {class: 'spacer', 'aria-hidden': 'true'}, make('td'));
+    line.firstChild.style.height = `${height}px`;
+    return line;
+  };
+
+  /// How far a pixel of the scroll bar moves: 1 unless the rows exceed the height that browsers allow.
+  function scale() {
+    const view = scroller.clientHeight || 400;
+    const whole = count() * ROW, height = Math.min(whole, MAX_HEIGHT);
+    return {view, height, factor: height > view ? (whole - view) / (height - view) : 1};
+  }
+
+  function paint(force) {
+    const {view, height, factor} = scale();
+    const top = scroller.scrollTop * factor;
+    const first = Math.max(0, Math.floor(top / ROW) - SPARE);
+    const last = Math.min(count(), Math.ceil((top + view) / ROW) + SPARE);
+    if (!force && first === firstDrawn && last === lastDrawn && factor === 1) return;
+    [firstDrawn, lastDrawn] = [first, last];
+    // The row at the upper edge is drawn there, however much the scroll bar is scaled.
+    const above = Math.max(0, factor === 1 ? first * ROW : scroller.scrollTop - (top - first * ROW));
+    const lines = [spacer(above)];
+    for (let i = first; i < last; ++i) lines.push(drawRow(i));
+    lines.push(spacer(Math.max(0, height - above - (last - first) * ROW)));
+    body.replaceChildren(...lines);
+    table.setAttribute('aria-rowcount', count() + 1);
+    if (source && source.need) {
+      const wanted = source.need(first, last);
+      if (wanted) wanted.then(() => paint(true), () => {});
+    }
+  }
+
+  let filterText = '';
+  function applyFilter() {
+    if (!rows) return;
+    const wanted = filterText.toLowerCase();
+    filtered = wanted === '' ? rows : rows.filter(row => columns.some(column =>
+      column.search && column.search(row).toLowerCase().includes(wanted)));
+    current = Math.min(current, Math.max(0, filtered.length - 1));
+    paint(true);
+  }
+
+  function select(i, open) {
+    current = Math.max(0, Math.min(count() - 1, i));
+    const {factor} = scale();
+    const top = scroller.scrollTop * factor, head = 32;
+    if (current * ROW < top) scroller.scrollTop = current * ROW / factor;
+    else if ((current + 1) * ROW > top + scroller.clientHeight - head)
+      scroller.scrollTop = ((current + 1) * ROW - scroller.clientHeight + head) / factor;
+    paint(true);
+    const row = at(current);
+    if (open && row && options.onSelect) options.onSelect(row);
+    const line = body.querySelector(`tr[data-index="${current}"]`);
+    if (line) page.announce([...line.children].map(cell => cell.textContent).filter(Boolean).join(', '));
+  }
+
+  scroller.addEventListener('scroll', () => requestAnimationFrame(() => paint(false)));
+  scroller.addEventListener('keydown', event => {
+    if (event.target !== scroller || event.ctrlKey || event.metaKey || event.altKey) return;
+    const pageful = Math.max(1, Math.floor(scroller.clientHeight / ROW) - 2);
+    const moves = {ArrowDown: 1, ArrowUp: -1, PageDown: pageful, PageUp: -pageful, Home: -Infinity, End: Infinity};
+    if (options.onKey && at(current) && options.onKey(event, at(current))) event.preventDefault();
+    else if (Object.hasOwn(moves, event.key)) select(current + moves[event.key], false);
+    else if (event.key === 'Enter' || event.key === ' ') select(current, true);
+    else return;
+    event.preventDefault();
+  });
+  body.addEventListener('click', event => {
+    if (event.target.closest('a, button') || String(document.getSelection()) !== '') return;
+    const line = event.target.closest('tr[data-index]');
+    if (line) select(Number(line.dataset.index), true);
+  });
+
+  drawHead();
+  const observer = new ResizeObserver(() => paint(true));
+  observer.observe(scroller);
+  return {
+    host,
+    filter(text) { filterText = text; applyFilter(); return count(); },
+    repaint: () => paint(true),
+    replaceRows(next) { rows = next; applyFilter(); },
+    focus: () => scroller.focus(),
+    scrollTo(i) { scroller.scrollTop = i * ROW; },
+    csv() {
+      const shown = columns.filter(column => column.value || column.csv);
+      const lines = [shown.flatMap(column => column.csvLabel || [column.label])];
+      for (let i = 0; i < count(); ++i)
+        if (at(i)) lines.push(shown.flatMap(column => column.csv ? column.csv(at(i)) : [column.value(at(i))]));
+      return lines;
+    },
+  };
+}
+
+return {create};
+})();

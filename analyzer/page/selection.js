@@ -1,0 +1,131 @@
+// The one selection that every view shows. It is the fragment of the address, so that it can be bookmarked, that Back
+// undoes a step, and that a copied command has the same figures.
+'use strict';
+
+const selection = (() => {
+/// Options of a selection that may be given several times, as chips.
+const FILTERS = ['function', 'not-function', 'module', 'not-module', 'thread', 'not-thread', 'min-size', 'max-size',
+                 'min-lifetime', 'max-lifetime', 'kind', 'own'];
+const FIELDS = {view: 'summary', metric: 'peak', from: '', to: '', at: '', by: 'function', name: '', shown: '',
+                file: '', before: '', after: '', sort: '', trace: '0', other: ''};
+const listeners = [];
+let current = parse(location.hash);
+const visited = [format(current)];   // the selections that Back undoes without leaving the page, the current one last
+
+function parse(hash) {
+  const read = {...FIELDS, own: false, filters: []};
+  for (const part of hash.replace(/^#/, '').split('&')) {
+    const at = part.indexOf('=');
+    if (at < 0) continue;
+    let value;
+    try { value = decodeURIComponent(part.slice(at + 1)); } catch (error) { continue; }
+    const key = part.slice(0, at);
+    if (key === 'only-own') read.own = value === '1';
+    else if (Object.hasOwn(FIELDS, key)) read[key] = value;
+    else if (FILTERS.includes(key) && value !== '') read.filters.push({option: key, value});
+  }
+  if (!Object.hasOwn(figures.metrics, read.metric)) read.metric = 'peak';
+  return read;
+}
+
+function format(state) {
+  const parts = [];
+  for (const key of Object.keys(FIELDS))
+    if (state[key] !== FIELDS[key] || key === 'view') parts.push(`${key}=${encodeURIComponent(state[key])}`);
+  if (state.own) parts.push('only-own=1');
+  for (const {option, value} of state.filters) parts.push(`${option}=${encodeURIComponent(value)}`);
+  return '#' + parts.join('&');
+}
+
+/// The selection with some fields changed. Another view begins with its first variant.
+function changed(fields) {
+  const isOther = fields.view !== undefined && fields.view !== current.view;
+  return {...current, ...isOther ? {shown: ''} : {}, ...fields};
+}
+/// Changes some fields; one step that Back undoes, unless `replace`.
+function change(fields, replace = false) {
+  const next = changed(fields);
+  if (format(next) === format(current)) return;
+  if (replace) {
+    visited.pop();
+    location.replace(format(next));
+  } else {
+    location.hash = format(next);
+  }
+}
+function undo() {
+  if (visited.length < 2) return false;
+  history.back();
+  return true;
+}
+window.addEventListener('hashchange', () => {
+  current = parse(location.hash);
+  const now = format(current);
+  if (visited.at(-2) === now) visited.pop();
+  else if (visited.at(-1) !== now) visited.push(now);
+  for (const listener of listeners) listener(current);
+});
+
+/// A link to the selection with some fields changed.
+const link = fields => format(changed(fields));
+
+function add(option, value) {
+  if (current.filters.some(filter => filter.option === option && filter.value === value)) return;
+  change({filters: [...current.filters, {option, value}]});
+}
+const remove = filter => change({filters: current.filters.filter(other => other !== filter)});
+
+/// A regular expression that matches this name only.
+const exactly = name => '^' + name.replace(/[.[\]{}()*+?^$|\\]/g, '\\$&') + '$';
+/// The name that exactly() was made of, or null.
+function named(pattern) {
+  const name = /^\^([^]*)\$$/.exec(pattern);
+  if (!name) return null;
+  const plain = name[1].replace(/\\([.[\]{}()*+?^$|\\])/g, '$1');
+  return exactly(plain) === pattern ? plain : null;
+}
+
+/// The options of the API that select: with `whole`, without the range of time and the moment.
+function options(state = current, whole = false) {
+  const selected = {};
+  for (const {option, value} of state.filters) (selected[option] = selected[option] || []).push(value);
+  if (state.own) selected['only-own'] = '1';
+  if (state.trace !== '0') selected.trace = state.trace;
+  if (whole) return selected;
+  if (state.at) selected['live-at'] = state.at;
+  else {
+    if (state.from) selected.from = state.from;
+    if (state.to) selected.to = state.to;
+  }
+  return selected;
+}
+
+const quoted = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
+/// The command line that prints the figures of a view: `more` has the command's own options.
+function commandLine(command, traceName, more = [], positional = []) {
+  const words = ['heapprof', command, ...positional.length ? [] : [quoted(traceName)], ...positional.map(quoted),
+                 ...more.map(quoted)];
+  for (const [name, value] of Object.entries(options())) {
+    if (name === 'trace') continue;
+    for (const text of Array.isArray(value) ? value : [value])
+      words.push(...(name === 'only-own' ? ['--' + name] :
+        text.startsWith('-') ? [`--${name}=${quoted(text)}`] : ['--' + name, quoted(text)]));
+  }
+  return words.join(' ');
+}
+
+/// Nanoseconds of a time that this page wrote: seconds, "12ns", or a share of `duration`. NaN for others (marks).
+function nanoseconds(text, duration) {
+  const parts = /^([\d.]+)(ns|%|s)?$/.exec(text);
+  if (!parts) return text === 'start' ? 0 : text === 'end' ? duration : NaN;
+  return parts[1] * ({ns: 1, '%': duration / 100}[parts[2]] || 1e9);
+}
+/// Seconds as text, as exact as a range of this length needs.
+function seconds(ns, range) {
+  const decimals = Math.min(9, Math.max(0, Math.ceil(3 - Math.log10(Math.max(range, 1) / 1e9))));
+  return String(Number((ns / 1e9).toFixed(decimals)));
+}
+
+return {FILTERS, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds, seconds,
+        now: () => current, listen: listener => listeners.push(listener)};
+})();

@@ -1,0 +1,103 @@
+// Two moments of a recording: the net difference, and what was allocated between and lives on.
+'use strict';
+
+const viewCompare = (() => {
+const {make} = elements;
+
+/// Grades of change from -4 (much less) to 4, the classes g0 to g8; as grade_of() in analyzer/render/palette.cpp.
+function gradeOf(before, after) {
+  const larger = Math.max(before, after);
+  if (larger === 0) return 4;
+  const share = (larger - Math.min(before, after)) / larger;
+  const grade = share < 0.01 ? 0 : share < 0.1 ? 1 : share < 0.35 ? 2 : share < 0.75 ? 3 : 4;
+  return 4 + (after < before ? -grade : grade);
+}
+
+/// A tree of the stacks that changed, whose nodes have the live bytes before and after. The root has those of all.
+function treeOf(stacks, total) {
+  const root = {name: '', children: [], index: new Map(), before: total.bytes_before, after: total.bytes_after};
+  for (const {stack, bytes_before: before, bytes_after: after} of stacks) {
+    let node = root;
+    for (const frame of [...stack].reverse()) {
+      const place = names.ofFrame(frame);
+      const key = `${place.name}\0${place.module}`;
+      if (!node.index.has(key)) {
+        const child = {...place, origin: null, children: [], index: new Map(), before: 0, after: 0};
+        node.index.set(key, child);
+        node.children.push(child);
+      }
+      node = node.index.get(key);
+      node.before += before;
+      node.after += after;
+    }
+  }
+  // A node is as wide as the larger value, and at least as wide as its children.
+  const order = [root];
+  for (let i = 0; i < order.length; ++i) order.push(...order[i].children);
+  for (const node of order.reverse())
+    node.total = {width: Math.max(node.before, node.after, node.children.reduce((sum, child) =>
+      sum + child.total.width, 0)), before: node.before, after: node.after};
+  return root;
+}
+
+async function show(context) {
+  const {state, info} = context;
+  const before = state.before || state.from || '0', after = state.after || state.to || 'end';
+  const field = (key, label, value) => {
+    const input = make('input', {type: 'text', value, size: '10', 'aria-label': label});
+    input.addEventListener('change', () => selection.change({[key]: input.value.trim()}));
+    return make('label', {}, label + ' ', input);
+  };
+  const tools = [field('before', 'Before', before), field('after', 'After', after),
+                 make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
+  const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: '0', ...context.filters});
+  const command = ['diff', [], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
+  const {total} = answer;
+  const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
+    make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) : figures.bytes(bytes)),
+    make('small', {}, label === 'Net' ? `${figures.change(blocks, figures.count)} blocks` :
+      figures.plural(blocks, 'block')));
+  const tiles = make('div', {class: 'tiles'},
+    tile(`Live at ${figures.time(answer.before.at_ns)}`, total.bytes_before, total.blocks_before),
+    tile(`Live at ${figures.time(answer.after.at_ns)}`, total.bytes_after, total.blocks_after),
+    tile('Net', total.bytes, total.blocks, total.bytes > 0 ? 'grew' : total.bytes < 0 ? 'shrank' : ''),
+    tile('New, still live', total.new_bytes, total.new_blocks), tile('Freed', total.freed_bytes, total.freed_blocks));
+  if (!answer.sites.length)
+    return {node: make('div', {}, tiles, elements.empty('Nothing changed between these moments. Choose others.')),
+            tools, command};
+  const change = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
+    text: row => figures.bytes(row[key]), exact: row => `${figures.grouped(row[key])} bytes`, ...more});
+  const table = rowTable.create({
+    label: 'Changes by call site', rows: answer.sites, sort: {key: 'bytes'},
+    columns: [
+      {key: 'name', label: 'Call site', wide: true, value: row => row.name, cell: row => viewTable.nameCell(row),
+       search: row => `${row.name} ${row.file || ''} ${row.module || ''}`,
+       csvLabel: ['name', 'file', 'line'], csv: row => [row.name, row.file, row.line]},
+      {key: 'bytes', label: 'Net', number: true, value: row => row.bytes, cell: row => make('span',
+        {class: row.bytes > 0 ? 'grew' : row.bytes < 0 ? 'shrank' : ''}, figures.change(row.bytes)),
+       exact: row => `${figures.grouped(row.bytes)} bytes in ${figures.grouped(row.blocks)} blocks`},
+      change('new_bytes', 'New'), change('freed_bytes', 'Freed'),
+      change('bytes_before', 'Before', {size: 'minor'}), change('bytes_after', 'After', {size: 'minor'}),
+    ],
+    isSelected: row => row.name === state.name,
+    onSelect: row => selection.change({name: row.name}),
+  });
+  const host = make('div', {class: 'flame half'});
+  let graph = null;
+  return {
+    node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
+    attached() {
+      const {data, all: values} = viewFlame.dataOf(treeOf(answer.top, total), value => value.width, 'bytes');
+      data.was = values.map(value => value.before);
+      data.is = values.map(value => value.after);
+      data.grade = values.map(value => gradeOf(value.before, value.after));
+      graph = viewFlame.mount(host, data);
+    },
+    filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(), focus: table.focus,
+    shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
+      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}`,
+  };
+}
+
+return {key: 'compare', title: 'Compare', show, gradeOf, treeOf};
+})();

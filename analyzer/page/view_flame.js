@@ -1,0 +1,180 @@
+// Flame graph and icicle in both directions, and the callers and callees of one function (sandwich). The drawing is
+// that of `heapprof flamegraph`.
+'use strict';
+
+const viewFlame = (() => {
+const {make} = elements;
+
+/// The arrays that flameGraph() draws, of a tree whose nodes have `name`, `total`, `children` and `left_out`.
+/// `valueOf(figures)` is the width of a node.
+function dataOf(root, valueOf, unit) {
+  const data = {title: '', cost: '', unit, total: valueOf(root.total), merged: [0, 0], context: [], modules: [],
+                functions: [], files: [''], depth: [], function: [], line: [], value: [], exact: {}};
+  const all = [];   // figures of each frame
+  const numbers = new Map(), modules = new Map(), files = new Map([['', 0]]);
+  const number = (map, list, key, entry) => {
+    if (!map.has(key)) {
+      map.set(key, list.length);
+      list.push(entry);
+    }
+    return map.get(key);
+  };
+  const functionOf = node => {
+    const module = number(modules, data.modules, node.module || '', [names.base(node.module), 0, 0]);
+    const file = number(files, data.files, node.file || '', node.file || '');
+    return number(numbers, data.functions, `${node.name}\0${module}\0${file}`,
+                  [names.oneLine(node.name), names.label(node.name), module, file, 0, 0, node.origin, node.name]);
+  };
+  const pending = [{node: root, depth: 0}];
+  while (pending.length) {
+    const {node, depth, rest} = pending.pop();
+    const figuresOfNode = rest ? rest.total : node.total;
+    data.depth.push(depth);
+    data.function.push(rest || depth === 0 ? -1 : functionOf(node));
+    data.line.push(rest ? rest.nodes : node.line || 0);
+    data.value.push(valueOf(figuresOfNode));
+    all.push(figuresOfNode);
+    if (rest) {
+      data.merged[0] += rest.nodes;
+      data.merged[1] += valueOf(rest.total);
+      continue;
+    }
+    const below = node.children.filter(child => valueOf(child.total) > 0)
+      .map(child => ({node: child, depth: depth + 1, value: valueOf(child.total)}));
+    if (node.left_out && valueOf(node.left_out.total) > 0)
+      below.push({rest: node.left_out, depth: depth + 1, value: valueOf(node.left_out.total)});
+    // The drawing expects the widest first; the stack returns the last first.
+    below.sort((a, b) => a.value - b.value);
+    pending.push(...below);
+  }
+  return {data, all};
+}
+
+/// The trees below and above all outermost occurrences of a function: {callees, callers, found}.
+function sandwich(root, name) {
+  const add = (to, from) => { for (const key of Object.keys(from)) to[key] = (to[key] || 0) + from[key]; };
+  const merged = node => ({name: node.name, file: node.file, line: node.line, module: node.module,
+                           origin: node.origin, total: {}, children: [], index: new Map()});
+  const child = (parent, node) => {
+    const key = `${node.name}\0${node.module}`;
+    if (!parent.index.has(key)) {
+      parent.index.set(key, merged(node));
+      parent.children.push(parent.index.get(key));
+    }
+    return parent.index.get(key);
+  };
+  let callees = null, callers = null;
+  const list = [{node: root, up: null}];
+  while (list.length) {
+    const entry = list.pop();
+    const {node} = entry;
+    if (node.name !== name) {
+      for (const below of node.children) list.push({node: below, up: entry});
+      continue;
+    }
+    callees = callees || merged(node);
+    callers = callers || merged(node);
+    const copies = [[callees, node]];
+    while (copies.length) {
+      const [to, from] = copies.pop();
+      add(to.total, from.total);
+      if (from.left_out) {
+        to.left_out = to.left_out || {nodes: 0, total: {}};
+        to.left_out.nodes += from.left_out.nodes;
+        add(to.left_out.total, from.left_out.total);
+      }
+      for (const below of from.children) copies.push([child(to, below), below]);
+    }
+    add(callers.total, node.total);
+    let to = callers;
+    for (let up = entry.up; up && up.up; up = up.up) {
+      to = child(to, up.node);
+      add(to.total, node.total);
+    }
+  }
+  const rooted = tree => tree && {name: '', total: tree.total, children: [tree]};
+  return {callees: rooted(callees), callers: rooted(callers), found: callees !== null};
+}
+
+const styleOf = entry => entry ? `o-${entry[6] || 'unknown'}` : 'o-merged';
+
+function mount(host, data, flames = false) {
+  return flameGraph(data, {
+    host, styleOf, flames,
+    mergedNote: 'each has less than 0.1% of the total; heapprof flamegraph draws all',
+    onSelect: entry => selection.change({name: entry[7]}),
+  });
+}
+
+function legend() {
+  return make('span', {class: 'origins'}, ...Object.entries(names.originText).filter(([key]) => key !== 'runtime')
+    .map(([key, text]) => make('span', {}, elements.dot(key), key === 'standard' ? 'standard library' : text)));
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  const about = figures.metrics[metric];
+  const valueOf = total => total[about.value] || 0;
+  const shown = ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
+  const choice = page.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']]);
+  const isSandwich = shown === 'sandwich' && state.name !== '';
+  const command = isSandwich ? ['callers', ['--cost', metric], state.name] :
+    ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']];
+  const [root, rows] = await Promise.all([
+    context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric}),
+    context.ask('function_rows', {}),
+  ]);
+  if (shown === 'sandwich' && !isSandwich)
+    return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
+            tools: [choice], command};
+  if (!root.children.length || valueOf(root.total) === 0)
+    return {node: make('div', {}, page.emptySelection('No block has this cost')), tools: [choice], command};
+  const parts = [];
+  const hosts = [];
+  if (isSandwich) {
+    const {callees, callers, found} = sandwich(root, state.name);
+    if (!found)
+      return {node: elements.empty(`${names.label(state.name)} has less than 0.1% of this cost. `,
+                                   'Its exact callers are in the details.'), tools: [choice], command};
+    for (const [title, tree] of [['Callers', callers], ['Callees', callees]]) {
+      const host = make('div', {class: 'flame half'});
+      hosts.push([host, tree]);
+      parts.push(make('h3', {}, `${title} of ${names.label(state.name)}`), host);
+    }
+  } else {
+    const host = make('div', {class: 'flame'});
+    hosts.push([host, root]);
+    const table = viewTable.tableOf(rows, context, {});
+    parts.push(host, table.host);
+  }
+  const graphs = [];
+  return {
+    node: make('div', {class: 'stacked'}, ...parts), tools: [choice, legend()], command,
+    attached() {
+      // Callers stand above the function, callees below it.
+      hosts.forEach(([host, tree], i) => {
+        const {data, all} = dataOf(tree, valueOf, about.unit);
+        data.figures = frame => Object.keys(figures.metrics).filter(key => key !== metric && key !== 'live')
+          .concat(about.blocks ? [about.blocks] : []).map(key => key === about.blocks ?
+            ['blocks', figures.count(all[frame][key])] :
+            [figures.metrics[key].label.toLowerCase(), figures.ofMetric(key, all[frame][figures.metrics[key].value])]);
+        graphs.push(mount(host, data, isSandwich && i === 0));
+      });
+    },
+    filter: text => graphs.forEach(graph => graph.search(text)),
+    picture: () => graphs[0].drawn(),
+    csv: () => {
+      const lines = [['depth', 'name', 'file', 'module', ...Object.keys(root.total)]];
+      const list = [[root, 0]];
+      while (list.length) {
+        const [node, depth] = list.pop();
+        lines.push([depth, node.name, node.file, node.module, ...Object.keys(root.total).map(key => node.total[key])]);
+        for (const child of [...node.children].reverse()) list.push([child, depth + 1]);
+      }
+      return lines;
+    },
+  };
+}
+
+return {key: 'flame', title: 'Flame graph', show, dataOf, mount, styleOf, sandwich};
+})();

@@ -1,0 +1,86 @@
+// What was never freed, by call site: growth, age, and what the suppressions hide.
+'use strict';
+
+const viewLeaks = (() => {
+const {make} = elements;
+const TRENDS = {growing: 'growing', stable: 'stable', in_use: 'in use'};
+
+async function show(context) {
+  const {state, info} = context;
+  const unsuppressed = state.shown === 'all';
+  const answer = await (unsuppressed ?
+    ask.question('leaks', {top: '200', 'shared-frames': '1', 'no-suppressions': '1', ...context.selected}) :
+    context.ask('leaks', {}));
+  const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
+  const choice = page.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
+  const command = ['leaks', unsuppressed ? ['--no-suppressions'] : []];
+  const parts = [];
+  if (answer.trends) {
+    parts.push(make('div', {class: 'tiles'}, ...Object.entries(TRENDS).map(([key, label]) => {
+      const {bytes, blocks, stacks} = answer.trends[key];
+      return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {}, figures.bytes(bytes)),
+                  make('small', {}, `${figures.plural(blocks, 'block')}, ${figures.plural(stacks, 'stack')}`));
+    }), make('div', {class: 'tile'}, make('span', {}, 'suppressed'), make('b', {}, figures.bytes(answer.suppressed_bytes)),
+             make('small', {}, answer.suppressed.by.map(entry => `${entry.name}: ${figures.bytes(entry.bytes)}`)
+               .join('; ') || 'nothing'))));
+  }
+  if (!answer.sites.length) {
+    return {node: make('div', {}, ...parts, elements.empty(answer.suppressed_bytes > 0 ?
+      'Everything that is left is suppressed. Choose "Show suppressed" to see it.' :
+      'Nothing is left at the end of this selection.')), tools: [choice], command};
+  }
+  const rows = answer.sites.map((site, i) => ({...site, number: i, place: site.site === null ? null :
+    names.ofFrame(frame(site.site))}));
+  const all = answer.heap.leaked_bytes;
+  const table = rowTable.create({
+    label: 'What was never freed, by call site',
+    rows, sort: {},
+    columns: [
+      {key: 'name', label: 'Call site', wide: true, value: row => row.place ? row.place.name : '',
+       cell: row => viewTable.nameCell({...row.place, name: row.place ? row.place.name : '(no stack)',
+                                        origin: row.origin}),
+       search: row => row.place ? `${row.place.name} ${row.place.file || ''} ${row.place.module}` : ''},
+      {key: 'bytes', label: 'Left', number: true, value: row => row.bytes, text: row => figures.bytes(row.bytes),
+       exact: row => figures.exact('leaked', row.bytes)},
+      {key: 'share', label: 'Share', number: true, size: 'share', value: row => row.bytes,
+       cell: row => make('span', {}, elements.bar(row.bytes / all), figures.percent(row.bytes, all))},
+      {key: 'blocks', label: 'Blocks', number: true, value: row => row.blocks, text: row => figures.count(row.blocks)},
+      {key: 'trend', label: 'Trend', value: row => row.trend || '', text: row => TRENDS[row.trend] || ''},
+      {key: 'freed', label: 'Freed', number: true, value: row => row.freed_blocks,
+       text: row => figures.percent(row.freed_blocks, row.allocations),
+       exact: row => `${figures.grouped(row.freed_blocks)} of ${figures.grouped(row.allocations)} blocks`},
+      {key: 'age', label: 'Oldest', number: true, size: 'minor', value: row => row.first_ns,
+       text: row => row.first_ns === undefined ? '' : figures.time(info.duration_ns - row.first_ns),
+       exact: row => row.first_ns === undefined ? '' : `allocated at ${figures.time(row.first_ns)}`},
+      {key: 'low', label: 'Over time', size: 'spark-column', cell: row => elements.sparkline(row.low_bytes),
+       csv: () => [], csvLabel: []},
+    ],
+    isSelected: row => row.place && row.place.name === state.name,
+    onSelect: row => {
+      const stack = answer.top.find(entry => row.site !== null && entry.stack.some(place =>
+        JSON.stringify(frame(place)) === JSON.stringify(frame(row.site))));
+      page.showStack({
+        title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
+        name: row.place && row.place.name,
+        entries: [['left', `${figures.bytes(row.bytes)} in ${figures.plural(row.blocks, 'block')}`],
+                  ['trend', TRENDS[row.trend]],
+                  ['freed of its blocks', figures.percent(row.freed_blocks, row.allocations)],
+                  ['sizes', row.smallest_bytes === undefined ? '' :
+                    `${figures.bytes(row.smallest_bytes)} to ${figures.bytes(row.largest_bytes)}`],
+                  ['allocated', row.first_ns === undefined ? '' :
+                    `${figures.time(row.first_ns)} to ${figures.time(row.last_ns)}`],
+                  ['grew until', row.grew_until_ns === undefined ? '' : figures.time(row.grew_until_ns)],
+                  ['longest life of a freed block', row.freed_blocks ? figures.time(row.longest_lifetime_ns) : '']],
+      });
+    },
+    more: answer.all_sites > rows.length ? `+${figures.count(answer.all_sites - rows.length)} more call sites` : '',
+  });
+  parts.push(table.host);
+  if (info.settings.HEAPPROF_FREE_STACKS !== '1')
+    parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
+  return {node: make('div', {class: 'stacked'}, ...parts), tools: [choice], filter: table.filter, csv: table.csv,
+          focus: table.focus, command};
+}
+
+return {key: 'leaks', title: 'Leaks', show};
+})();

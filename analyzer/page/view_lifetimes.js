@@ -1,0 +1,122 @@
+// How long blocks live, by size; short-lived allocations by call site; buffers that grow by realloc.
+'use strict';
+
+const viewLifetimes = (() => {
+const {make, draw} = elements;
+
+/// A distribution as rows: [label, count, bytes].
+function distribution(title, parts, unit) {
+  const most = Math.max(1, ...parts.map(part => part[1]));
+  return make('table', {class: 'distribution'}, make('caption', {}, title),
+    make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, unit), make('th', {scope: 'col', class: 'n'}, 'Blocks'),
+                           make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
+    make('tbody', {}, ...parts.map(([label, count, bytes]) => make('tr', {},
+      make('th', {scope: 'row'}, label),
+      make('td', {class: 'n', title: figures.grouped(count)}, elements.bar(count / most), figures.count(count)),
+      make('td', {class: 'n', title: figures.grouped(bytes) + ' bytes'}, figures.bytes(bytes))))));
+}
+
+/// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes.
+function heatMap(cells) {
+  const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
+    .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
+  const sizes = distinct('from_bytes', cell => `${figures.bytes(cell.from_bytes)} to ${figures.bytes(cell.to_bytes)}`);
+  const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : cell.below_ns === null ?
+    `from ${figures.time(cell.from_ns)}` : `below ${figures.time(cell.below_ns)}`);
+  const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
+  const left = 130, cellWidth = 84, cellHeight = 20, top = 22;
+  const chart = draw('svg', {class: 'heat', role: 'img', width: left + lives.length * cellWidth,
+                             height: top + sizes.length * cellHeight + 4,
+                             'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have sums'});
+  lives.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left + (i + 0.5) * cellWidth, y: 14,
+                                                             'text-anchor': 'middle'}, label)));
+  sizes.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left - 8, 'text-anchor': 'end',
+                                                             y: top + (i + 0.5) * cellHeight + 4}, label)));
+  for (const cell of cells) {
+    const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
+    const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
+    const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
+    chart.append(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
+                      draw('title', {}, `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')}`)));
+    chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14,
+                               'text-anchor': 'middle'}, figures.bytes(cell.bytes)));
+  }
+  return chart;
+}
+
+const siteColumn = {key: 'name', label: 'Call site', wide: true, value: row => row.name, cell: row =>
+  viewTable.nameCell(row), search: row => row.name, csvLabel: ['name', 'file', 'line'],
+  csv: row => [row.name, row.file, row.line]};
+const number = (key, label, text, more = {}) => ({key, label, number: true, value: row => row[key],
+                                                  text: row => text(row[key], row),
+                                                  exact: row => figures.grouped(row[key]), ...more});
+
+function rowsOf(sites) {
+  return sites.map(site => ({...site, ...site.site ? names.ofFrame(site.site) :
+    {name: '(no stack)', file: null, line: null, module: null}}));
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  const [histogram, churn, reallocs] = await Promise.all([context.ask('histogram', {}), context.ask('churn', {}),
+                                                          context.ask('reallocs', {})]);
+  const shown = ['churn', 'reallocs'].includes(state.shown) ? state.shown : '';
+  const choice = page.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
+                                         ['reallocs', 'Reallocations']]);
+  const command = [shown || 'histogram', shown ? ['--top', '100'] : []];
+  const select = row => page.showStack({
+    title: names.label(row.name), frames: row.stack || [], name: row.name, entries: [
+      ['allocations', row.allocations === undefined ? '' : figures.count(row.allocations)],
+      ['freed within ' + figures.time(churn.within_ns), row.short_lived === undefined ? '' :
+        figures.count(row.short_lived)],
+      ['mean lifetime', row.mean_lifetime_ns === undefined ? '' : figures.time(row.mean_lifetime_ns)],
+      ['copied by realloc', row.copied_bytes === undefined ? '' : figures.bytes(row.copied_bytes)]]});
+  if (shown === 'churn') {
+    const table = rowTable.create({
+      label: 'Short-lived allocations by call site', rows: rowsOf(churn.sites),
+      columns: [siteColumn, number('short_lived', `Freed within ${figures.time(churn.within_ns)}`, figures.count),
+                {key: 'share', label: 'Share', number: true, size: 'share', value: row => row.short_lived,
+                 cell: row => make('span', {}, elements.bar(row.short_lived / churn.total.short_lived),
+                                   figures.percent(row.short_lived, churn.total.short_lived))},
+                number('allocations', 'Allocations', figures.count),
+                number('short_lived_bytes', 'Their bytes', figures.bytes, {size: 'minor'}),
+                number('temporary', 'Temporary', figures.count, {size: 'minor'}),
+                number('mean_lifetime_ns', 'Mean lifetime', figures.time, {size: 'minor'})],
+      onSelect: select});
+    const {total} = churn;
+    return {node: churn.sites.length ? table.host : page.emptySelection('No block was freed'), tools: [choice], command,
+            csv: table.csv, filter: table.filter, focus: table.focus,
+            shown: `${figures.count(total.short_lived)} of ${figures.plural(total.allocations, 'allocation')} are freed ` +
+              `within ${figures.time(churn.within_ns)}`};
+  }
+  if (shown === 'reallocs') {
+    const table = rowTable.create({
+      label: 'Buffers that grow by realloc', rows: rowsOf(reallocs.sites),
+      columns: [siteColumn, number('copied_bytes', 'Copied', figures.bytes), number('chains', 'Buffers', figures.count),
+                number('steps', 'Reallocs', figures.count), number('moved', 'Moved', figures.count)],
+      onSelect: select});
+    return {node: reallocs.sites.length ? table.host : elements.empty('No buffer grew by realloc in this selection. ',
+                                                                      'Widen the range, or remove a filter.'),
+            tools: [choice], command, csv: table.csv, filter: table.filter, focus: table.focus};
+  }
+  if (histogram.allocations === 0)
+    return {node: page.emptySelection('No block was allocated'), tools: [choice], command};
+  const sizes = histogram.sizes.map(part => [`${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`,
+                                             part.allocations, part.bytes]);
+  const lives = histogram.lifetimes.map(part => [part.below_ns === null ? `from ${figures.time(part.from_ns)}` :
+    `${figures.time(part.from_ns)} to ${figures.time(part.below_ns)}`, part.blocks, part.bytes]);
+  lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
+  const chart = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
+  return {
+    node: make('div', {class: 'scrolled'}, chart ? make('div', {class: 'chart-host'}, chart) : null,
+               make('div', {class: 'pair'}, distribution('Sizes', sizes, 'Size'),
+                    distribution('Lifetimes', lives, 'Lifetime'))),
+    tools: [choice], command, picture: chart ? () => chart : null,
+    csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row]),
+                ...lives.map(row => ['lifetime', ...row])],
+    shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,
+  };
+}
+
+return {key: 'lifetimes', title: 'Lifetimes', show};
+})();

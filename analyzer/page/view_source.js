@@ -1,0 +1,74 @@
+// Source files with bytes beside each line; without a file, the list of files.
+'use strict';
+
+const viewSource = (() => {
+const {make} = elements;
+
+async function files(context) {
+  const {metric} = context;
+  const about = figures.metrics[metric];
+  const answer = await context.ask('files', {metric});
+  const command = ['source', ['--cost', metric, '--top', '0']];
+  if (!answer.files.length) return {node: page.emptySelection('No source file has this cost'), command};
+  const rows = answer.files.map(file => ({...file, name: file.file || '(no file is known)'}));
+  const table = rowTable.create({
+    label: 'Source files', rows, sort: {key: `self-${metric}`},
+    columns: [
+      {key: 'name', label: 'File', wide: true, value: row => row.name, search: row => row.name,
+       cell: row => make('span', {class: 'name', title: row.name}, names.oneLine(names.base(row.name)), ' ',
+                         make('small', {}, names.oneLine(row.name.slice(0, row.name.lastIndexOf('/') + 1))))},
+      viewTable.figureColumn(metric, 'self', {label: 'Self'}),
+      viewTable.shareColumn(metric, 'self', answer.total[about.value]),
+      viewTable.figureColumn(metric, 'total', {label: 'Total'}),
+      {key: 'lines', label: 'Lines', number: true, value: row => row.lines_with_costs,
+       text: row => figures.count(row.lines_with_costs)},
+    ],
+    onSelect: row => { if (row.file) selection.change({file: row.file}); },
+  });
+  return {node: table.host, csv: table.csv, filter: table.filter, focus: table.focus, command,
+          shown: figures.plural(answer.all_files, 'file')};
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  if (!state.file) return files(context);
+  const about = figures.metrics[metric];
+  const back = elements.button('\u2039 All files', () => selection.change({file: ''}));
+  const answer = await context.ask('lines', {name: state.file, metric});
+  const command = ['source', ['--cost', metric, '--all'], state.file];
+  const heaviest = Math.max(1, ...answer.lines.map(line => line.self[about.value]));
+  const isCostly = line => line.total[about.value] > 0;
+  const notes = [];
+  if (answer.text.from === null)
+    notes.push(make('p', {class: 'more'}, 'The text of this file was not found on this machine; lines with costs are ' +
+                    'listed. Use --source-path, or a bundle that contains the sources.'));
+  if (answer.text.warning) notes.push(make('p', {class: 'more warning'}, answer.text.warning));
+  const table = rowTable.create({
+    label: `Lines of ${answer.file || state.file}`, rows: answer.lines,
+    columns: [
+      {key: 'self', label: 'Self', number: true, sortable: false, value: line => line.self[about.value],
+       text: line => line.self[about.value] ? figures.ofMetric(metric, line.self[about.value]) : '',
+       exact: line => figures.exact(metric, line.self[about.value])},
+      {key: 'share', label: 'Share', number: true, size: 'share', sortable: false, value: line => line.self[about.value],
+       cell: line => line.self[about.value] ? make('span', {}, elements.bar(line.self[about.value] / heaviest),
+         figures.percent(line.self[about.value], answer.all_total[about.value])) : null},
+      {key: 'total', label: 'Total', number: true, sortable: false, value: line => line.total[about.value],
+       text: line => line.total[about.value] ? figures.ofMetric(metric, line.total[about.value]) : ''},
+      {key: 'line', label: 'Line', number: true, size: 'line', sortable: false, value: line => line.line,
+       text: line => line.line === null ? '?' : String(line.line)},
+      {key: 'text', label: answer.text.path || answer.file || '', wide: true, sortable: false,
+       value: line => line.text, search: line => line.text || '',
+       cell: line => make('code', {class: isCostly(line) ? 'costly' : ''}, line.text === null ?
+         line.functions.map(names.label).join(', ') : line.text)},
+    ],
+    onSelect: line => { if (line.functions[0]) selection.change({name: line.functions[0]}); },
+  });
+  const first = answer.lines.findIndex(isCostly);
+  return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [back, make('span', {class: 'muted',
+            title: answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv, filter: table.filter,
+          focus: table.focus, attached() { if (first > 8) table.scrollTo(first - 4); },
+          shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};
+}
+
+return {key: 'source', title: 'Source', show};
+})();

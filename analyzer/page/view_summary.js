@@ -1,0 +1,103 @@
+// The view one sees first: five figures, at most five sentences that lead on, and the largest own functions.
+'use strict';
+
+const viewSummary = (() => {
+const {make} = elements;
+
+function tile(label, value, note, exact, link) {
+  return make('a', {class: 'tile', href: link, title: exact}, make('span', {}, label), make('b', {}, value),
+              make('small', {}, note));
+}
+
+/// The name of a site or a keeper, as the links select it.
+const nameOf = entry => names.ofFrame(entry.site || entry);
+
+function findings(report, leaks, churn, info) {
+  const list = [];
+  const add = (weight, text, fields) => list.push({weight, text, fields});
+  const total = report.heap.peak_bytes;
+  const growing = leaks && leaks.sites.find(site => site.trend === 'growing' && site.site);
+  if (growing) {
+    const {name} = nameOf(growing);
+    add(5, [make('b', {}, names.label(name)), ` grew until the end: ${figures.bytes(growing.bytes)} in ` +
+            `${figures.plural(growing.blocks, 'block')} that were never freed.`],
+        {view: 'leaks', metric: 'leaked', name});
+  }
+  const keeper = report.keepers && report.keepers[0];
+  const largest = report.sites[0];
+  if (largest && largest.site) {
+    const {name} = nameOf(largest);
+    add(4, [make('b', {}, names.label(name)), ` made ${figures.percent(largest.bytes, report.total.bytes)} of the ` +
+            `peak: ${figures.bytes(largest.bytes)} in ${figures.plural(largest.blocks, 'block')}.`],
+        {view: 'flame', metric: 'peak', name});
+  }
+  if (keeper && largest && keeper.function && (!largest.site || keeper.function !== largest.site.function)) {
+    add(3, [make('b', {}, names.label(keeper.function)), ` keeps ${figures.percent(keeper.bytes_share, 1)} of what ` +
+            `it allocates: ${figures.bytes(keeper.bytes)} at the peak.`],
+        {view: 'flame', shown: 'sandwich', name: keeper.function});
+  }
+  const short = churn && churn.sites.find(site => site.site);
+  if (short && short.short_lived > 0 && short.short_lived * 10 >= churn.total.allocations) {
+    const {name} = nameOf(short);
+    add(3, [make('b', {}, names.label(name)), ` frees ${figures.count(short.short_lived)} of its ` +
+            `${figures.count(short.allocations)} blocks within ${figures.time(churn.within_ns)}.`],
+        {view: 'lifetimes', metric: 'temporary', name});
+  }
+  const {peak_rss_bytes: resident} = report;
+  if (resident && resident > 2 * total && resident - total > 16 << 20)
+    add(2, [`Resident memory reached ${figures.bytes(resident)}, more than twice the live heap. `,
+            make('code', {}, 'heapprof rss'), ' and ', make('code', {}, 'heapprof pins'), ' say what it consists of.'],
+        null);
+  if (!info.integrity.complete || info.integrity.events_lost)
+    add(6, [`The recording is incomplete${info.integrity.events_lost ?
+      `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`], null);
+  for (const note of info.integrity.notes) add(1, [note], null);
+  list.sort((a, b) => b.weight - a.weight);
+  return list.slice(0, 5);
+}
+
+async function show(context) {
+  const {info} = context;
+  const missing = error => {
+    if (error instanceof ask.NotInFile) return null;
+    throw error;
+  };
+  const [report, rows, leaks, churn] = await Promise.all([
+    context.ask('report', {metric: 'peak'}), context.ask('function_rows', {}),
+    context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing),
+  ]);
+  const {heap} = report;
+  const command = ['report', []];
+  const to = fields => selection.link(fields);
+  const total = rows.total;
+  const tiles = make('div', {class: 'tiles'},
+    tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
+         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame', metric: 'peak'})),
+    tile('Left at end', figures.bytes(heap.leaked_bytes), `${figures.plural(heap.leaked_blocks, 'block')}, ` +
+         `${figures.percent(heap.leaked_bytes, heap.peak_bytes)} of the peak`,
+         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
+    tile('Allocated', figures.bytes(heap.allocated_bytes), figures.plural(heap.allocations, 'allocation'),
+         figures.exact('allocated', heap.allocated_bytes), to({view: 'table', metric: 'allocated'})),
+    tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
+         heap.allocations)} of allocations, ${figures.bytes(total.temporary_bytes)}`,
+         figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
+    tile('Highest resident', report.peak_rss_bytes === null ? 'unknown' : figures.bytes(report.peak_rss_bytes),
+         report.peak_rss_bytes === null ? 'not in this selection' : `the heap's peak is ` +
+           `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table', by: 'module'})));
+  if (heap.allocations === 0 && heap.peak_bytes === 0)
+    return {node: make('div', {}, tiles, page.emptySelection('No block was allocated')), command};
+  const sentences = make('ul', {class: 'findings'}, ...findings(report, leaks, churn, info).map(({text, fields}) =>
+    make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
+  // Own functions only; when there are none (no symbols), all of them.
+  const own = rows.rows.filter(row => row.origin === 'own');
+  const shown = {...rows, rows: own.length ? own : rows.rows};
+  const table = viewTable.tableOf(shown, context, {});
+  return {
+    node: make('div', {class: 'stacked summary'}, tiles, sentences,
+               make('h3', {}, own.length ? 'Own functions' : 'Functions'), table.host),
+    filter: table.filter, csv: table.csv, focus: table.focus, command,
+  };
+}
+
+return {key: 'summary', title: 'Summary', show};
+})();

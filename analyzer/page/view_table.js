@@ -1,0 +1,94 @@
+// Rows by function, line, call site, stack, module or thread, with all metrics.
+'use strict';
+
+const viewTable = (() => {
+const {make, dot, bar, sparkline} = elements;
+const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
+              thread: 'Thread'};
+
+const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.live_over_time[0] : null;
+
+function nameCell(row, place = names.place(row)) {
+  return make('span', {class: 'name', title: `${row.name}\n${row.file || row.module || ''}`}, row.origin ? dot(row.origin) : null,
+              make('span', {class: 'unseen'}, names.originText[row.origin] || ''),
+              names.label(row.name), ' ', make('small', {}, place === row.name ? '' : names.oneLine(place)));
+}
+
+/// Columns of figures of `part` ("self" or "total") of each row.
+function figureColumn(metric, part, more = {}) {
+  const about = figures.metrics[metric];
+  const value = row => row[part][about.value];
+  return {key: `${part}-${metric}`, label: about.column || about.label, number: true, value,
+          text: row => figures.ofMetric(metric, value(row)), exact: row => figures.exact(metric, value(row)), ...more};
+}
+const countColumn = (key, part) => ({key: `${part}-${key}`, label: 'Blocks', number: true,
+                                     value: row => row[part][key], text: row => figures.count(row[part][key]),
+                                     exact: row => figures.grouped(row[part][key])});
+function shareColumn(metric, part, total) {
+  const about = figures.metrics[metric];
+  const share = row => row[part][about.value];
+  return {key: 'share', label: 'Share', number: true, size: 'share', value: share,
+          csvLabel: ['share'], csv: row => [total > 0 ? share(row) / total : 0],
+          cell: row => make('span', {}, bar(share(row) / total), figures.percent(share(row), total))};
+}
+
+function columnsOf(metric, total, title) {
+  const about = figures.metrics[metric];
+  return [
+    {key: 'name', label: title, wide: true, cell: row => nameCell(row), value: row => row.name,
+     search: row => `${row.name} ${row.file || ''} ${row.module || ''}`,
+     csvLabel: ['name', 'file', 'line', 'module', 'origin'],
+     csv: row => [row.name, row.file, row.line, row.module, row.origin]},
+    figureColumn(metric, 'self', {label: 'Self'}),
+    shareColumn(metric, 'self', total[about.value]),
+    figureColumn(metric, 'total', {label: 'Total'}),
+    ...about.blocks ? [countColumn(about.blocks, 'self')] : [],
+    ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
+      .map((other, i) => figureColumn(other, 'self', {size: i < 2 ? 'minor' : 'minor2'})),
+    {key: 'growth', label: 'Growth', number: true, size: 'minor2', value: growthOf,
+     text: row => growthOf(row) === null ? '' : figures.change(growthOf(row))},
+    {key: 'over-time', label: 'Over time', size: 'spark-column',
+     cell: row => sparkline(row.live_over_time),
+     csvLabel: [], csv: () => []},
+  ];
+}
+
+function tableOf(answer, context, options = {}) {
+  const {metric, state} = context;
+  return rowTable.create({
+    label: `Memory by ${answer.by}`,
+    columns: columnsOf(metric, answer.total, KEYS[answer.by]),
+    rows: answer.rows,
+    sort: {key: `self-${metric}`, ascending: false, ...options.sort},
+    isSelected: row => row.name === state.name,
+    onSelect: row => {
+      if (answer.by === 'module') selection.add('module', row.name);
+      else if (answer.by === 'thread') selection.add('thread', String(row.tid ?? row.name));
+      else if (answer.by === 'stack') page.showStack({
+        title: names.label(row.name), frames: row.stack,
+        entries: [[figures.metrics[metric].said, figures.sentence(metric, row.self)],
+                  ['allocated', figures.sentence('allocated', row.self)]]});
+      else selection.change({name: row.name});
+    },
+    ...options,
+  });
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  const by = Object.hasOwn(KEYS, state.by) ? state.by : 'function';
+  const answer = await (by === 'function' ? context.ask('function_rows', {}) : context.ask('rows', {by}));
+  const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
+    ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
+                                                                  {'aria-pressed': String(key === by)})));
+  const command = ['report', ['--by', by, '--sort', metric === 'allocated' ? 'allocated' : metric, '--top', '0']];
+  if (!answer.rows.length) {
+    return {node: make('div', {}, page.emptySelection('No block was allocated')), tools: [choice], command};
+  }
+  const table = tableOf(answer, context);
+  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, command,
+          focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
+}
+
+return {key: 'table', title: 'Table', show, nameCell, figureColumn, countColumn, shareColumn, tableOf, growthOf};
+})();

@@ -1,0 +1,53 @@
+// What each thread allocates, and which thread frees whose blocks.
+'use strict';
+
+const viewThreads = (() => {
+const {make} = elements;
+
+async function show(context) {
+  const {metric} = context;
+  const about = figures.metrics[metric];
+  const [answer, rows] = await Promise.all([context.ask('threads', {}), context.ask('thread_rows', {})]);
+  const command = ['threads', []];
+  if (!answer.threads.length) return {node: page.emptySelection('No thread allocated'), command};
+  const figuresOf = new Map(rows.rows.map(row => [row.index, row.self]));
+  const threads = answer.threads.map(thread => ({...thread, self: figuresOf.get(thread.index) || null,
+                                                 label: `${names.oneLine(thread.name || '')} ${thread.tid}`}));
+  const labels = new Map(threads.map(thread => [thread.index, thread.label]));
+  const pairOf = (key, label, more = {}) => ({key, label, number: true, value: row => row[key].bytes,
+    text: row => figures.bytes(row[key].bytes),
+    exact: row => `${figures.grouped(row[key].bytes)} bytes in ${figures.grouped(row[key].blocks)} blocks`, ...more});
+  const all = rows.total[about.value];
+  const table = rowTable.create({
+    label: 'Threads', rows: threads, sort: {key: 'metric'},
+    columns: [
+      {key: 'name', label: 'Thread', wide: true, value: row => row.label, text: row => row.label,
+       search: row => row.label, csvLabel: ['name', 'tid'], csv: row => [row.name, row.tid]},
+      {key: 'metric', label: about.label, number: true, value: row => row.self ? row.self[about.value] : 0,
+       text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
+      {key: 'share', label: 'Share', number: true, size: 'share', value: row => row.self ? row.self[about.value] : 0,
+       cell: row => row.self ? make('span', {}, elements.bar(row.self[about.value] / all),
+                                    figures.percent(row.self[about.value], all)) : null},
+      {key: 'allocated', label: 'Allocates', number: true, value: row => row.allocated_bytes,
+       text: row => figures.bytes(row.allocated_bytes),
+       exact: row => figures.plural(row.allocations, 'allocation')},
+      pairOf('freed_by_itself', 'Freed by itself', {size: 'minor'}), pairOf('freed_by_others', 'Freed by others'),
+      pairOf('freed_of_others', 'Frees of others', {size: 'minor'}), pairOf('not_freed', 'Not freed'),
+    ],
+    onSelect: row => selection.add('thread', String(row.tid)),
+  });
+  const pairs = answer.pairs.length ? make('table', {class: 'distribution'},
+    make('caption', {}, 'Who frees whose blocks'),
+    make('thead', {}, make('tr', {}, ...['Allocated by', 'Freed by'].map(text => make('th', {scope: 'col'}, text)),
+                           make('th', {scope: 'col', class: 'n'}, 'Blocks'), make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
+    make('tbody', {}, ...answer.pairs.map(pair => make('tr', {}, make('th', {scope: 'row'}, labels.get(pair.allocated_by)),
+      make('td', {}, labels.get(pair.freed_by)), make('td', {class: 'n'}, figures.count(pair.blocks)),
+      make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
+    make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');
+  return {node: make('div', {class: 'stacked'}, table.host, pairs), command, csv: table.csv, filter: table.filter,
+          focus: table.focus, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +
+            `${figures.plural(answer.freed.blocks, 'free')} are by another thread`};
+}
+
+return {key: 'threads', title: 'Threads', show};
+})();

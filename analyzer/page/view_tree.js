@@ -1,0 +1,106 @@
+// The call tree, top-down or bottom-up, with all metrics; branches open and close.
+'use strict';
+
+const viewTree = (() => {
+const {make, button} = elements;
+
+/// Marks the nodes that are open at first: those with at least a twentieth of everything, while there are few.
+function openLarge(root, value) {
+  const open = new Set([root]);
+  const least = value(root) / 20;
+  const list = [root];
+  for (let i = 0; i < list.length && open.size < 40; ++i) {
+    for (const child of list[i].children) {
+      if (value(child) < least) continue;
+      open.add(list[i]);
+      if (child.children.length) open.add(child);
+      list.push(child);
+    }
+  }
+  return open;
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  const inverted = state.shown === 'inverted';
+  const root = await context.ask(inverted ? 'inverted_tree' : 'tree', {metric});
+  const about = figures.metrics[metric];
+  const value = node => node.total[about.value];
+  const open = openLarge(root, value);
+
+  /// The nodes in view, in preorder. A node of `left_out` stands for what is too small.
+  function visible() {
+    const rows = [];
+    const path = [{nodes: root.children, rest: root.left_out, depth: 0, at: 0}];
+    while (path.length) {
+      const level = path.at(-1);
+      if (level.at === level.nodes.length) {
+        if (level.rest) rows.push({rest: level.rest, depth: level.depth, total: level.rest.total, self: null});
+        path.pop();
+        continue;
+      }
+      const node = level.nodes[level.at++];
+      rows.push({node, depth: level.depth, total: node.total, self: node.self});
+      if (open.has(node)) path.push({nodes: node.children, rest: node.left_out, depth: level.depth + 1, at: 0});
+    }
+    return rows;
+  }
+  const canOpen = row => row.node && (row.node.children.length > 0 || row.node.left_out);
+  let table = null;
+  function toggle(row, wanted = !open.has(row.node)) {
+    if (!canOpen(row)) return;
+    if (wanted) open.add(row.node);
+    else open.delete(row.node);
+    table.replaceRows(visible());
+  }
+  const cellOf = row => {
+    const cell = make('span', {class: 'name tree-name'});
+    cell.style.paddingLeft = `${Math.min(row.depth, 40) * 14}px`;
+    if (row.rest) {
+      cell.append(make('span', {class: 'muted'}, `+${figures.count(row.rest.nodes)} more`));
+      return cell;
+    }
+    const sign = canOpen(row) ? button(open.has(row.node) ? '\u25be' : '\u25b8', () => toggle(row),
+      {class: 'fold', tabindex: '-1', 'aria-expanded': String(open.has(row.node)),
+       'aria-label': `${open.has(row.node) ? 'Close' : 'Open'} ${names.label(row.node.name)}`}) :
+      make('span', {class: 'fold'});
+    cell.append(sign, viewTable.nameCell(row.node));
+    return cell;
+  };
+  const all = value(root);
+  const figure = (key, label, more = {}) => viewTable.figureColumn(key, 'total', {label, sortable: false, ...more});
+  table = rowTable.create({
+    label: inverted ? 'Call tree, from call sites to their callers' : 'Call tree, from the outermost function',
+    columns: [
+      {key: 'name', label: 'Function', wide: true, cell: cellOf, sortable: false, value: row => row.depth,
+       csvLabel: ['depth', 'name', 'file', 'module'],
+       csv: row => row.rest ? [row.depth, `+${row.rest.nodes} more`, null, null] :
+         [row.depth, row.node.name, row.node.file, row.node.module],
+       search: row => row.node ? row.node.name : ''},
+      figure(metric, 'Total'),
+      {...viewTable.shareColumn(metric, 'total', all), sortable: false},
+      {key: 'self', label: 'Self', number: true, sortable: false, value: row => row.self ? row.self[about.value] : null,
+       text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
+      ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), sortable: false}] : [],
+      ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
+        .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label, {size: i < 2 ? 'minor' : 'minor2'})),
+    ],
+    rows: visible(),
+    isSelected: row => row.node && row.node.name === state.name,
+    onSelect: row => { if (row.node) selection.change({name: row.node.name}); },
+    onKey: (event, row) => {
+      if (event.key === 'ArrowRight') toggle(row, true);
+      else if (event.key === 'ArrowLeft') toggle(row, false);
+      else return false;
+      return true;
+    },
+  });
+  const choice = page.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
+  const command = ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']];
+  if (!root.children.length)
+    return {node: make('div', {}, page.emptySelection('No block has this cost')), tools: [choice], command};
+  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command};
+}
+
+return {key: 'tree', title: 'Tree', show};
+})();
