@@ -36,6 +36,8 @@ struct Run {
   int operator()(const cli::LeaksOptions& options) const { return cli::run_leaks(options); }
   int operator()(const cli::TopOptions& options) const { return cli::run_top(options); }
   int operator()(const cli::TimelineOptions& options) const { return cli::run_timeline(options); }
+  int operator()(const cli::ServeOptions& options) const { return cli::run_serve(options); }
+  int operator()(const cli::HtmlOptions& options) const { return cli::run_html(options); }
   int operator()(const cli::DiffOptions& options) const { return cli::run_diff(options); }
   int operator()(const cli::CheckOptions& options) const { return cli::run_check(options); }
   int operator()(const cli::ExportOptions& options) const { return cli::run_export(options); }

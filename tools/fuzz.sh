@@ -18,6 +18,7 @@ Build the fuzz targets in build-fuzz/ and run all of them, or those named:
   cfi           the recorder's parser of .eh_frame
   recorder_elf  the recorder's parsers of symbol tables, of ELF headers in memory, and of code to be patched
   texts         suppressions, selections, options
+  serve_request requests to the web server of serve
   settings      the recorder's variables and /etc/heapprof.conf
   side_files    indexes, bundled symbols, perf maps
 
@@ -35,7 +36,7 @@ runs=1000000
 seconds=600
 install_option=()
 names=()
-all=(trace_file trace_events compacted codec residency symbols cfi recorder_elf texts settings side_files)
+all=(trace_file trace_events compacted codec residency symbols cfi recorder_elf texts settings side_files serve_request)
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=$2; shift ;;

@@ -27,6 +27,8 @@ build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
   libdw-dev libelf-dev libiberty-dev libncurses-dev
+  # for the web server, headers only
+  libboost1.81-dev
   # tools/deps.sh builds libraries from Debian's source packages
   xz-utils ca-certificates libzycore-dev
 )

@@ -24,11 +24,13 @@ class Lifetimes {
     for (std::size_t i = 0; i + 1 < kClasses; ++i, below_ns *= 10) classes_[i].below_ns = below_ns;
   }
 
-  void freed(std::uint64_t lifetime_ns, std::uint64_t size) noexcept {
+  /// Returns the position of the class.
+  std::size_t freed(std::uint64_t lifetime_ns, std::uint64_t size) noexcept {
     std::size_t at = 0;
     while (at + 1 < kClasses && lifetime_ns >= classes_[at].below_ns) ++at;
     ++classes_[at].blocks;
     classes_[at].bytes += size;
+    return at;
   }
   void left(std::uint64_t size) noexcept {
     ++left_.blocks;

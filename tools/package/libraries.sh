@@ -73,6 +73,7 @@ if [ -f "$result/versions" ]; then report ready; exit 0; fi
 [ "$(uname -m)" = x86_64 ] || fail "the packages are built on x86-64; this machine is $(uname -m)"
 [ -f /usr/include/CLI/CLI.hpp ] || fail "libcli11-dev is not installed; run tools/packages.sh build"
 [ -f /usr/include/toml++/toml.h ] || fail "libtomlplusplus-dev is not installed; run tools/packages.sh build"
+[ -f /usr/include/boost/beast/http.hpp ] || fail "libboost1.81-dev is not installed; run tools/packages.sh build"
 command -v m4 >/dev/null || fail "m4 is not installed; run tools/packages.sh build"
 
 mkdir -p "$store"
@@ -354,7 +355,7 @@ build_xz
 build_elfutils
 build_demanglers
 # Catch is for unit tests (tools/aarch64.sh), and need not be installed.
-for header in CLI nlohmann toml++ xxhash.h catch2; do ln -s "/usr/include/$header" "$work/result/include/$header"; done
+for header in CLI boost nlohmann toml++ xxhash.h catch2; do ln -s "/usr/include/$header" "$work/result/include/$header"; done
 package CLI11 2.1 ''
 package nlohmann_json 3.11 ''
 package tomlplusplus 3.3 ''

@@ -31,6 +31,8 @@ int run_frees(const FreesOptions& options);
 int run_leaks(const LeaksOptions& options);
 int run_top(const TopOptions& options);
 int run_timeline(const TimelineOptions& options);
+int run_serve(const ServeOptions& options);
+int run_html(const HtmlOptions& options);
 int run_diff(const DiffOptions& options);
 int run_check(const CheckOptions& options);
 int run_export(const ExportOptions& options);

@@ -1,4 +1,5 @@
 // heapprof histogram: allocation sizes and lifetimes of blocks.
+#include <array>
 #include <bit>
 #include <map>
 #include <span>
@@ -25,14 +26,26 @@ struct SizeClass {
   std::uint64_t bytes = 0;
 };
 
-/// By powers of two: 0, 1, 2, 3 to 4, 5 to 8, ..., with the empty classes in between. `exact` becomes false if the
+/// The number of the class: 0, 1, 2, 3 to 4, 5 to 8, ...
+unsigned class_of_size(std::uint64_t size) noexcept {
+  return size == 0 ? 0 : static_cast<unsigned>(std::bit_width(size - 1)) + 1;
+}
+constexpr unsigned kSizeClasses = 66;
+
+SizeClass empty_class(unsigned number) noexcept {
+  SizeClass sizes;
+  sizes.to = number == 0 ? 0 : std::uint64_t{1} << (number - 1);
+  sizes.from = number <= 1 ? sizes.to : (sizes.to >> 1) + 1;
+  return sizes;
+}
+
+/// By powers of two, with the empty classes in between. `exact` becomes false if the
 /// profile counts some sizes by power of two only; their bytes are then counted as the largest of the class.
 std::vector<SizeClass> size_classes(const model::Profile& profile, bool& exact) {
   std::map<unsigned, SizeClass> classes;
   exact = true;
   for (const model::SizeCount& count : profile.sizes) {
-    const unsigned number = count.size == 0 ? 0 : static_cast<unsigned>(std::bit_width(count.size - 1)) + 1;
-    SizeClass& sums = classes[number];
+    SizeClass& sums = classes[class_of_size(count.size)];
     sums.allocations += count.allocations;
     sums.bytes += count.allocations * count.size;
     exact &= count.exact;
@@ -40,13 +53,55 @@ std::vector<SizeClass> size_classes(const model::Profile& profile, bool& exact) 
   std::vector<SizeClass> result;
   if (classes.empty()) return result;
   for (unsigned number = classes.begin()->first; number <= classes.rbegin()->first; ++number) {
-    SizeClass sums = classes[number];
-    sums.to = number == 0 ? 0 : std::uint64_t{1} << (number - 1);
-    sums.from = number <= 1 ? sums.to : (sums.to >> 1) + 1;
+    SizeClass sums = empty_class(number);
+    sums.allocations = classes[number].allocations;
+    sums.bytes = classes[number].bytes;
     result.push_back(sums);
   }
   return result;
 }
+
+/// Blocks by size and lifetime, for a heat map.
+class Cells {
+ public:
+  static constexpr std::size_t kNotFreed = model::Lifetimes::kClasses;
+
+  void add(std::uint64_t size, std::size_t lifetime) noexcept {
+    Cell& cell = cells_[class_of_size(size)][lifetime];
+    ++cell.blocks;
+    cell.bytes += size;
+  }
+  /// Those that have blocks.
+  Json json(const model::Lifetimes& lifetimes) const {
+    Json list = Json::array();
+    for (unsigned number = 0; number < kSizeClasses; ++number) {
+      const SizeClass sizes = empty_class(number);
+      for (std::size_t lifetime = 0; lifetime <= kNotFreed; ++lifetime) {
+        const Cell& cell = cells_[number][lifetime];
+        if (cell.blocks == 0) continue;
+        Json from_ns, below_ns;  // null
+        if (lifetime != kNotFreed) {
+          from_ns = lifetime == 0 ? 0 : lifetimes.classes()[lifetime - 1].below_ns;
+          if (lifetime + 1 != kNotFreed) below_ns = lifetimes.classes()[lifetime].below_ns;
+        }
+        list.push_back({{"from_bytes", sizes.from},
+                        {"to_bytes", sizes.to},
+                        {"from_ns", from_ns},
+                        {"below_ns", below_ns},
+                        {"blocks", cell.blocks},
+                        {"bytes", cell.bytes}});
+      }
+    }
+    return list;
+  }
+
+ private:
+  struct Cell {
+    std::uint64_t blocks = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::array<std::array<Cell, kNotFreed + 1>, kSizeClasses> cells_{};
+};
 
 /// The smallest size that `share` of all allocations do not exceed: 0.5 is the median.
 std::uint64_t quantile(const model::Profile& profile, double share) {
@@ -73,12 +128,17 @@ std::string round_time(std::uint64_t ns) {
 void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   model::Lifetimes lifetimes;
+  Cells cells;
   replay_events(
       options, analysis,
       [&](const replay::ProfileEvent& event) {
-        if (event.kind == replay::ResolvedKind::kFree) lifetimes.freed(lifetime_of(event), event.size);
+        if (event.kind != replay::ResolvedKind::kFree) return;
+        cells.add(event.size, lifetimes.freed(lifetime_of(event), event.size));
       },
-      [&](const replay::LiveBlock& block) { lifetimes.left(block.size); });
+      [&](const replay::LiveBlock& block) {
+        cells.add(block.size, Cells::kNotFreed);
+        lifetimes.left(block.size);
+      });
 
   bool exact = true;
   const std::vector<SizeClass> sizes = size_classes(profile, exact);
@@ -113,6 +173,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     }
     set_renamed(json, "not_freed", "not_released",
                 {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}});
+    json["cells"] = cells.json(lifetimes);
     return write_output(options.output, dump(json));
   }
 

@@ -1,4 +1,4 @@
-// heapprof timeline: live bytes over time, by call site.
+// heapprof timeline: live bytes over time, by call site, module or thread.
 //
 // The largest call sites are known only after the trace was replayed. Their live bytes over time come from a second
 // replay, with one counter per site. Counters for every stack and bucket in the first replay would cost every command
@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <span>
+#include <unordered_map>
+#include <utility>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -104,47 +108,164 @@ std::vector<std::uint32_t> stacks_of(const model::Profile& profile) {
   return nodes;
 }
 
-/// The call sites that have most bytes at the peak, each with the live bytes of all its stacks.
-void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
-  const model::Profile& profile = analysis.profile();
-  if (options.sites == 0) return;
+/// Stacks that are drawn as one area, and the sums of their figures.
+struct StackGroup {
+  render::Timeline::Site site;
+  model::Costs costs;
+
+  /// At no time more than this is live of it.
+  std::uint64_t limit_bytes() const { return std::max(costs.peak_bytes, costs.live_bytes) + costs.allocated_bytes; }
+};
+
+struct StackGroups {
+  std::vector<StackGroup> groups;
+  std::vector<std::uint32_t> group_of_node;  ///< kNoIndex: the node is in none
+};
+
+/// The stacks by call site, or by the module of their call site.
+StackGroups groups_of(const TimelineOptions& options, const model::Profile& profile) {
   const std::vector<std::uint32_t> nodes = stacks_of(profile);
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes);
   const Findings findings(profile, names, options.call_sites);
-  const CallSites all = group_by_site(findings, nodes);
-  std::vector<model::Costs> costs(all.sites.size());
-  for (const std::uint32_t node : nodes) costs[all.site_of_node[node]] += profile.nodes[node].costs;
+  const CallSites sites = group_by_site(findings, nodes);
+  StackGroups result;
+  std::vector<std::uint32_t> group_of_site(sites.sites.size(), model::kNoIndex);
+  std::unordered_map<std::string, std::uint32_t> group_of_module;
+  for (std::size_t i = 0; i < sites.sites.size(); ++i) {
+    const CallSite& from = sites.sites[i];
+    if (from.frame.module == nullptr) continue;
+    const std::string& path = from.frame.module->path;
+    const auto next = static_cast<std::uint32_t>(result.groups.size());
+    group_of_site[i] =
+        options.by == views::By::kModule ? group_of_module.try_emplace(path, next).first->second : next;
+    if (group_of_site[i] != next) continue;
+    StackGroup& group = result.groups.emplace_back();
+    group.site.module = base_name(path);
+    if (options.by == views::By::kModule) {
+      group.site.label = group.site.module;
+      group.site.detail = path;
+    } else {
+      group.site.label = from.frame.function.empty()          ? unresolved_name(from.frame)
+                         : options.call_sites.view.full_names ? from.frame.function
+                                                              : short_function(from.frame.function);
+      group.site.detail = detail_of(from, findings);
+    }
+  }
+  result.group_of_node = sites.site_of_node;
+  for (std::uint32_t& group : result.group_of_node)
+    if (group != model::kNoIndex) group = group_of_site[group];
+  for (const std::uint32_t node : nodes)
+    if (const std::uint32_t group = result.group_of_node[node]; group != model::kNoIndex)
+      result.groups[group].costs += profile.nodes[node].costs;
+  return result;
+}
+
+/// More groups than these are not compared by their maximum over time: each takes 8 bytes a bucket.
+constexpr std::size_t kMaxCompared = 2000;
+
+template <typename Value>
+void sort_descending(std::vector<std::uint32_t>& positions, Value&& value) {
+  std::stable_sort(positions.begin(), positions.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return value(a) > value(b); });
+}
+
+/// Appends the series of `sites` that have the highest maximum over time, or of the first ones.
+void add_series(std::vector<render::Timeline::Site> sites, std::vector<std::vector<std::uint64_t>> series,
+                bool by_maximum, std::size_t count, render::Timeline& timeline) {
+  std::vector<std::uint32_t> order(sites.size());
+  std::iota(order.begin(), order.end(), 0U);
+  if (by_maximum) {
+    std::vector<std::uint64_t> highest;
+    for (const std::vector<std::uint64_t>& one : series)
+      highest.push_back(one.empty() ? 0 : *std::max_element(one.begin(), one.end()));
+    sort_descending(order, [&](std::uint32_t i) { return highest[i]; });
+    std::erase_if(order, [&](std::uint32_t i) { return highest[i] == 0; });
+  }
+  if (order.size() > count) order.resize(count);
+  for (const std::uint32_t i : order) {
+    sites[i].bytes = std::move(series[i]);
+    timeline.sites.push_back(std::move(sites[i]));
+  }
+}
+
+/// The call sites or modules that have most bytes at the peak, or at any time, each with the live bytes of all its
+/// stacks.
+void add_sites(const TimelineOptions& options, const replay::Analysis& analysis, bool by_maximum,
+               render::Timeline& timeline) {
+  StackGroups all = groups_of(options, analysis.profile());
+  const auto value = [&](std::uint32_t i) {
+    return by_maximum ? all.groups[i].limit_bytes() : all.groups[i].costs.peak_bytes;
+  };
   std::vector<std::uint32_t> shown;
-  for (std::uint32_t site = 0; site < all.sites.size(); ++site)
-    if (costs[site].peak_blocks != 0 && all.sites[site].frame.module != nullptr) shown.push_back(site);
-  std::stable_sort(shown.begin(), shown.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return costs[a].peak_bytes > costs[b].peak_bytes; });
-  if (shown.size() > options.sites) shown.resize(options.sites);
+  for (std::uint32_t i = 0; i < all.groups.size(); ++i)
+    if (by_maximum ? value(i) != 0 : all.groups[i].costs.peak_blocks != 0) shown.push_back(i);
+  sort_descending(shown, value);
+  const std::size_t candidates = by_maximum ? std::max(kMaxCompared, options.sites) : options.sites;
+  if (shown.size() > candidates) shown.resize(candidates);
+  const model::Profile& profile = analysis.profile();
   if (shown.empty() && options.call_sites.view.only_own && profile.totals.peak_bytes != 0)
     timeline.context.push_back({"Call sites", "none is in the program's own code; --own REGEX adds code to it"});
   if (shown.empty()) return;
 
-  std::vector<std::uint32_t> position(all.sites.size(), model::kNoIndex);
-  for (std::uint32_t i = 0; i < shown.size(); ++i) position[shown[i]] = i;
-  std::vector<std::uint32_t> position_of_node = all.site_of_node;
-  for (std::uint32_t& site : position_of_node)
-    if (site != model::kNoIndex) site = position[site];
-  ProgressLine progress("Reading " + options.trace.trace + " again");
-  auto series = analysis.live_by_group(position_of_node, static_cast<std::uint32_t>(shown.size()),
-                                       [&](double share, std::uint64_t events) { progress.show(share, events); });
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    const CallSite& from = all.sites[shown[i]];
-    render::Timeline::Site site;
-    site.label = from.frame.function.empty()          ? unresolved_name(from.frame)
-                 : options.call_sites.view.full_names ? from.frame.function
-                                                      : short_function(from.frame.function);
-    site.detail = detail_of(from, findings);
-    site.module = base_name(from.frame.module->path);
-    site.bytes = std::move(series[i]);
-    site.peak_bytes = costs[shown[i]].peak_bytes;
-    timeline.sites.push_back(std::move(site));
+  std::vector<std::uint32_t> position(all.groups.size(), model::kNoIndex);
+  std::vector<render::Timeline::Site> sites;
+  for (const std::uint32_t group : shown) {
+    position[group] = static_cast<std::uint32_t>(sites.size());
+    sites.push_back(std::move(all.groups[group].site));
+    sites.back().peak_bytes = all.groups[group].costs.peak_bytes;
   }
+  for (std::uint32_t& group : all.group_of_node)
+    if (group != model::kNoIndex) group = position[group];
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  auto series = analysis.live_by_group(all.group_of_node, static_cast<std::uint32_t>(sites.size()),
+                                       [&](double share, std::uint64_t events) { progress.show(share, events); });
+  add_series(std::move(sites), std::move(series), by_maximum, options.sites, timeline);
+}
+
+/// The threads, each with the live bytes of the blocks that it allocated, at the end of each bucket.
+void add_threads(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
+  const model::Profile& profile = analysis.profile();
+  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
+  const std::size_t threads = profile.threads.size();
+  std::vector<std::vector<std::uint64_t>> series(threads, std::vector<std::uint64_t>(buckets.size(), 0));
+  std::vector<std::uint64_t> live(threads, 0), at_peak;
+  std::uint64_t total = 0;
+  std::size_t bucket = 0;
+  const auto close_bucket = [&] {
+    for (std::size_t thread = 0; thread < threads; ++thread) series[thread][bucket] = live[thread];
+    ++bucket;
+  };
+  ProgressLine progress("Reading " + options.trace.trace + " again");
+  analysis.for_each_event(
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& event : events) {
+          while (bucket + 1 < buckets.size() && event.time_ns >= buckets[bucket + 1].start_ns) close_bucket();
+          if (event.kind == replay::ResolvedKind::kSample || event.thread >= threads) continue;
+          const bool is_allocation = event.kind == replay::ResolvedKind::kAllocation;
+          live[event.thread] += is_allocation ? event.size : 0 - event.size;
+          total += is_allocation ? event.size : 0 - event.size;
+          if (at_peak.empty() && total == profile.totals.peak_bytes) at_peak = live;
+        }
+      },
+      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.with_older = true});
+  while (bucket < buckets.size()) close_bucket();
+  std::vector<render::Timeline::Site> sites(threads);
+  for (std::size_t i = 0; i < threads; ++i) {
+    const model::Thread& thread = profile.threads[i];
+    sites[i].label = thread.name.empty() ? "thread " + std::to_string(thread.tid) : thread.name;
+    sites[i].detail = "tid " + std::to_string(thread.tid);
+    sites[i].peak_bytes = at_peak.empty() ? 0 : at_peak[i];
+  }
+  add_series(std::move(sites), std::move(series), true, options.sites, timeline);
+}
+
+/// What is drawn as areas of their own.
+void add_areas(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
+  if (options.sites == 0) return;
+  if (options.by == views::By::kThread) return add_threads(options, analysis, timeline);
+  // A reader of JSON draws what was large at any time; the other formats show what made the peak.
+  add_sites(options, analysis, options.format == Format::kJson || options.by != views::By::kSite, timeline);
 }
 
 render::PlotOptions plot_options(const std::string& output, std::size_t sites, bool full_names) {
@@ -179,7 +300,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
   timeline.start_ns = profile.begin_ns();
   timeline.duration_ns = profile.end_ns();
   add_samples(profile, timeline);
-  add_sites(options, analysis, timeline);
+  add_areas(options, analysis, timeline);
   write_timeline(options, profile, program, timeline);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/cli/options/declare_commands.h"
+#include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/options/shared_options.h"
 #include "analyzer/cli/options/spelling_suggestion.h"
@@ -26,6 +27,7 @@ constexpr const char* kRecord = "Record";
 constexpr const char* kWhere = "See where memory went";
 constexpr const char* kLeaks = "Find leaks";
 constexpr const char* kTime = "See memory over time";
+constexpr const char* kBrowse = "See it in a browser";
 constexpr const char* kCompare = "Compare and check";
 constexpr const char* kExport = "Export";
 constexpr const char* kManage = "Manage recordings";
@@ -583,7 +585,12 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
                                     {"svg", Format::kSvg},
                                     {"openmetrics", Format::kOpenMetrics}};
   const CLI::Option* const format = add_format(command, options->format, formats, "Write this format");
-  add_number(command, "--sites", options->sites, "Show the N largest call sites separately");
+  add_word<views::By>(
+      command, "--by", options->by,
+      {{"site", views::By::kSite}, {"module", views::By::kModule}, {"thread", views::By::kThread}},
+      "Show call sites, modules or threads separately; modules, threads, and call sites in JSON: those with the "
+      "highest maximum over time; else those with most bytes at the peak");
+  add_number(command, "--sites", options->sites, "Show the N largest of them separately");
   add_switch(command, "--resident", options->resident,
              "Show what resident memory consists of at the snapshots (see heapprof rss), instead of live memory");
   choose(command, chosen, options, [format, formats](TimelineOptions& read) {
@@ -592,10 +599,69 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
       refuse("--json and --format exclude each other, except --format json");
     if (read.trace.json) read.format = Format::kJson;
     if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "timeline.svg");
+    if (read.by == views::By::kThread) refuse_mappings(read.trace, "timeline --by thread");
     if (!read.resident) return;
+    if (read.by != views::By::kSite) refuse("--resident and --by exclude each other");
     refuse_selected_blocks(read.trace, "--resident");
     if (read.format == Format::kOpenMetrics) refuse("--resident and --format openmetrics exclude each other");
   });
+}
+
+// --- See it in a browser -----------------------------------------------------------------------------------
+
+void declare_serve(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<ServeOptions>();
+  CLI::App& command = add_command(app, kBrowse, "serve", "Show recordings in a browser, also while they are written");
+  add_list(command, "TRACE", options->traces, "TRACE",
+           "Serve these traces, and all traces in these directories; by default, the newest recording (*.heapprof, "
+           "*.hprof) in the current directory")
+      ->allow_extra_args(true);
+  add_value(command, "--port", "N", "Listen on port N; by default, on any that is free",
+            [options](const std::string& text) {
+              std::uint64_t port = 0;
+              if (!read_whole_number(text, port, 65535) || port == 0)
+                refuse_value(text, "--port", "a whole number from 1 to 65535");
+              options->port = static_cast<std::uint16_t>(port);
+            });
+  add_text(command, "--listen", options->address, "ADDRESS",
+           "Listen on this IP address; any other than 127.0.0.1 and ::1 can be reached from the network, without "
+           "encryption")
+      ->default_str(options->address);
+  add_switch(command, "!--no-open", options->open, "Open no browser");
+  add_source_paths(command, options->source_paths);
+  add_symbol_options(command, options->symbols);
+  command.footer(
+      "The first line of standard output is the address of the page, with a token without which nothing is answered. "
+      "Over ssh, a line on standard error has the command that makes the address reachable. Ctrl-C ends the server.");
+  choose(command, chosen, options, [](ServeOptions& read) {
+    if (!read.traces.empty()) return;
+    const NewestTrace newest = find_newest_trace();
+    if (newest.path.empty())
+      refuse(
+          "missing argument TRACE: there is no recording (*.heapprof, *.hprof) in this directory; record a program "
+          "with 'heapprof record -- PROGRAM'");
+    read.traces = {newest.path};
+  });
+}
+
+void declare_html(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<HtmlOptions>();
+  CLI::App& command = add_command(app, kBrowse, "html", "Write the page of 'serve' into one file, for any browser");
+  add_optional_trace(command, options->trace.trace, "Show this trace");
+  add_output(command, options->trace.output, "Write the page to FILE; - is standard output");
+  add_size(command, "--max-size", "Leave out answers until the file has at most SIZE bytes (default 5M)",
+           [options](std::uint64_t bytes) { options->max_bytes = bytes; });
+  add_switch(command, "--sources", options->sources, "Include the text of the source files that have costs");
+  add_source_paths(command, options->source_paths);
+  add_switch(command, "--command-line", options->command_line,
+             "Include the arguments of the program, which may contain secrets");
+  add_symbol_options(command, options->trace.symbols);
+  command.footer(
+      "The file has the answers of all views about the whole recording; and those of tables, trees and flame graphs "
+      "about ten ranges of it, the peak and the first ten marks. Messages and the page list what was left out for "
+      "the "
+      "size. 'heapprof serve' answers everything else.");
+  choose(command, chosen, options);
 }
 
 // --- Compare and check -----------------------------------------------------------------------------------
@@ -967,6 +1033,8 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_leaks(app, chosen);
   declare_top(app, chosen);
   declare_timeline(app, chosen);
+  declare_serve(app, chosen);
+  declare_html(app, chosen);
   declare_diff(app, chosen);
   declare_check(app, chosen);
   declare_export(app, chosen);

@@ -196,6 +196,7 @@ struct TimelineOptions {
   TraceOptions trace;
   CallSiteOptions call_sites;
   Format format = Format::kText;
+  views::By by = views::By::kSite;  ///< or kModule, kThread
   std::size_t sites = 10;
   bool resident = false;  ///< what resident memory consists of, instead of live bytes by call site
 };
@@ -242,6 +243,24 @@ struct ExportOptions {
   exporter::Rows rows = exporter::Rows::kEvents;
 };
 
+struct ServeOptions {
+  std::vector<std::string> traces;  ///< files and directories; never empty
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  ///< 0: any that is free
+  bool open = true;        ///< in a browser, where there is a desktop
+  symbols::Options symbols;
+  std::vector<std::string> source_paths;
+};
+
+/// `html`: the page of `serve` in one file, with the answers that it needs.
+struct HtmlOptions {
+  TraceOptions trace;                   ///< without a selection
+  std::uint64_t max_bytes = 5'000'000;  ///< of the file
+  bool sources = false;                 ///< with the text of source files that have costs
+  std::vector<std::string> source_paths;
+  bool command_line = false;  ///< with the arguments of the program
+};
+
 struct BundleOptions {
   TraceOptions trace;
   bool sources = false;                   ///< pack the source files that have costs
@@ -282,7 +301,8 @@ using CommandOptions =
     std::variant<RecordOptions, ControlOptions, InstallSecureOptions, InfoOptions, ReportOptions, TreeOptions,
                  CallersOptions, BlocksOptions, SourceOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
-                 TopOptions, TimelineOptions, DiffOptions, CheckOptions, ExportOptions, BundleOptions, CompactOptions,
-                 IndexOptions, CompletionsOptions, ManualOptions, HelpOptions, FirstScreenOptions>;
+                 TopOptions, TimelineOptions, ServeOptions, HtmlOptions, DiffOptions, CheckOptions, ExportOptions,
+                 BundleOptions, CompactOptions, IndexOptions, CompletionsOptions, ManualOptions, HelpOptions,
+                 FirstScreenOptions>;
 
 }  // namespace heapprof::cli

@@ -47,6 +47,32 @@ TEST_CASE("histogram --json counts lifetimes by powers of ten, and blocks not fr
   CHECK(histogram.number("/not_freed/bytes") == kLeakedBytes);
 }
 
+TEST_CASE("the cells of histogram --json divide the same blocks by size and lifetime") {
+  const KnownTrace trace;
+  const Outcome histogram = run({"histogram", trace.path(), "--json"});
+  std::uint64_t freed = 0, left = 0, left_bytes = 0;
+  for (std::size_t i = 0; i < histogram.count("/cells"); ++i) {
+    const std::string one = "/cells/" + std::to_string(i);
+    INFO(one);
+    const std::uint64_t bytes = histogram.number(one + "/bytes");
+    const std::uint64_t blocks = histogram.number(one + "/blocks");
+    CHECK(bytes >= blocks * histogram.number(one + "/from_bytes"));
+    CHECK(bytes <= blocks * histogram.number(one + "/to_bytes"));
+    if (histogram.at(one + "/from_ns") == "null") {
+      CHECK(histogram.at(one + "/below_ns") == "null");
+      left += blocks;
+      left_bytes += bytes;
+      continue;
+    }
+    freed += blocks;
+    if (bytes == kD) CHECK(histogram.number(one + "/below_ns") == 1 * kMs);
+    else CHECK(histogram.number(one + "/below_ns") == 100 * kMs);
+  }
+  CHECK(freed == kFrees);
+  CHECK(left == kLeakedBlocks);
+  CHECK(left_bytes == kLeakedBytes);
+}
+
 TEST_CASE("histogram prints quantiles, sizes and lifetimes as text") {
   const KnownTrace trace;
   const Outcome histogram = run({"histogram", trace.path()});

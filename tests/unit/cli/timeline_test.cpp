@@ -62,6 +62,51 @@ TEST_CASE("timeline has the call sites by live bytes at the peak, and --sites li
   CHECK(one.number("/sites/0/peak_bytes") == kC);
 }
 
+TEST_CASE("timeline --by module and --by thread divide the same bytes") {
+  const KnownTrace trace;
+  for (const char* const by : {"module", "thread"}) {
+    INFO(by);
+    const Outcome timeline = run({"timeline", trace.path(), "--json", "--by", by});
+    CHECK(timeline.status == 0);
+    const std::size_t samples = timeline.count("/samples/live_bytes");
+    std::uint64_t peak = 0, last = 0, before = ~std::uint64_t{0};
+    for (std::size_t i = 0; i < timeline.count("/sites"); ++i) {
+      const std::string one = "/sites/" + std::to_string(i);
+      REQUIRE(timeline.count(one + "/bytes") == samples);
+      peak += timeline.number(one + "/peak_bytes");
+      last += timeline.number(one + "/bytes/" + std::to_string(samples - 1));
+      std::uint64_t highest = 0;
+      for (std::size_t at = 0; at < samples; ++at)
+        highest = std::max(highest, timeline.number(one + "/bytes/" + std::to_string(at)));
+      CHECK(highest <= before);
+      before = highest;
+    }
+    CHECK(peak == kPeakBytes);
+    CHECK(last == kLeakedBytes);
+  }
+  CHECK(run({"timeline", trace.path(), "--by", "thread", "--kind", "mmap"}).status == 2);
+  CHECK(run({"timeline", trace.path(), "--by", "module", "--resident"}).status == 2);
+}
+
+TEST_CASE("timeline --json ranks call sites by their maximum over time, not at the peak only") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/many", "\x01", 0x400000, 0x400000, 0x1000000, true);
+  for (std::uint32_t i = 1; i <= 3; ++i) main.node(i, 0, 2, 0x1000 * i);
+  main.alloc(10 * kMs, 0x1000, 5000, 1);  // freed before the peak
+  main.alloc(20 * kMs, 0x3000, 100, 2);
+  main.free(100 * kMs, 0x1000);
+  main.alloc(200 * kMs, 0x10000, 9000, 3);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome two = run({"timeline", trace.path(), "--json", "--sites", "2"});
+  REQUIRE(two.count("/sites") == 2);
+  CHECK(two.number("/sites/0/peak_bytes") == 9000);
+  CHECK(two.number("/sites/1/peak_bytes") == 0);
+  CHECK(two.number("/sites/1/bytes/" + std::to_string(two.count("/sites/1/bytes") / 4)) == 5000);
+}
+
 TEST_CASE("timeline sums all stacks of a call site") {
   // Each stack is a function of its own that calls the site. At the peak one block of each is live; another was
   // freed.

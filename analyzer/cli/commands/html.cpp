@@ -1,0 +1,273 @@
+// heapprof html: the page of `serve` in one file, with the answers to the questions that it asks. They come from the
+// same processes as those of the server, so they are the same.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/base/atomic_file.h"
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/symbol_words.h"
+#include "analyzer/render/units.h"
+#include "analyzer/serve/answers.h"
+#include "analyzer/serve/page.h"
+#include "analyzer/serve/page_questions.h"
+
+namespace heapprof::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using serve::PageGroup;
+using serve::PageQuestion;
+
+/// An answer that takes more than this share of the file is asked for with less detail.
+constexpr std::uint64_t kMaxShare = 8;
+/// Marks beyond this number have no answers of their own.
+constexpr std::size_t kMaxMarks = 10;
+
+/// Prints on a terminal how many questions are answered.
+class QuestionProgress {
+ public:
+  ~QuestionProgress() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+  }
+  void show(std::size_t answered, std::uint64_t bytes, const std::string& about) {
+    if (::isatty(STDERR_FILENO) == 0) return;
+    shown_ = true;
+    std::fprintf(stderr, "\r%zu answers, %s: %s\x1b[K", answered, render::human_bytes(bytes).c_str(), about.c_str());
+    std::fflush(stderr);
+  }
+
+ private:
+  bool shown_ = false;
+};
+
+/// Two questions are answered at once.
+class Asker {
+ public:
+  explicit Asker(const HtmlOptions& options) : answers_(context_, [](std::size_t) { return std::string(); }) {
+    subject_.traces = {options.trace.trace};
+    subject_.symbol_words = symbol_words(options.trace.symbols);
+    for (const std::string& path : options.source_paths) subject_.source_words.push_back("--source-path=" + path);
+  }
+
+  /// The answers, in the order of the questions.
+  std::vector<serve::Answer> ask(std::span<const PageQuestion> questions) {
+    std::vector<serve::Answer> result(questions.size());
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      const auto question = serve::question_of(questions[i].command, questions[i].parameters, subject_);
+      if (const auto* const refusal = std::get_if<serve::Refusal>(&question))
+        result[i] = serve::error_answer(400, refusal->reason);
+      else
+        answers_.ask(std::get<serve::Question>(question),
+                     [&result, i](const serve::Answer& answer) { result[i] = answer; });
+    }
+    context_.restart();
+    context_.run();
+    return result;
+  }
+  serve::Answer ask(const PageQuestion& question) { return ask(std::span(&question, 1)).front(); }
+
+ private:
+  boost::asio::io_context context_{1};
+  serve::Subject subject_;
+  serve::Answers answers_;
+};
+
+/// The sentence of an answer that is an error.
+std::string error_of(const serve::Answer& answer) { return Json::parse(*answer.body).value("error", std::string()); }
+
+/// The content of the file, as far as it is collected.
+class Collection {
+ public:
+  explicit Collection(const HtmlOptions& options)
+      : options_(options), asker_(options), page_bytes_(serve::self_contained_page("").size()) {}
+
+  /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
+  void collect() {
+    const PageGroup whole = serve::whole_questions();
+    take(whole);
+    const auto figures = std::find_if(whole.questions.begin(), whole.questions.end(), [&](const PageQuestion& one) {
+      return one.command == "report" && answers_.contains(one.key());
+    });
+    if (figures == whole.questions.end()) {
+      if (!first_error_.empty()) throw OutputError(first_error_);
+      throw OutputError("--max-size " + render::human_bytes(options_.max_bytes) + ": the page itself has " +
+                        render::human_bytes(page_bytes_) + "; give at least " + render::human_bytes(2 * page_bytes_));
+    }
+    if (options_.sources) take(serve::source_questions(source_files()));
+    serve::PageMoments moments;
+    moments.peak_ns = Json::parse(answers_.at(figures->key()))["heap"].value("peak_time_ns", std::uint64_t{0});
+    moments.marks_ns = marks();
+    for (const PageGroup& group : serve::part_questions(moments)) take(group);
+  }
+
+  std::string page() const {
+    Json about;
+    about["format_version"] = 1;
+    about["trace"] = options_.trace.trace.substr(options_.trace.trace.rfind('/') + 1);
+    about["holds"] = holds();
+    about["pruned"] = pruned_;
+    std::string text = about.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text.pop_back();
+    text += ",\"answers\":{";
+    bool is_first = true;
+    for (const auto& [key, answer] : answers_) {
+      text += (is_first ? "\n" : ",\n") + Json(key).dump() + ":" + answer;
+      is_first = false;
+    }
+    return serve::self_contained_page(text + "}}");
+  }
+
+  std::vector<std::string> holds() const {
+    return {options_.sources ? "the text of source files" : "no source text (--sources includes it)",
+            options_.command_line ? "the arguments of the program"
+                                  : "no command-line arguments (--command-line includes them)"};
+  }
+  const std::vector<std::string>& pruned() const noexcept { return pruned_; }
+
+ private:
+  /// Bytes that are left. "<" becomes six bytes in the file, which can exceed the limit by that: answers are counted
+  /// with it.
+  std::uint64_t room() const { return options_.max_bytes - std::min(options_.max_bytes, page_bytes_ + used_ + 2000); }
+  static std::uint64_t size_of(const std::string& key, const std::string& text) {
+    const auto escaped = [](const std::string& one) {
+      return one.size() + 5 * static_cast<std::uint64_t>(std::count(one.begin(), one.end(), '<'));
+    };
+    return escaped(key) + escaped(text) + 8;
+  }
+
+  void take(const PageGroup& group) {
+    constexpr std::size_t kAtOnce = serve::Answers::kMaxRunning;
+    std::size_t omitted = 0, coarser = 0;
+    for (std::size_t begin = 0; begin < group.questions.size(); begin += kAtOnce) {
+      // Less room than this holds no answer.
+      if (room() < 1000) {
+        omitted += group.questions.size() - begin;
+        break;
+      }
+      progress_.show(answers_.size(), page_bytes_ + used_, group.about);
+      const auto some = std::span(group.questions).subspan(begin, std::min(kAtOnce, group.questions.size() - begin));
+      const std::vector<serve::Answer> answers = asker_.ask(some);
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        if (answers_.contains(some[i].key())) continue;
+        switch (take(some[i], answers[i])) {
+          case Taken::kWhole: break;
+          case Taken::kCoarser: ++coarser; break;
+          case Taken::kNot: ++omitted; break;
+        }
+      }
+    }
+    const std::string all = " of " + std::to_string(group.questions.size()) + " answers about " + group.about;
+    if (coarser != 0)
+      pruned_.push_back(std::to_string(coarser) + all + " have only their largest rows, to keep the file below " +
+                        render::human_bytes(options_.max_bytes));
+    if (omitted != 0)
+      pruned_.push_back(std::to_string(omitted) + all + " were left out, to keep the file below " +
+                        render::human_bytes(options_.max_bytes));
+  }
+
+  enum class Taken { kWhole, kCoarser, kNot };
+  Taken take(const PageQuestion& question, serve::Answer answer) {
+    const std::string key = question.key();
+    PageQuestion asked = question;
+    bool is_coarser = false;
+    for (;;) {
+      if (answer.status != 200) {
+        // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
+        if (first_error_.empty()) first_error_ = error_of(answer);
+        return Taken::kWhole;
+      }
+      std::string text = *answer.body;
+      while (text.ends_with('\n')) text.pop_back();
+      if (question.command == "info" && !options_.command_line) text = without_arguments(text);
+      const std::uint64_t size = size_of(key, text);
+      if (size <= std::min(room(), options_.max_bytes / kMaxShare)) {
+        used_ += size;
+        answers_.emplace(key, std::move(text));
+        return is_coarser ? Taken::kCoarser : Taken::kWhole;
+      }
+      if (!serve::make_coarser(asked)) return Taken::kNot;
+      is_coarser = true;
+      answer = asker_.ask(asked);
+    }
+  }
+
+  static std::string without_arguments(const std::string& text) {
+    Json info = Json::parse(text);
+    const Json& arguments = info["command_line"];
+    if (arguments.is_array() && !arguments.empty()) info["command_line"] = Json::array({arguments.front()});
+    else if (arguments.is_string()) info["command_line"] = info["program"];
+    info["command_line_omitted"] = true;
+    return info.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+  /// The times of the marks, from the answer of the timeline.
+  std::vector<std::uint64_t> marks() const {
+    std::vector<std::uint64_t> times;
+    for (const auto& [key, answer] : answers_) {
+      if (!key.starts_with("timeline?")) continue;
+      const Json timeline = Json::parse(answer);
+      if (!timeline.contains("marks")) continue;
+      for (const Json& mark : timeline["marks"])
+        if (times.size() < kMaxMarks) times.push_back(mark.value("time_ns", std::uint64_t{0}));
+      break;
+    }
+    return times;
+  }
+
+  /// The files that the list of source files names, those with most bytes first.
+  std::vector<std::string> source_files() const {
+    std::vector<std::string> files;
+    for (const auto& [key, answer] : answers_) {
+      if (!key.starts_with("source?") || key.find("arg=") != std::string::npos) continue;
+      const Json list = Json::parse(answer);
+      for (const Json& file : list["files"])
+        if (file.contains("file") && file["file"].is_string()) files.push_back(file["file"]);
+      break;
+    }
+    return files;
+  }
+
+  const HtmlOptions& options_;
+  Asker asker_;
+  QuestionProgress progress_;
+  const std::uint64_t page_bytes_;
+  std::uint64_t used_ = 0;
+  std::map<std::string, std::string> answers_;
+  std::vector<std::string> pruned_;
+  std::string first_error_;
+};
+
+int write_html(const HtmlOptions& options) {
+  refuse_recording_as_output(options.trace.output, options.trace.trace);
+  Collection collection(options);
+  collection.collect();
+  const std::string page = collection.page();
+  const std::string& path = options.trace.output;
+  if (path == "-") {
+    write_output(path, page);
+  } else {
+    AtomicFile file(path);
+    file.append(page);
+    file.finish();
+  }
+  print_message(path + ": " + render::human_bytes(page.size()));
+  for (const std::string& sentence : collection.holds()) print_message("it holds " + sentence);
+  for (const std::string& sentence : collection.pruned()) print_message(sentence);
+  return 0;
+}
+
+}  // namespace
+
+int run_html(const HtmlOptions& options) {
+  return guarded(options.trace.trace, [&] { return write_html(options); });
+}
+
+}  // namespace heapprof::cli

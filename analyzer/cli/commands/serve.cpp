@@ -1,0 +1,205 @@
+// heapprof serve: the whole recording in a browser. The server itself is in analyzer/serve.
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/symbol_words.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/options/version.h"
+#include "analyzer/render/units.h"
+#include "analyzer/serve/server.h"
+#include "analyzer/trace/mailbox.h"
+
+namespace heapprof::cli {
+namespace {
+
+/// The traces in `directory`, by name.
+std::vector<std::string> traces_in(const std::string& directory) {
+  std::vector<std::string> traces;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const std::string path = entry->path().string();
+    if (is_named_as_trace(entry->path().filename()) && is_trace(path)) traces.push_back(path);
+  }
+  if (error) throw OutputError(directory + ": cannot be read: " + error.message());
+  if (traces.empty())
+    throw OutputError(directory + ": there is no recording (*.heapprof, *.hprof) in this directory");
+  std::sort(traces.begin(), traces.end());
+  return traces;
+}
+
+/// The traces that the arguments name. Throws OutputError or trace::TraceError if one of them is none.
+std::vector<std::string> traces_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> traces;
+  for (const std::string& argument : arguments) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(argument, ignored)) {
+      const std::vector<std::string> more = traces_in(argument);
+      traces.insert(traces.end(), more.begin(), more.end());
+    } else {
+      trace::Mailbox opened(argument);  // its header is valid
+      traces.push_back(argument);
+    }
+  }
+  return traces;
+}
+
+bool is_running(const std::string& path) {
+  try {
+    const trace::Mailbox mailbox(path);
+    return mailbox.recorder() == trace::RecorderState::kRecording && mailbox.end_kind() != EndKind::kStopped;
+  } catch (const trace::TraceError&) {
+    return false;
+  }
+}
+
+/// Which file it is, how long, and when it was last written to. Empty: it is being written.
+std::string state_of(const std::string& path) {
+  struct stat status {};
+  if (is_running(path) || ::stat(path.c_str(), &status) != 0) return {};
+  std::ostringstream text;
+  text << status.st_dev << ' ' << status.st_ino << ' ' << status.st_size << ' ' << status.st_mtim.tv_sec << ' '
+       << status.st_mtim.tv_nsec << ' ' << status.st_ctim.tv_sec << ' ' << status.st_ctim.tv_nsec;
+  return text.str();
+}
+
+/// 0: the trace cannot be read any more.
+std::uint64_t elapsed_ns(const std::string& path) {
+  try {
+    const trace::Mailbox mailbox(path);
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::uint64_t now_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    return now_ns - std::min(now_ns, mailbox.header().start_monotonic_ns);
+  } catch (const trace::TraceError&) {
+    return 0;
+  }
+}
+
+/// The options that every answer gets.
+serve::Subject subject_of(const ServeOptions& options) {
+  serve::Subject subject;
+  subject.traces = traces_of(options.traces);
+  subject.symbol_words = symbol_words(options.symbols);
+  for (const std::string& path : options.source_paths) subject.source_words.push_back("--source-path=" + path);
+  return subject;
+}
+
+bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && value[0] != '\0';
+}
+
+/// "user@host", and the port of its ssh server unless it is the usual one: what `ssh` on the user's machine needs.
+std::string ssh_target() {
+  std::istringstream connection(std::getenv("SSH_CONNECTION"));
+  std::string client, client_port, server, port;
+  connection >> client >> client_port >> server >> port;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') server.copy(host, sizeof host - 1);
+  const passwd* const user = ::getpwuid(::getuid());
+  return (port.empty() || port == "22" ? "" : "-p " + port + " ") +
+         (user == nullptr ? "" : std::string(user->pw_name) + "@") + host;
+}
+
+/// Opens the address in the desktop's browser. The command lines of processes can be read by every user, so the
+/// browser gets the name of a file that only this user can read, and that leads to the address.
+class BrowserPage {
+ public:
+  explicit BrowserPage(const std::string& url) {
+    const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+    path_ = (runtime == nullptr || runtime[0] == '\0' ? "/tmp" : std::string(runtime)) + "/heapprof-XXXXXX.html";
+    const int descriptor = ::mkostemps(path_.data(), 5, O_CLOEXEC);  // mode 0600
+    if (descriptor < 0) {
+      path_.clear();
+      return;
+    }
+    const std::string text =
+        "<!doctype html><meta charset=\"utf-8\"><title>heapprof</title>"
+        "<meta http-equiv=\"refresh\" content=\"0;url=" +
+        url + "\">\n";
+    const bool written = ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::close(descriptor);
+    if (written) open();
+  }
+  ~BrowserPage() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  BrowserPage(const BrowserPage&) = delete;
+  BrowserPage& operator=(const BrowserPage&) = delete;
+
+ private:
+  /// Two forks: the browser is a child of init, and nothing waits for it.
+  void open() const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::fork() != 0) ::_exit(0);
+      ::setsid();
+      const int nothing = ::open("/dev/null", O_RDWR);
+      for (const int descriptor : {0, 1, 2}) ::dup2(nothing, descriptor);
+      ::execlp("xdg-open", "xdg-open", path_.c_str(), static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    if (child > 0) ::waitpid(child, nullptr, 0);
+  }
+
+  std::string path_;
+};
+
+int serve_traces(const ServeOptions& options) {
+  serve::ServerSettings settings;
+  settings.address = options.address;
+  settings.port = options.port;
+  settings.subject = subject_of(options);
+  settings.version = printed_version;
+  const std::vector<std::string> traces = settings.subject.traces;
+  settings.state_of = [traces](std::size_t n) { return state_of(traces[n]); };
+  settings.is_running = [traces](std::size_t n) { return is_running(traces[n]); };
+  settings.elapsed_ns = [traces](std::size_t n) { return elapsed_ns(traces[n]); };
+  serve::Server server(std::move(settings));
+  const std::string url = server.url();
+  std::printf("%s\n", url.c_str());
+  if (std::fflush(stdout) != 0) throw OutputError("standard output: the address cannot be written");
+  if (options.address != "127.0.0.1" && options.address != "::1" && options.address != "localhost")
+    print_message("warning: " + options.address +
+                  " can be reached from the network, without encryption: whoever reads the address or its traffic "
+                  "can read the recordings");
+  const std::string port = std::to_string(server.port());
+  if (is_set("SSH_CONNECTION"))
+    print_message("on your machine, type: ssh -L " + port + ":127.0.0.1:" + port + " " + ssh_target() +
+                  "   and open the address above");
+  std::optional<BrowserPage> page;
+  if (options.open && !is_set("SSH_CONNECTION") && (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")))
+    page.emplace(url);
+  print_message("serving " +
+                (traces.size() == 1 ? traces.front() : render::exact_number(traces.size()) + " recordings") +
+                "; Ctrl-C ends it");
+  server.run();
+  return 0;
+}
+
+}  // namespace
+
+int run_serve(const ServeOptions& options) {
+  return guarded(options.traces.front(), [&] { return serve_traces(options); });
+}
+
+}  // namespace heapprof::cli

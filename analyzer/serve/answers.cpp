@@ -1,0 +1,171 @@
+#include "analyzer/serve/answers.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "analyzer/serve/compact_json.h"
+
+namespace heapprof::serve {
+namespace {
+
+/// The sentences that a command printed on standard error, without the program's name.
+std::string messages_of(const std::string& error) {
+  constexpr std::string_view kPrefix = "heapprof: ";
+  std::string text;
+  for (std::size_t begin = 0; begin < error.size();) {
+    const std::size_t end = std::min(error.find('\n', begin), error.size());
+    std::string_view line(error.data() + begin, end - begin);
+    if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
+    if (!line.empty()) text += (text.empty() ? "" : "; ") + std::string(line);
+    begin = end + 1;
+  }
+  return text;
+}
+
+Answer answer_of(const Question& question, ChildResult&& result) {
+  using End = ChildResult::End;
+  const std::string messages = messages_of(result.error);
+  switch (result.end) {
+    case End::kExited: break;
+    case End::kSignal:
+      return error_answer(500, "the process that computed this answer was ended by signal " +
+                                   std::to_string(result.code) + " (" + ::strsignal(result.code) + ")" +
+                                   (messages.empty() ? "" : ": " + messages));
+    case End::kKilled: return error_answer(503, "the server is ending");
+    case End::kTooMuchOutput:
+      return error_answer(422, "the answer has more than " + std::to_string(Answers::kMaxAnswerBytes >> 20) +
+                                   " MB; ask for less, with top for example, or use the command line");
+    case End::kTooLong:
+      return error_answer(422, "no answer within " + std::to_string(Answers::kMaxTime.count()) +
+                                   " s; use the command line, which has no limit");
+    case End::kNotStarted:
+      return error_answer(503, "the process that computes answers cannot be started: " + result.error);
+  }
+  // Status 1 with output: the trace is incomplete, which the output says. Status 3: a limit of `check`.
+  if (result.output.empty() || result.code == 2) {
+    if (result.code == 0) return error_answer(500, "the command printed nothing");
+    return error_answer(
+        result.code == 2 ? 400 : 422,
+        messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
+  }
+  if (question.is_json) compact_json(result.output);
+  if (question.convert != nullptr) {
+    try {
+      result.output = question.convert(result.output);
+    } catch (const std::exception& error) {
+      return error_answer(500, error.what());
+    }
+  }
+  return {200, question.content_type, std::make_shared<const std::string>(std::move(result.output))};
+}
+
+}  // namespace
+
+Answer error_answer(unsigned status, const std::string& sentence) {
+  const nlohmann::ordered_json json = {{"error", sentence}};
+  return {status, "application/json",
+          std::make_shared<const std::string>(
+              json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n")};
+}
+
+Answers::Answers(boost::asio::io_context& context, StateOf state_of)
+    : context_(context), state_of_(std::move(state_of)) {}
+
+std::string Answers::state_of(const Question& question) const {
+  std::string states;
+  for (const std::size_t trace : question.traces) {
+    const std::string state = state_of_(trace);
+    if (state.empty()) return {};
+    states += state + "\n";
+  }
+  return states;
+}
+
+Answers::Ticket Answers::ask(const Question& question, Done done) {
+  const Ticket ticket = ++last_ticket_;
+  const std::string state = state_of(question);
+  std::string key;
+  for (const std::string& word : question.words) key += word + '\0';
+  key += question.content_type + '\0' + state;
+  if (!state.empty()) {
+    if (const auto found = kept_by_key_.find(key); found != kept_by_key_.end()) {
+      kept_.splice(kept_.begin(), kept_, found->second);
+      boost::asio::post(context_, [answer = found->second->answer, done = std::move(done)] { done(answer); });
+      return ticket;
+    }
+    for (const std::shared_ptr<Task>& task : tasks_) {
+      if (task->key != key) continue;
+      task->waiting.emplace(ticket, std::move(done));
+      return ticket;
+    }
+  }
+  const auto task = std::make_shared<Task>();
+  task->question = question;
+  task->key = std::move(key);
+  task->state = state;
+  task->waiting.emplace(ticket, std::move(done));
+  tasks_.push_back(task);
+  queue_.push_back(task);
+  start_next();
+  return ticket;
+}
+
+void Answers::cancel(Ticket ticket) {
+  for (const std::shared_ptr<Task>& task : tasks_) {
+    if (task->waiting.erase(ticket) == 0) continue;
+    if (!task->waiting.empty()) return;
+    if (task->child != nullptr) return task->child->kill();
+    std::erase(queue_, task);
+    std::erase(tasks_, task);
+    return;
+  }
+}
+
+void Answers::start_next() {
+  while (running_ < kMaxRunning && !queue_.empty()) {
+    const std::shared_ptr<Task> task = queue_.front();
+    queue_.pop_front();
+    ++running_;
+    task->child =
+        ChildProcess::start(context_, task->question.words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
+                            [this, task](ChildResult&& result) { finish(task, std::move(result)); });
+  }
+}
+
+void Answers::finish(const std::shared_ptr<Task>& task, ChildResult&& result) {
+  --running_;
+  task->child.reset();
+  std::erase(tasks_, task);
+  const bool was_killed = result.end == ChildResult::End::kKilled;
+  const Answer answer = answer_of(task->question, std::move(result));
+  if (!was_killed && answer.status == 200 && !task->state.empty() && task->state == state_of(task->question))
+    keep(task->key, answer);
+  const std::map<Ticket, Done> waiting = std::exchange(task->waiting, {});
+  if (was_killed && !waiting.empty()) {
+    // Somebody asked the same between the kill and the end of the process.
+    task->waiting = waiting;
+    tasks_.push_back(task);
+    queue_.push_back(task);
+  } else {
+    for (const auto& [ticket, done] : waiting) done(answer);
+  }
+  start_next();
+}
+
+void Answers::keep(const std::string& key, const Answer& answer) {
+  if (answer.body->size() > kMaxKeptBytes / 4 || kept_by_key_.contains(key)) return;
+  kept_.push_front({key, answer});
+  kept_by_key_.emplace(key, kept_.begin());
+  kept_bytes_ += answer.body->size() + key.size();
+  while (kept_bytes_ > kMaxKeptBytes) {
+    kept_bytes_ -= kept_.back().answer.body->size() + kept_.back().key.size();
+    kept_by_key_.erase(kept_.back().key);
+    kept_.pop_back();
+  }
+}
+
+}  // namespace heapprof::serve

@@ -1,0 +1,80 @@
+// Answers questions: runs the command that answers, at most two at once, and keeps answers about recordings that have
+// ended. Equal questions that are asked at the same time are answered once.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/serve/child_process.h"
+#include "analyzer/serve/question.h"
+
+namespace heapprof::serve {
+
+struct Answer {
+  unsigned status = 200;  ///< of HTTP
+  std::string content_type = "application/json";
+  std::shared_ptr<const std::string> body;
+};
+
+/// {"error": SENTENCE}
+Answer error_answer(unsigned status, const std::string& sentence);
+
+class Answers {
+ public:
+  static constexpr std::size_t kMaxRunning = 2;
+  static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
+  static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
+  static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
+
+  /// The state of a trace: equal texts mean that it has not changed. Empty: it may change at any time, so answers
+  /// about it are not kept.
+  using StateOf = std::function<std::string(std::size_t trace)>;
+  using Done = std::function<void(const Answer&)>;
+  using Ticket = std::uint64_t;
+
+  Answers(boost::asio::io_context& context, StateOf state_of);
+
+  /// `done` is called once, later, unless the ticket is cancelled before.
+  Ticket ask(const Question& question, Done done);
+  /// Nobody waits for this answer any more: if nobody else does, its process is killed.
+  void cancel(Ticket ticket);
+
+ private:
+  struct Task {
+    Question question;
+    std::string key;
+    std::string state;  ///< of its traces, when it was asked
+    std::map<Ticket, Done> waiting;
+    std::shared_ptr<ChildProcess> child;
+  };
+  struct Kept {
+    std::string key;
+    Answer answer;
+  };
+
+  std::string state_of(const Question& question) const;
+  void start_next();
+  void finish(const std::shared_ptr<Task>& task, ChildResult&& result);
+  void keep(const std::string& key, const Answer& answer);
+
+  boost::asio::io_context& context_;
+  StateOf state_of_;
+  Ticket last_ticket_ = 0;
+  std::size_t running_ = 0;
+  std::deque<std::shared_ptr<Task>> queue_;
+  std::vector<std::shared_ptr<Task>> tasks_;  ///< queued and running
+  std::list<Kept> kept_;                      ///< the most recently used first
+  std::unordered_map<std::string, std::list<Kept>::iterator> kept_by_key_;
+  std::size_t kept_bytes_ = 0;
+};
+
+}  // namespace heapprof::serve

@@ -1,0 +1,149 @@
+#include "analyzer/serve/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace heapprof::serve {
+namespace {
+
+constexpr std::size_t kMaxErrorBytes = 16 * 1024;
+
+/// In the child, between fork and exec: only system calls. Never returns.
+[[noreturn]] void become(char* const* arguments, int output, int error, pid_t parent) noexcept {
+  // The child ends with its parent, also when that is killed; the parent may have ended before this call.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing < 0 || ::dup2(nothing, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) ::_exit(127);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::execv("/proc/self/exe", arguments);
+  ::_exit(127);
+}
+
+}  // namespace
+
+std::shared_ptr<ChildProcess> ChildProcess::start(boost::asio::io_context& context,
+                                                  const std::vector<std::string>& words, const ChildLimits& limits,
+                                                  Done done, OnOutput on_output) {
+  const std::shared_ptr<ChildProcess> child(new ChildProcess(context, limits, std::move(done), std::move(on_output)));
+  child->spawn(words);
+  return child;
+}
+
+ChildProcess::ChildProcess(boost::asio::io_context& context, const ChildLimits& limits, Done done, OnOutput on_output)
+    : limits_(limits), done_(std::move(done)), on_output_(std::move(on_output)), output_(context), error_(context),
+      timer_(context) {}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void ChildProcess::spawn(const std::vector<std::string>& words) {
+  std::vector<std::string> texts = {"heapprof"};
+  texts.insert(texts.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& text : texts) arguments.push_back(text.data());
+  arguments.push_back(nullptr);
+
+  const auto fail = [&](const char* what) {
+    result_.error = std::string(what) + ": " + std::strerror(errno);
+    open_ = 0;
+    boost::asio::post(output_.get_executor(), [self = shared_from_this()] { self->done_(std::move(self->result_)); });
+  };
+  int output[2], error[2];
+  if (::pipe2(output, O_CLOEXEC) != 0) return fail("pipe");
+  if (::pipe2(error, O_CLOEXEC) != 0) {
+    fail("pipe");
+    ::close(output[0]);
+    ::close(output[1]);
+    return;
+  }
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) become(arguments.data(), output[1], error[1], parent);
+  if (pid_ < 0) fail("fork");
+  ::close(output[1]);
+  ::close(error[1]);
+  if (pid_ < 0) {
+    ::close(output[0]);
+    ::close(error[0]);
+    return;
+  }
+  output_.assign(output[0]);
+  error_.assign(error[0]);
+  read_output();
+  read_error();
+  if (limits_.time.count() == 0) return;
+  timer_.expires_after(limits_.time);
+  timer_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+    if (const auto self = weak.lock(); self && !failed) self->stop(ChildResult::End::kTooLong);
+  });
+}
+
+void ChildProcess::read_output() {
+  output_.async_read_some(boost::asio::buffer(output_buffer_),
+                          [self = shared_from_this()](boost::system::error_code failed, std::size_t bytes) {
+                            if (bytes != 0) {
+                              if (self->on_output_) {
+                                self->on_output_({self->output_buffer_, bytes});
+                              } else if (self->result_.output.size() + bytes > self->limits_.output_bytes) {
+                                self->stop(ChildResult::End::kTooMuchOutput);
+                              } else {
+                                self->result_.output.append(self->output_buffer_, bytes);
+                              }
+                            }
+                            if (failed) return self->closed();
+                            self->read_output();
+                          });
+}
+
+void ChildProcess::read_error() {
+  error_.async_read_some(boost::asio::buffer(error_buffer_),
+                         [self = shared_from_this()](boost::system::error_code failed, std::size_t bytes) {
+                           const std::size_t room = kMaxErrorBytes - self->result_.error.size();
+                           self->result_.error.append(self->error_buffer_, std::min(bytes, room));
+                           if (failed) return self->closed();
+                           self->read_error();
+                         });
+}
+
+void ChildProcess::kill() { stop(ChildResult::End::kKilled); }
+
+void ChildProcess::stop(ChildResult::End reason) {
+  if (pid_ <= 0 || stopped_) return;
+  stopped_ = true;
+  result_.end = reason;
+  ::kill(pid_, SIGKILL);  // the pipes end, and closed() follows
+}
+
+void ChildProcess::closed() {
+  if (--open_ != 0) return;
+  timer_.cancel();
+  int status = 0;
+  // A process closes its pipes after it has returned its memory, so it is about to end.
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  if (!stopped_) {
+    result_.end = WIFEXITED(status) ? ChildResult::End::kExited : ChildResult::End::kSignal;
+    result_.code = WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status);
+  }
+  done_(std::move(result_));
+}
+
+}  // namespace heapprof::serve

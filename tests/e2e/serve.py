@@ -1,0 +1,635 @@
+"""`serve`: its answers are those of the command line; who is answered; clients that send nothing, too much or garbage;
+recordings that are damaged, replaced or still written; how it starts and ends."""
+
+import concurrent.futures
+import contextlib
+import gzip
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+from pathlib import Path
+
+import harness
+
+
+def encoded(parameters):
+    return urllib.parse.urlencode(parameters, quote_via=urllib.parse.quote)
+
+
+class Serve(harness.Case):
+    def start(self, *arguments, **variables):
+        """Starts a server; its port and token are in self.port and self.token."""
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
+            variables.setdefault(name, "")
+        self.server = self.popen([str(harness.HEAPPROF), "serve", *map(str, arguments)], text=True, cwd=self.dir,
+                                 env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache", **variables),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.url = self.server.stdout.readline().strip()
+        if not self.url:
+            self.fail(self.server.stderr.read())
+        address = urllib.parse.urlsplit(self.url)
+        self.port = address.port
+        self.token = urllib.parse.parse_qs(address.query)["token"][0]
+        return self.server
+
+    def request(self, path, method="GET", token=True, headers=None, port=None):
+        """Status, headers and text of the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=60)
+        with contextlib.closing(connection):
+            own = {"Authorization": f"Bearer {self.token}"} if token else {}
+            connection.request(method, path, headers=own | (headers or {}))
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read().decode()
+
+    def ask(self, command, parameters=(), status=200):
+        """The text of an answer."""
+        given, headers, text = self.request(f"/api/{command}?{encoded(parameters)}")
+        self.assertEqual(given, status, f"{command} {parameters}: {text[:500]}")
+        return text
+
+    def error_of(self, command, parameters=(), status=400):
+        return json.loads(self.ask(command, parameters, status))["error"]
+
+    def children(self):
+        return Path(f"/proc/{self.server.pid}/task/{self.server.pid}/children").read_text().split()
+
+    def stopped_answer(self, command, parameters=()):
+        """Sends a question, and stops the process that computes the answer. Returns the connection and the process."""
+        others = self.children()
+        for attempt in range(50):
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            connection.request("GET", f"/api/{command}?{encoded([*parameters, ('function', f'none{attempt}')])}",
+                               headers={"Authorization": f"Bearer {self.token}"})
+            child = int(harness.wait_until(lambda: [one for one in self.children() if one not in others],
+                                           "no process computes the answer")[0])
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGSTOP)
+                # It may have ended before the signal.
+                if harness.wait_until(lambda: self.state_of(child), "state") == "T":
+                    return connection, child
+            connection.close()
+        self.fail("every answer was computed before its process could be stopped")
+
+    def state_of(self, child):
+        """T: stopped; gone: it has ended. None: the signal has not arrived yet."""
+        try:
+            state = harness.process_state(child)
+        except (FileNotFoundError, ProcessLookupError):
+            return "gone"
+        return {"T": "T", "Z": "gone"}.get(state)
+
+    def is_gone(self, child):
+        return self.state_of(child) == "gone"
+
+
+class Answers(Serve):
+    """The answers are what the command line prints."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(harness.program("ledger_threads"), FREE_STACKS=1).trace
+        self.start(self.trace)
+
+    def cli(self, command, parameters, status=(0, 1)):
+        words = []
+        arguments = []
+        for name, value in parameters:
+            if name == "arg":
+                arguments.append(value)
+            else:
+                words.append(f"--{name}" if value == "1" and name in self.SWITCHES else f"--{name}={value}")
+        return self.heapprof(command, *words, *(["--once"] if command == "top" else []), "--json", "--", self.trace,
+                             *arguments, status=status)
+
+    SWITCHES = ("inverted", "only-own", "all", "no-history", "shared-frames", "no-suppressions", "full-names",
+                "resident", "no-helpers")
+
+    def assert_equal_answers(self, command, *parameters):
+        text = self.ask(command, parameters)
+        answer = json.loads(text)
+        printed = self.cli(command, parameters, status=(0, 1, 3))
+        self.assertEqual(answer, json.loads(printed), f"{command} {parameters}")
+        # The same text, without the white space between tokens.
+        self.assertEqual(text, json.dumps(json.loads(printed), separators=(",", ":"), ensure_ascii=False) + "\n")
+        return answer
+
+    def test_every_command(self):
+        function = json.loads(self.ask("report", [("by", "function"), ("top", 1)]))["rows"][0]["name"]
+        for command, *parameters in (
+                ("info",), ("report",), ("report", ("by", "line"), ("sort", "total"), ("top", "3")),
+                ("tree", ("inverted", "1"), ("min-share", "0.1")), ("callers", ("arg", function)),
+                ("blocks", ("top", "5"), ("skip", "2")), ("source",), ("pins", ("at", "50%")), ("rss",),
+                ("histogram",), ("churn", ("within", "5ms")), ("reallocs",), ("threads",), ("frees",),
+                ("leaks", ("no-suppressions", "1")), ("top", ("by", "function"), ("top", "4")),
+                ("timeline", ("sites", "3")), ("check", ("max-peak", "1"))):
+            self.assert_equal_answers(command, *parameters)
+
+    def test_random_selections(self):
+        generator = harness.random_generator("serve")
+        for _ in range(6):
+            begin, end = sorted(generator.sample(range(101), 2))
+            selection = [("from", f"{begin}%"), ("to", f"{end}%")]
+            if generator.random() < 0.5:
+                selection.append(("function", generator.choice(["site_.*", "std::.*", "a+b|c d", "\u00e9\"'<&%"])))
+            if generator.random() < 0.5:
+                selection.append(("min-size", str(generator.randrange(500))))
+            if generator.random() < 0.3:
+                selection.append(("only-own", "1"))
+            self.assert_equal_answers(generator.choice(["report", "tree", "leaks"]), *selection)
+
+    def test_two_moments(self):
+        answer = json.loads(self.ask("diff", [("arg", "@10%"), ("arg", "@end")]))
+        printed = json.loads(self.heapprof("diff", f"{self.trace}@10%", f"{self.trace}@end", "--json"))
+        self.assertEqual(answer, printed)
+
+    def test_pictures_and_tables(self):
+        for command, parameters, kind, begin in (
+                ("flamegraph", [], "image/svg+xml", "<?xml"), ("flamegraph", [("format", "folded")], "text/plain", ""),
+                ("timeline", [("format", "svg")], "image/svg+xml", "<?xml"),
+                ("report", [("by", "function"), ("csv", "1")], "text/csv", "name,"),
+                ("blocks", [("csv", "1"), ("top", "2")], "text/csv", "")):
+            status, headers, text = self.request(f"/api/{command}?{encoded(parameters)}")
+            self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, kind), text[:300])
+            self.assertTrue(text.startswith(begin), text[:100])
+            self.assertNotIn("script-src", headers["Content-Security-Policy"])
+
+    def test_errors_are_the_sentences_of_the_command_line(self):
+        self.assertIn("invalid value 'x' for --min-size", self.error_of("report", [("min-size", "x")]))
+        self.assertIn("unknown option 'output' of report", self.error_of("report", [("output", "x")]))
+        self.assertIn("unknown command 'record'", self.error_of("record"))
+        self.assertIn("no such trace", self.error_of("report", [("trace", "1")]))
+        self.assertIn("no stack with costs has a function", self.error_of("callers", [("arg", "--output=x")], 422))
+
+    def test_nothing_is_written_and_no_other_file_is_read(self):
+        secret = self.dir / "secret.txt"
+        secret.write_text("secret words")
+        target = self.dir / "written"
+        def files():
+            return sorted(path.name for path in self.dir.iterdir() if path.name != "cache")
+        before = files()
+        for name in ("output", "o", "-o", "--output", "junit", "config", "suppressions", "sysroot", "debug-dir",
+                     "source-path", "baseline", "debuginfod", "file"):
+            self.error_of("leaks", [(name, target)])
+        for command, value in (("callers", f"--output={target}"), ("source", f"-o{target}"), ("source", secret),
+                               ("callers", f"@{secret}")):
+            text = self.error_of(command, [("arg", value)], 422)
+            self.assertNotIn("words", text)
+        for path in ("/../secret.txt", "/%2e%2e/secret.txt", f"/{secret}", "//etc/passwd", "/index.html", "/api/../x"):
+            status, _, text = self.request(path)
+            self.assertIn(status, (400, 404), path)
+            self.assertNotIn("words", text)
+        self.assertEqual(files(), before)
+
+    def test_two_clients_at_once(self):
+        questions = [("report", [("by", key)]) for key in ("function", "line", "site", "module")] * 3
+        expected = {key: self.ask("report", [("by", key)]) for key in ("function", "line", "site", "module")}
+        random.Random(harness.SEED).shuffle(questions)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for question, text in zip(questions, pool.map(lambda one: self.ask(*one), questions)):
+                self.assertEqual(text, expected[question[1][0][1]])
+
+    def test_a_slow_answer_does_not_delay_others(self):
+        connection, child = self.stopped_answer("report")
+        self.assertEqual(json.loads(self.ask("report"))["format_version"], 1)
+        os.kill(child, signal.SIGCONT)
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
+
+    def test_nobody_waits_for_an_answer(self):
+        connection, child = self.stopped_answer("report")
+        connection.close()
+        harness.wait_until(lambda: self.is_gone(child), "the process of a closed connection")
+        self.ask("report")
+
+    def test_a_crash_ends_one_answer_only(self):
+        connection, child = self.stopped_answer("report")
+        os.kill(child, signal.SIGKILL)
+        response = connection.getresponse()
+        self.assertEqual(response.status, 500)
+        self.assertIn("was ended by signal 9", json.loads(response.read())["error"])
+        connection.close()
+        self.ask("report")
+
+    def test_answers_are_kept_until_the_file_changes(self):
+        # While the processes that compute are stopped, as many as there can be, an answer that is kept arrives.
+        first = self.ask("report")
+        stopped = [self.stopped_answer("report"), self.stopped_answer("tree")]
+        self.assertEqual(self.ask("report"), first)
+        for connection, _ in stopped:
+            connection.close()
+        other = self.record(harness.program("known_leaks")).trace
+        os.replace(other, self.trace)
+        again = json.loads(self.ask("report"))
+        self.assertIn("known_leaks", again["program"])
+        self.assertNotEqual(again["pid"], json.loads(first)["pid"])
+
+    def test_damaged_and_missing_recordings(self):
+        whole = self.trace.read_bytes()
+        self.trace.write_bytes(whole[:len(whole) // 2])
+        report = json.loads(self.ask("report"))
+        self.assertEqual(report, json.loads(self.cli("report", [], status=1)))
+        self.assertFalse(report["integrity"]["complete"])
+        self.trace.write_bytes(b"x" * 5000)
+        self.assertIn("not a heapprof trace", self.error_of("report", (), 422))
+        self.trace.unlink()
+        self.assertIn(str(self.trace), self.error_of("report", (), 422))
+        self.trace.write_bytes(whole)
+        self.assertTrue(json.loads(self.ask("report"))["integrity"]["complete"])
+
+
+class Access(Serve):
+    """Who is answered, and with which headers."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(harness.program("hello")).trace
+        self.start(self.trace)
+
+    def test_without_the_token_nothing_is_answered(self):
+        for path in ("/", "/api/", "/api/report", "/page.css", "/none", "/metrics", "/debug/pprof/heap",
+                     "/api/events", "/?token=0", "/?token="):
+            for headers in ({}, {"Cookie": f"heapprof_{self.port}=0123"}, {"Authorization": "Bearer x"}):
+                status, given, text = self.request(path, token=False, headers=headers)
+                self.assertEqual(status, 401, path)
+                self.assertNotIn("Set-Cookie", given)
+                self.assertIn("token", json.loads(text)["error"])
+                self.assertNotIn(self.token, text)
+        self.assertEqual(self.request("/api/control/pause", "POST", token=False)[0], 401)
+
+    def test_the_address_sets_a_cookie_that_opens_the_rest(self):
+        status, headers, text = self.request(f"/?token={self.token}", token=False)
+        self.assertEqual(status, 200)
+        self.assertIn("<!doctype html>", text)
+        cookie = headers["Set-Cookie"]
+        self.assertIn("HttpOnly", cookie)
+        self.assertIn("SameSite=Strict", cookie)
+        status, _, text = self.request("/api/report", token=False, headers={"Cookie": cookie.split(";")[0]})
+        self.assertEqual(status, 200)
+        self.assertNotIn(self.token, text)
+        # For tools that keep no cookies.
+        self.assertEqual(self.request(f"/api/report?token={self.token}", token=False)[0], 200)
+
+    def test_hosts_and_pages_of_others(self):
+        for host in ("evil.example", f"evil.example:{self.port}", "127.0.0.1.evil.example", ""):
+            self.assertEqual(self.request("/api/report", headers={"Host": host})[0], 403, host)
+        for host in ("localhost", "localhost:1", f"[::1]:{self.port}"):
+            self.assertEqual(self.request("/api/report", headers={"Host": host})[0], 200, host)
+        cookie = {"Cookie": f"heapprof_{self.port}={self.token}"}
+        own = {"Origin": f"http://127.0.0.1:{self.port}"}
+        for foreign in ({"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}):
+            self.assertEqual(self.request("/api/report", token=False, headers=cookie | foreign)[0], 403, foreign)
+            self.assertEqual(self.request("/api/control/pause", "POST", False, cookie | foreign)[0], 403, foreign)
+        self.assertEqual(self.request("/api/control/pause", "POST", False, cookie)[0], 403)
+        # This one is allowed; the program has ended.
+        status, _, text = self.request("/api/control/pause", "POST", False, cookie | own)
+        self.assertEqual(status, 422, text)
+        self.assertIn("ended", json.loads(text)["error"])
+        status, headers, _ = self.request("/api/report", "OPTIONS", headers={"Origin": "http://evil.example"})
+        self.assertEqual(status, 405)
+        self.assertFalse([name for name in headers if name.lower().startswith("access-control")])
+
+    def test_headers(self):
+        for path in ("/", "/api/report", "/none"):
+            _, headers, _ = self.request(path)
+            self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+            self.assertEqual(headers["Cache-Control"], "no-store")
+            self.assertTrue(headers["Content-Security-Policy"].startswith("default-src 'none'"))
+            self.assertNotIn("unsafe-eval", headers["Content-Security-Policy"])
+        _, headers, _ = self.request("/")
+        self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+
+    def test_a_get_changes_nothing(self):
+        self.assertEqual(self.request("/api/control/pause")[0], 400)
+        self.assertEqual(self.request("/api/report", "POST")[0], 404)
+        self.assertEqual(self.request("/api/report", "DELETE")[0], 405)
+        status, headers, text = self.request("/api/report", "HEAD")
+        self.assertEqual((status, text), (200, ""))
+        self.assertGreater(int(headers["Content-Length"]), 100)
+
+
+class Clients(Serve):
+    """Clients that do not speak HTTP properly."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(harness.program("hello")).trace
+        self.start(self.trace)
+
+    def connect(self, data=b""):
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        self.addCleanup(client.close)
+        if data:
+            client.sendall(data)
+        return client
+
+    def answer_to(self, data, is_all=True):
+        """What the server sends until it closes the connection. `is_all`: the client closes its side before that."""
+        client = self.connect(data)
+        if is_all:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_WR)
+        parts = []
+        with contextlib.suppress(ConnectionResetError):
+            while part := client.recv(65536):
+                parts.append(part)
+        client.close()
+        return b"".join(parts)
+
+    def test_slow_and_silent_clients_keep_nobody_out(self):
+        clients = [self.connect(b"" if i % 2 else b"GET /api/report HTTP/1.1\r\nHost: loc") for i in range(150)]
+        self.assertEqual(json.loads(self.ask("report"))["format_version"], 1)
+        descriptors = len(os.listdir(f"/proc/{self.server.pid}/fd"))
+        self.assertLess(descriptors, 64 + 20)
+        # The last ones are still connected, and can finish their requests.
+        clients[-2].sendall(f"alhost\r\nConnection: close\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode())
+        with clients[-2].makefile("rb") as answer:
+            self.assertTrue(answer.read().startswith(b"HTTP/1.1 200 OK"))
+
+    def test_garbage(self):
+        generator = harness.random_generator("garbage")
+        token = f"Host: localhost\r\nAuthorization: Bearer {self.token}\r\n".encode()
+        for data in (b"\0" * 100, b"\r\n" * 50, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01",
+                     b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 40_000 + b"\r\n\r\n",
+                     b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n" + token + b"\r\n",
+                     b"POST /api/control/pause HTTP/1.1\r\n" + token + b"Content-Length: 99999999\r\n\r\n",
+                     b"POST / HTTP/1.1\r\n" + token + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+                     b"GET /%00 HTTP/1.1\r\n" + token + b"\r\n", b"GET http://x/ HTTP/1.1\r\n" + token + b"\r\n",
+                     b"GET /api/report?%zz HTTP/1.1\r\n" + token + b"\r\n",
+                     *(generator.randbytes(generator.randrange(1, 3000)) for _ in range(10))):
+            answer = self.answer_to(data)
+            if answer:
+                self.assertRegex(answer, rb"^HTTP/1.1 4\d\d ", data[:100])
+        self.ask("report")
+
+    def test_requests_in_a_row_and_early_requests(self):
+        one = f"GET /api/report?top=1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n".encode()
+        answer = self.answer_to(3 * (one + b"\r\n") + one + b"Connection: close\r\n\r\n", is_all=False)
+        self.assertEqual(answer.count(b"HTTP/1.1 200 OK"), 4)
+
+    def test_old_clients(self):
+        answer = self.answer_to(f"GET /api/?token={self.token} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        self.assertRegex(answer, rb"^HTTP/1.1 200 ")
+
+
+class StartAndEnd(Serve):
+    """How the server starts and ends."""
+
+    def setUp(self):
+        super().setUp()
+        self.trace = self.record(harness.program("hello")).trace
+
+    def end(self, number=signal.SIGINT):
+        self.server.send_signal(number)
+        output, error = self.server.communicate(timeout=60)
+        self.assertEqual(self.server.returncode, 0, error)
+        return output, error
+
+    def test_the_first_line_is_the_address(self):
+        self.start(self.trace)
+        self.assertRegex(self.url, r"^http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}$")
+        self.assertEqual(self.end(), ("", f"heapprof: serving {self.trace}; Ctrl-C ends it\n"))
+        first = self.token
+        self.start(self.trace)
+        self.assertNotEqual(self.token, first)
+        self.end(signal.SIGTERM)
+
+    def test_ssh(self):
+        self.start(self.trace, SSH_CONNECTION="10.0.0.1 5000 10.0.0.2 2222", DISPLAY=":99")
+        self.assertIn(f"ssh -L {self.port}:127.0.0.1:{self.port} -p 2222 ", self.end()[1])
+
+    def test_the_end_ends_answers(self):
+        self.start(self.trace)
+        connection, child = self.stopped_answer("report")
+        self.end()
+        harness.wait_until(lambda: self.is_gone(child), "the process of an answer")
+        connection.close()
+        self.start(self.trace)
+        connection, child = self.stopped_answer("report")
+        self.server.kill()
+        harness.wait_until(lambda: self.is_gone(child), "the process of an answer, when the server is killed")
+        connection.close()
+
+    def test_the_browser_gets_no_token_on_its_command_line(self):
+        programs = self.dir / "bin"
+        programs.mkdir()
+        opened = self.dir / "opened"
+        os.mkfifo(opened)
+        (programs / "xdg-open").write_text(f'#!/bin/sh\n{{ echo "$@"; stat -c %a "$1"; cat "$1"; }} >"{opened}"\n')
+        (programs / "xdg-open").chmod(0o755)
+        self.start(self.trace, DISPLAY=":99", XDG_RUNTIME_DIR=self.dir,
+                   PATH=f"{programs}:{os.environ['PATH']}")
+        argument, mode, page = opened.read_text().split("\n", 2)
+        self.assertTrue(argument.startswith(f"{self.dir}/heapprof-"), argument)
+        self.assertEqual(mode, "600")
+        self.assertIn(self.url, page)
+        self.end()
+        self.assertFalse(Path(argument).exists())
+
+    def test_a_port_that_is_taken(self):
+        self.start(self.trace)
+        result = self.run_heapprof("serve", self.trace, "--no-open", "--port", self.port)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("the port is taken by another program", result.stderr)
+        self.end()
+        # The port is free at once, although connections to it have just been closed.
+        port = self.port
+        self.start(self.trace, "--port", port)
+        self.assertEqual(self.port, port)
+
+    def test_other_addresses(self):
+        self.start(self.trace, "--listen", "0.0.0.0")
+        self.assertIn("can be reached from the network", self.end()[1])
+        for address in ("nonsense", "localhost:80", "", "1.2.3"):
+            result = self.run_heapprof("serve", self.trace, "--no-open", "--listen", address)
+            self.assertIn(result.returncode, (1, 2))
+            self.assertIn("--listen", result.stderr)
+        self.assertEqual(self.run_heapprof("serve", self.trace, "--listen", "192.0.2.1").returncode, 1)
+
+    def test_wrong_arguments(self):
+        for arguments, status, sentence in (
+                ([self.dir / "none.heapprof"], 1, "none.heapprof"), (["/etc/passwd"], 1, "not a heapprof trace"),
+                ([self.trace, "--port", "70000"], 2, "--port"), ([self.trace, "--port", "x"], 2, "--port")):
+            result = self.run_heapprof("serve", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+            self.assertIn(sentence, result.stderr)
+        empty = self.dir / "empty"
+        empty.mkdir()
+        result = self.run_heapprof("serve", empty)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("there is no recording", result.stderr)
+
+    def test_directories(self):
+        folder = self.dir / "many"
+        folder.mkdir()
+        for name in ("b.heapprof", "a.heapprof.1", "c.hprof"):
+            shutil.copy(self.trace, folder / name)
+        (folder / "text.heapprof").write_text("no trace")
+        self.start(folder, self.trace)
+        about = json.loads(self.request("/api/")[2])
+        self.assertEqual([(one["name"], one["n"], one["running"]) for one in about["traces"]],
+                         [("a.heapprof.1", 0, False), ("b.heapprof", 1, False), ("c.hprof", 2, False),
+                          (self.trace.name, 3, False)])
+        self.assertEqual(about["live"], False)
+        report = json.loads(self.ask("report", [("trace", "3")]))
+        self.assertEqual(report["pid"], json.loads(self.ask("report", [("trace", "1")]))["pid"])
+
+    def test_the_newest_recording(self):
+        self.start()
+        self.assertEqual([one["name"] for one in json.loads(self.request("/api/")[2])["traces"]], [self.trace.name])
+
+
+class Running(Serve):
+    """A program that is being recorded."""
+
+    def setUp(self):
+        super().setUp()
+        self.clients = []
+        self.trace = self.dir / "run.heapprof"
+        environment = harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY), HEAPPROF_OUTPUT=str(self.trace))
+        self.process = self.popen([harness.program("commanded")], env=environment, text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.command("a")
+        self.start(self.trace)
+
+    def command(self, commands):
+        self.process.stdin.write(commands)
+        self.process.stdin.flush()
+        self.assertEqual(self.process.stdout.read(len(commands)), "." * len(commands))
+
+    def test_answers_follow_the_program(self):
+        self.assertTrue(json.loads(self.request("/api/")[2])["live"])
+        first = json.loads(self.ask("report"))
+        self.assertEqual(first["integrity"]["ended_by"], "running")
+        self.command("aaaaa")
+        second = json.loads(self.ask("report"))
+        self.assertGreater(second["heap"]["allocations"], first["heap"]["allocations"])
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        self.assertFalse(json.loads(self.request("/api/")[2])["live"])
+        self.assertEqual(json.loads(self.ask("report"))["integrity"]["ended_by"], "exit")
+
+    def test_control(self):
+        def control(action):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                sent = pool.submit(self.request, f"/api/control/{action}", "POST")
+                # The recorder answers when the program allocates or frees.
+                while not sent.done():
+                    self.command("a")
+                    time.sleep(0.002)
+                status, _, text = sent.result()
+            self.assertEqual(status, 200, text)
+            return json.loads(text)
+        control("mark?" + encoded([("text", "<b>load & begin</b>")]))
+        self.assertEqual(control("pause")["state"], "paused")
+        before = json.loads(self.ask("report"))["heap"]["allocations"]
+        self.command("a" * 50)
+        self.assertEqual(json.loads(self.ask("report"))["heap"]["allocations"], before)
+        self.assertEqual(control("resume")["state"], "recording")
+        marks = json.loads(self.ask("timeline"))["marks"]
+        self.assertEqual([mark["text"] for mark in marks], ["<b>load & begin</b>"])
+
+
+    def events(self):
+        """A connection to the stream of events, after its header."""
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        self.clients.append(client)
+        self.addCleanup(client.close)
+        client.sendall(f"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.token}\r\n\r\n"
+                       .encode())
+        stream = client.makefile("r")
+        self.addCleanup(stream.close)
+        self.assertEqual(stream.readline(), "HTTP/1.1 200 OK\n")
+        headers = {}
+        while (line := stream.readline()) not in ("\n", ""):
+            name, _, value = line.partition(": ")
+            headers[name] = value.strip()
+        self.assertEqual(headers["Content-Type"], "text/event-stream")
+        return stream
+
+    def next_event(self, stream):
+        line = stream.readline()
+        self.assertTrue(line.startswith("data: "), line)
+        self.assertEqual(stream.readline(), "\n")
+        return json.loads(line[6:])
+
+    def test_events(self):
+        streams = [self.events(), self.events()]
+        first = [self.next_event(stream) for stream in streams]
+        self.command("a" * 20)
+        expected = json.loads(self.ask("report"))["events"]
+        for stream, event in zip(streams, first):
+            self.assertFalse(event["ended"])
+            while event["events"] < expected:
+                event = self.next_event(stream)
+            self.assertEqual(event["events"], expected)
+        streams.pop().close()
+        # One process serves all listeners of a trace.
+        self.assertEqual(len(self.children()), 1)
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        while not (event := self.next_event(streams[0]))["ended"]:
+            pass
+        self.assertEqual(event["events"], json.loads(self.ask("report"))["events"])
+        self.assertEqual(streams[0].read(), "")
+        # Of a program that has ended, there is one event.
+        stream = self.events()
+        while not self.next_event(stream)["ended"]:
+            pass
+        self.assertEqual(stream.read(), "")
+        harness.wait_until(lambda: not self.children(), "the process of the events")
+
+    def test_events_end_with_their_listener(self):
+        stream = self.events()
+        self.next_event(stream)
+        child = int(self.children()[0])
+        stream.close()
+        self.clients.pop().close()
+        harness.wait_until(lambda: self.is_gone(child), "the process of the events")
+
+    def profile(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def test_profiles(self):
+        status, heap = self.profile("/debug/pprof/heap")
+        self.assertEqual((status, heap[:2]), (200, b"\x1f\x8b"))
+        self.assertEqual(self.profile("/debug/pprof/allocs?debug=0&function=grow_first")[0], 200)
+        for wrong in ("?seconds=0", "?seconds=x", "?seconds=4000", "?seconds=1&from=0", "?output=x", "?trace=1"):
+            self.assertEqual(self.profile(f"/debug/pprof/allocs{wrong}")[0], 400, wrong)
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        self.assertEqual(self.profile("/debug/pprof/allocs?seconds=1")[0], 422)
+        path = self.dir / "export.pb.gz"
+        self.heapprof("export", "pprof", self.trace, "-o", path)
+        for name in ("heap", "allocs"):
+            status, profile = self.profile(f"/debug/pprof/{name}")
+            self.assertEqual(status, 200)
+            self.assertEqual(gzip.decompress(profile), gzip.decompress(path.read_bytes()))
+
+    def test_metrics(self):
+        self.command("ab")
+        status, headers, text = self.request("/metrics")
+        self.assertEqual((status, headers["Content-Type"].split(";")[0]), (200, "application/openmetrics-text"), text)
+        self.assertTrue(text.endswith("# EOF\n"))
+        values = {line.rpartition(" ")[0].partition("{")[0]: int(line.rpartition(" ")[2])
+                  for line in text.splitlines() if not line.startswith("#") and "function=" not in line}
+        report = json.loads(self.ask("report"))["heap"]
+        self.assertEqual(values["heapprof_live_bytes"], report["leaked_bytes"])
+        self.assertEqual(values["heapprof_live_blocks"], report["leaked_blocks"])
+        self.assertEqual(values["heapprof_allocations_total"], report["allocations"])
+        self.assertEqual(values["heapprof_allocated_bytes_total"], report["allocated_bytes"])
+        self.assertRegex(text, r'heapprof_site_live_bytes\{[^}]*function="grow_first",location="[^"]*commanded.cpp:\d+"')
+
+
+if __name__ == "__main__":
+    harness.main()
