@@ -1,5 +1,5 @@
-// Questions and answers. A question is a command and its options; its answer is what `heapprof COMMAND --json` prints.
-// With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
+// Questions and answers. A question is a command and its options; its answer is what `heapprof COMMAND --json`
+// prints. With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
 'use strict';
 
 const ask = (() => {

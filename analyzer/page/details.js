@@ -1,5 +1,5 @@
-// The panel for whatever is selected: a function with its figures, callers, callees and its largest stack; a stack; or
-// a block.
+// The panel for whatever is selected: a function with its figures, callers, callees and its largest stack; a stack;
+// or a block.
 'use strict';
 
 const details = (() => {
@@ -104,7 +104,8 @@ async function functionDetails(context, name) {
   if (place) nodes.push(make('p', {class: 'muted', title: place.file || place.module},
                              [names.place(place), names.base(place.module)].filter(Boolean).join(' \u00b7 ')));
   if (total) {
-    const whole = metric === 'temporary' ? all.total.blocks : about.unit === 'count' ? all.total.blocks : all.total.bytes;
+    const whole = metric === 'temporary' ? all.total.blocks : about.unit === 'count' ? all.total.blocks :
+      all.total.bytes;
     const sizes = histogram && histogram.sizes, lives = histogram && histogram.lifetimes;
     nodes.push(list([
       [about.said, figures.sentence(metric, total), figures.exact(metric, total[about.value])],
@@ -142,7 +143,8 @@ async function functionDetails(context, name) {
 /// A stack that a view shows: {title, entries: [[label, text]], frames}.
 function stackDetails(context, {title, entries, frames}) {
   return [make('h2', {}, title), list(entries), make('h3', {}, 'Stack'),
-          frames.length ? stackOf(frames, looksOf(context.info)) : make('p', {class: 'muted'}, 'no stack was recorded')];
+          frames.length ? stackOf(frames, looksOf(context.info)) : make('p', {class: 'muted'},
+              'no stack was recorded')];
 }
 
 function nothing() {

@@ -47,9 +47,11 @@ const change = (x, text = bytes) => x === 0 ? '0' : (x > 0 ? '+' : '') + text(x)
 
 /// What the metrics are: their names, their keys in an object of figures, and what they count.
 const metrics = {
-  peak: {label: 'Live at peak', column: 'Peak', said: 'live at the peak', value: 'peak_bytes', blocks: 'peak_blocks', unit: 'bytes'},
+  peak: {label: 'Live at peak', column: 'Peak', said: 'live at the peak', value: 'peak_bytes', blocks: 'peak_blocks',
+         unit: 'bytes'},
   live: {label: 'Live', said: 'live', value: 'live_bytes', blocks: 'live_blocks', unit: 'bytes'},
-  leaked: {label: 'Left at end', column: 'Left', said: 'left at the end', value: 'leaked_bytes', blocks: 'leaked_blocks',
+  leaked: {label: 'Left at end', column: 'Left', said: 'left at the end', value: 'leaked_bytes',
+           blocks: 'leaked_blocks',
            unit: 'bytes'},
   allocated: {label: 'Allocated', said: 'allocated', value: 'allocated_bytes', blocks: 'allocations',
               unit: 'bytes'},

@@ -45,7 +45,8 @@ function place(row) {
 }
 /// A frame of the API as a name.
 function ofFrame(frame) {
-  const name = frame.function || `${base(frame.module)}+0x${(frame.function_begin ?? frame.offset ?? 0).toString(16)}`;
+  const name = frame.function ||
+    `${base(frame.module)}+0x${(frame.function_begin ?? frame.offset ?? 0).toString(16)}`;
   return {name, file: frame.file, line: frame.line, module: frame.module, inlined: frame.inlined,
           unresolved: !frame.function};
 }

@@ -78,7 +78,8 @@ function showStack(shown) {
 // ---- Header and timeline ----------------------------------------------------------------------------
 
 function endOf({ended_by: by, end_status: status}) {
-  return {exit: `exited with status ${status}`, signal: `killed by signal ${status}`, exec: 'executed another program',
+  return {exit: `exited with status ${status}`, signal: `killed by signal ${status}`,
+          exec: 'executed another program',
           stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
@@ -86,9 +87,9 @@ function drawHeader() {
   at('program').textContent = names.oneLine(names.base(info.program));
   at('program').title = info.program;
   const {integrity} = info;
+  const isComplete = integrity.complete && !integrity.events_lost;
   const parts = [`pid ${info.pid}`, figures.time(info.duration_ns), endOf(integrity),
-                 `${figures.plural(info.events, 'event')}, ${integrity.complete && !integrity.events_lost ? 'complete' :
-                   'incomplete'}`];
+                 `${figures.plural(info.events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
   at('about').textContent = parts.join(' \u00b7 ');
   at('about').title = integrity.notes.join('\n');
   document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
@@ -206,10 +207,13 @@ function filterForm() {
 
 function drawSelection() {
   const state = selection.now();
-  const metrics = Object.entries(figures.metrics).filter(([key]) => key !== 'live' || state.at || state.metric === 'live');
+  const isMoment = state.at !== '' || state.metric === 'live';
+  const liveLabel = `Live at ${state.at ? timeText(state.at) : 'end'}`;
+  const metrics = Object.entries(figures.metrics).filter(([key]) => key !== 'live' || isMoment);
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
-    ...metrics.map(([key, {label}]) => button(key === 'live' ? `Live at ${state.at ? timeText(state.at) : 'end'}` : label,
-      () => selection.change({metric: key}), {'aria-pressed': String(key === state.metric)})))];
+    ...metrics.map(([key, {label}]) => button(key === 'live' ? liveLabel : label,
+                                              () => selection.change({metric: key}),
+                                              {'aria-pressed': String(key === state.metric)})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,
                     () => selection.change({from: '', to: ''})));
@@ -228,7 +232,8 @@ function drawSelection() {
              button('Compare\u2026', () => selection.change({view: 'compare',
                ...state.from || state.to ? {before: state.from || '0', after: state.to || 'end'} : {}})));
   if (live) {
-    const marking = button('Mark', () => control(`mark?text=${encodeURIComponent(prompt('Text of the mark') || 'mark')}`));
+    const marking = button('Mark', () =>
+                           control(`mark?text=${encodeURIComponent(prompt('Text of the mark') || 'mark')}`));
     parts.push(button('Pause', () => control('pause')), button('Resume', () => control('resume')), marking);
   }
   at('selection').replaceChildren(...parts);
@@ -276,6 +281,7 @@ async function refreshView() {
   const state = selection.now();
   const view = available().find(candidate => candidate.key === state.view) || viewSummary;
   const host = at('view');
+  host.dataset.asked = String(mine);
   const began = performance.now();
   const ticking = setInterval(() => {
     const passed = performance.now() - began;
@@ -297,6 +303,7 @@ async function refreshView() {
     if (mine !== turn) return;
     result = error instanceof ask.NotInFile ? {node: needsServer(COMMANDS[view.key], [], undefined)} :
       {node: make('p', {class: 'error', role: 'alert'}, error.message)};
+    drawStatus(state, null, {command: [COMMANDS[view.key], []]});
     at('progress').replaceChildren();
   } finally {
     clearInterval(ticking);
@@ -305,7 +312,8 @@ async function refreshView() {
   shownView = {...result, key: view.key};
   const saves = make('span', {class: 'saves'});
   const fileName = `${names.base(info.program)}-${view.key}`.replace(/[^\w.-]/g, '_');
-  if (result.csv) saves.append(button('CSV', () => saving.save(fileName + '.csv', 'text/csv', saving.csv(result.csv()))));
+  if (result.csv) saves.append(button('CSV', () => saving.save(fileName + '.csv', 'text/csv',
+                                                               saving.csv(result.csv()))));
   saves.append(button('SVG', () => saving.save(fileName + '.svg', 'image/svg+xml',
                                                saving.svg(result.picture ? result.picture() : at('view')))));
   at('view-head').replaceChildren(make('h1', {}, view.title), ...result.tools || [],
@@ -314,14 +322,16 @@ async function refreshView() {
   host.replaceChildren(result.node);
   if (result.attached) result.attached();
   applySearch();
-  host.dataset.drawn = String(mine);   // for tests: which turn is on the page
+  host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
   announce(`${view.title}. ${at('sentence').textContent}`);
 }
 
 function drawStatus(state, report, result) {
   const [command, more, name, positional] = result.command || ['report', []];
-  commandText = selection.commandLine(command, traceName(), more, positional || (name ? [traceName(), name] : undefined));
+  commandText = selection.commandLine(command, traceName(), more,
+                                      positional || (name ? [traceName(), name] : undefined));
   at('command').textContent = commandText;
+  at('sentence').replaceChildren();
   if (!report) return;
   const about = figures.metrics[state.metric];
   const {bytes, blocks} = report.total;
@@ -347,10 +357,12 @@ async function refreshDetails() {
   const mine = ++detailsTurn;
   const state = selection.now();
   const host = at('details');
+  host.dataset.asked = String(mine);
   const replace = nodes => {
     if (mine !== detailsTurn) return;
     host.classList.remove('waiting');
     host.replaceChildren(...nodes);
+    host.dataset.drawn = String(mine);
   };
   if (!stack && !state.name) return replace(details.nothing());
   const waiting = setTimeout(() => { if (mine === detailsTurn) host.classList.add('waiting'); }, PROGRESS_AFTER_MS);
@@ -421,14 +433,16 @@ at('copy').addEventListener('click', () => copy(commandText));
 const KEYS = [['1 \u2026 9', 'the views'], ['/', 'search the rows of the view; Enter makes a filter of the text'],
               ['Escape, Back', 'undo the last step'], ['\u2191 \u2193, Enter', 'move in a table, select a row'],
               ['\u2190 \u2192', 'open and close a branch of the tree'],
-              ['Tab', 'to the timeline: \u2190 \u2192 move, Shift extends a range, Enter selects a moment, p sets a pin'],
+              ['Tab',
+               'to the timeline: \u2190 \u2192 move, Shift extends a range, Enter selects a moment, p sets a pin'],
               ['y', 'copy the command line with the figures of this view'], ['t', 'light or dark colours'],
               ['d', 'to the details'], ['?', 'this help']];
 function showHelp() {
   const dialog = at('help-text');
   dialog.replaceChildren(
     make('h2', {}, 'One selection drives every view'),
-    make('p', {}, 'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
+    make('p', {},
+         'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
          'A metric, filters and the selected function apply to all views. The address holds them: it can be ' +
          'bookmarked, and Back undoes a step.'),
     make('table', {}, make('tbody', {}, ...KEYS.map(([key, text]) =>

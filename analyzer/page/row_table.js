@@ -1,5 +1,5 @@
-// A real table that draws only the rows in view, so that several hundred thousand rows scroll smoothly. Rows come from
-// an array, which the table sorts, or from a source that is asked as the user scrolls.
+// A real table that draws only the rows in view, so that several hundred thousand rows scroll smoothly. Rows come
+// from an array, which the table sorts, or from a source that is asked as the user scrolls.
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `number`, `sortable`, and `size`: classes of its width, of which
@@ -164,8 +164,8 @@ function create(options) {
   });
 
   drawHead();
-  const observer = new ResizeObserver(() => paint(true));
-  observer.observe(scroller);
+  paint(true);
+  new ResizeObserver(() => paint(true)).observe(scroller);
   return {
     host,
     filter(text) { filterText = text; applyFilter(); return count(); },

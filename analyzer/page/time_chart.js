@@ -2,8 +2,8 @@
 // pauses and idle ranges, and the selection of a moment or a range.
 //
 // SVG of its own instead of a chart library: the stack, the dimmed outside, the hatched pauses and the edges that can
-// be dragged would be plug-ins of one, a canvas is no SVG file and no text for a screen reader, and a picture of 1,000
-// columns is drawn in a few milliseconds.
+// be dragged would be plug-ins of one, a canvas is no SVG file and no text for a screen reader, and a picture of
+// 1,000 columns is drawn in a few milliseconds.
 'use strict';
 
 const timeChart = (() => {
@@ -68,7 +68,8 @@ function create(host, options) {
     if (!data) return;
     const w = width(), h = height(), bottom = h - BOTTOM;
     chart.setAttribute('viewBox', `0 0 ${w} ${h}`);
-    const {top, resident} = highest(), step = byteStep(top * 1.04, 6), most = Math.max(step, Math.ceil(top / step) * step);
+    const {top, resident} = highest(), step = byteStep(top * 1.04, 6);
+    const most = Math.max(step, Math.ceil(top / step) * step);
     isCut = resident > most;
     const yOf = value => bottom - (bottom - TOP) * value / most;
     const parts = [draw('defs', {}, draw('pattern', {id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse',
@@ -112,7 +113,8 @@ function create(host, options) {
       const named = sums, all = data.samples.live_bytes;
       const back = [...chosen].reverse().map(i =>
         `V${yOf(named[i]).toFixed(1)}H${xOf(time[i]).toFixed(1)}`).join('');
-      areas.append(draw('path', {class: 'area rest', d: `M${outline(i => Math.max(all[i], named[i]))}${ending}${back}z`}));
+      areas.append(draw('path', {class: 'area rest',
+                                 d: `M${outline(i => Math.max(all[i], named[i]))}${ending}${back}z`}));
     }
     parts.push(areas);
     for (const {from_ns: from, to_ns: to} of data.idle)
@@ -140,7 +142,8 @@ function create(host, options) {
     }
     if (marked.from !== null || marked.to !== null) {
       const from = xOf(marked.from ?? data.start_ns), to = xOf(marked.to ?? data.duration_ns);
-      parts.push(draw('rect', {class: 'outside', x: LEFT, y: TOP, width: Math.max(0, from - LEFT), height: bottom - TOP}),
+      parts.push(draw('rect', {class: 'outside', x: LEFT, y: TOP, width: Math.max(0, from - LEFT),
+                               height: bottom - TOP}),
                  draw('rect', {class: 'outside', x: to, y: TOP, width: Math.max(0, w - RIGHT - to),
                                height: bottom - TOP}),
                  draw('rect', {class: 'range', x: from, y: TOP - 6, width: Math.max(1, to - from),

@@ -54,7 +54,8 @@ async function show(context) {
   const command = ['diff', [], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
   const {total} = answer;
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
-    make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) : figures.bytes(bytes)),
+    make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
+         figures.bytes(bytes)),
     make('small', {}, label === 'Net' ? `${figures.change(blocks, figures.count)} blocks` :
       figures.plural(blocks, 'block')));
   const tiles = make('div', {class: 'tiles'},

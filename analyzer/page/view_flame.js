@@ -157,7 +157,8 @@ async function show(context) {
         data.figures = frame => Object.keys(figures.metrics).filter(key => key !== metric && key !== 'live')
           .concat(about.blocks ? [about.blocks] : []).map(key => key === about.blocks ?
             ['blocks', figures.count(all[frame][key])] :
-            [figures.metrics[key].label.toLowerCase(), figures.ofMetric(key, all[frame][figures.metrics[key].value])]);
+            [figures.metrics[key].label.toLowerCase(), figures.ofMetric(key,
+                all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0));
       });
     },
@@ -168,7 +169,8 @@ async function show(context) {
       const list = [[root, 0]];
       while (list.length) {
         const [node, depth] = list.pop();
-        lines.push([depth, node.name, node.file, node.module, ...Object.keys(root.total).map(key => node.total[key])]);
+        lines.push([depth, node.name, node.file, node.module, ...Object.keys(root.total).map(key =>
+            node.total[key])]);
         for (const child of [...node.children].reverse()) list.push([child, depth + 1]);
       }
       return lines;

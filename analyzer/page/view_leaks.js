@@ -18,9 +18,11 @@ async function show(context) {
   if (answer.trends) {
     parts.push(make('div', {class: 'tiles'}, ...Object.entries(TRENDS).map(([key, label]) => {
       const {bytes, blocks, stacks} = answer.trends[key];
-      return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {}, figures.bytes(bytes)),
+      return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {},
+          figures.bytes(bytes)),
                   make('small', {}, `${figures.plural(blocks, 'block')}, ${figures.plural(stacks, 'stack')}`));
-    }), make('div', {class: 'tile'}, make('span', {}, 'suppressed'), make('b', {}, figures.bytes(answer.suppressed_bytes)),
+    }), make('div', {class: 'tile'}, make('span', {}, 'suppressed'), make('b', {},
+        figures.bytes(answer.suppressed_bytes)),
              make('small', {}, answer.suppressed.by.map(entry => `${entry.name}: ${figures.bytes(entry.bytes)}`)
                .join('; ') || 'nothing'))));
   }
@@ -44,7 +46,8 @@ async function show(context) {
        exact: row => figures.exact('leaked', row.bytes)},
       {key: 'share', label: 'Share', number: true, size: 'share', value: row => row.bytes,
        cell: row => make('span', {}, elements.bar(row.bytes / all), figures.percent(row.bytes, all))},
-      {key: 'blocks', label: 'Blocks', number: true, value: row => row.blocks, text: row => figures.count(row.blocks)},
+      {key: 'blocks', label: 'Blocks', number: true, value: row => row.blocks, text: row =>
+       figures.count(row.blocks)},
       {key: 'trend', label: 'Trend', value: row => row.trend || '', text: row => TRENDS[row.trend] || ''},
       {key: 'freed', label: 'Freed', number: true, value: row => row.freed_blocks,
        text: row => figures.percent(row.freed_blocks, row.allocations),

@@ -8,7 +8,8 @@ const {make, draw} = elements;
 function distribution(title, parts, unit) {
   const most = Math.max(1, ...parts.map(part => part[1]));
   return make('table', {class: 'distribution'}, make('caption', {}, title),
-    make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, unit), make('th', {scope: 'col', class: 'n'}, 'Blocks'),
+    make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, unit), make('th', {scope: 'col', class: 'n'},
+        'Blocks'),
                            make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
     make('tbody', {}, ...parts.map(([label, count, bytes]) => make('tr', {},
       make('th', {scope: 'row'}, label),
@@ -20,7 +21,8 @@ function distribution(title, parts, unit) {
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
-  const sizes = distinct('from_bytes', cell => `${figures.bytes(cell.from_bytes)} to ${figures.bytes(cell.to_bytes)}`);
+  const sizes = distinct('from_bytes', cell =>
+                         `${figures.bytes(cell.from_bytes)} to ${figures.bytes(cell.to_bytes)}`);
   const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : cell.below_ns === null ?
     `from ${figures.time(cell.from_ns)}` : `below ${figures.time(cell.below_ns)}`);
   const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
@@ -84,15 +86,17 @@ async function show(context) {
                 number('mean_lifetime_ns', 'Mean lifetime', figures.time, {size: 'minor'})],
       onSelect: select});
     const {total} = churn;
-    return {node: churn.sites.length ? table.host : page.emptySelection('No block was freed'), tools: [choice], command,
+    return {node: churn.sites.length ? table.host : page.emptySelection('No block was freed'), tools: [choice],
+            command,
             csv: table.csv, filter: table.filter, focus: table.focus,
-            shown: `${figures.count(total.short_lived)} of ${figures.plural(total.allocations, 'allocation')} are freed ` +
-              `within ${figures.time(churn.within_ns)}`};
+            shown: `${figures.count(total.short_lived)} of ${figures.plural(total.allocations, 'allocation')} are ` +
+              `freed within ${figures.time(churn.within_ns)}`};
   }
   if (shown === 'reallocs') {
     const table = rowTable.create({
       label: 'Buffers that grow by realloc', rows: rowsOf(reallocs.sites),
-      columns: [siteColumn, number('copied_bytes', 'Copied', figures.bytes), number('chains', 'Buffers', figures.count),
+      columns: [siteColumn, number('copied_bytes', 'Copied', figures.bytes), number('chains', 'Buffers',
+          figures.count),
                 number('steps', 'Reallocs', figures.count), number('moved', 'Moved', figures.count)],
       onSelect: select});
     return {node: reallocs.sites.length ? table.host : elements.empty('No buffer grew by realloc in this selection. ',

@@ -40,7 +40,8 @@ async function show(context) {
   const isCostly = line => line.total[about.value] > 0;
   const notes = [];
   if (answer.text.from === null)
-    notes.push(make('p', {class: 'more'}, 'The text of this file was not found on this machine; lines with costs are ' +
+    notes.push(make('p', {class: 'more'},
+                    'The text of this file was not found on this machine; lines with costs are ' +
                     'listed. Use --source-path, or a bundle that contains the sources.'));
   if (answer.text.warning) notes.push(make('p', {class: 'more warning'}, answer.text.warning));
   const table = rowTable.create({
@@ -49,7 +50,8 @@ async function show(context) {
       {key: 'self', label: 'Self', number: true, sortable: false, value: line => line.self[about.value],
        text: line => line.self[about.value] ? figures.ofMetric(metric, line.self[about.value]) : '',
        exact: line => figures.exact(metric, line.self[about.value])},
-      {key: 'share', label: 'Share', number: true, size: 'share', sortable: false, value: line => line.self[about.value],
+      {key: 'share', label: 'Share', number: true, size: 'share', sortable: false, value: line =>
+       line.self[about.value],
        cell: line => line.self[about.value] ? make('span', {}, elements.bar(line.self[about.value] / heaviest),
          figures.percent(line.self[about.value], answer.all_total[about.value])) : null},
       {key: 'total', label: 'Total', number: true, sortable: false, value: line => line.total[about.value],
@@ -65,7 +67,8 @@ async function show(context) {
   });
   const first = answer.lines.findIndex(isCostly);
   return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [back, make('span', {class: 'muted',
-            title: answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv, filter: table.filter,
+            title: answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
+              filter: table.filter,
           focus: table.focus, attached() { if (first > 8) table.scrollTo(first - 4); },
           shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};
 }

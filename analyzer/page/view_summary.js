@@ -46,7 +46,8 @@ function findings(report, leaks, churn, info) {
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)
     add(2, [`Resident memory reached ${figures.bytes(resident)}, more than twice the live heap. `,
-            make('code', {}, 'heapprof rss'), ' and ', make('code', {}, 'heapprof pins'), ' say what it consists of.'],
+            make('code', {}, 'heapprof rss'), ' and ', make('code', {}, 'heapprof pins'),
+              ' say what it consists of.'],
         null);
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?
@@ -72,7 +73,8 @@ async function show(context) {
   const total = rows.total;
   const tiles = make('div', {class: 'tiles'},
     tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
-         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame', metric: 'peak'})),
+         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame',
+             metric: 'peak'})),
     tile('Left at end', figures.bytes(heap.leaked_bytes), `${figures.plural(heap.leaked_blocks, 'block')}, ` +
          `${figures.percent(heap.leaked_bytes, heap.peak_bytes)} of the peak`,
          figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
@@ -83,7 +85,8 @@ async function show(context) {
          figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
     tile('Highest resident', report.peak_rss_bytes === null ? 'unknown' : figures.bytes(report.peak_rss_bytes),
          report.peak_rss_bytes === null ? 'not in this selection' : `the heap's peak is ` +
-           `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table', by: 'module'})));
+           `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table',
+               by: 'module'})));
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, page.emptySelection('No block was allocated')), command};
   const sentences = make('ul', {class: 'findings'}, ...findings(report, leaks, churn, info).map(({text, fields}) =>
@@ -92,8 +95,9 @@ async function show(context) {
   const own = rows.rows.filter(row => row.origin === 'own');
   const shown = {...rows, rows: own.length ? own : rows.rows};
   const table = viewTable.tableOf(shown, context, {});
+  const pruned = ask.file ? ask.file.pruned.map(text => make('p', {class: 'more'}, text)) : [];
   return {
-    node: make('div', {class: 'stacked summary'}, tiles, sentences,
+    node: make('div', {class: 'stacked summary'}, tiles, sentences, ...pruned,
                make('h3', {}, own.length ? 'Own functions' : 'Functions'), table.host),
     filter: table.filter, csv: table.csv, focus: table.focus, command,
   };

@@ -9,7 +9,8 @@ const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Sta
 const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.live_over_time[0] : null;
 
 function nameCell(row, place = names.place(row)) {
-  return make('span', {class: 'name', title: `${row.name}\n${row.file || row.module || ''}`}, row.origin ? dot(row.origin) : null,
+  return make('span', {class: 'name', title: `${row.name}\n${row.file || row.module || ''}`}, row.origin ?
+              dot(row.origin) : null,
               make('span', {class: 'unseen'}, names.originText[row.origin] || ''),
               names.label(row.name), ' ', make('small', {}, place === row.name ? '' : names.oneLine(place)));
 }
@@ -19,7 +20,8 @@ function figureColumn(metric, part, more = {}) {
   const about = figures.metrics[metric];
   const value = row => row[part][about.value];
   return {key: `${part}-${metric}`, label: about.column || about.label, number: true, value,
-          text: row => figures.ofMetric(metric, value(row)), exact: row => figures.exact(metric, value(row)), ...more};
+          text: row => figures.ofMetric(metric, value(row)), exact: row => figures.exact(metric, value(row)),
+            ...more};
 }
 const countColumn = (key, part) => ({key: `${part}-${key}`, label: 'Blocks', number: true,
                                      value: row => row[part][key], text: row => figures.count(row[part][key]),

@@ -39,8 +39,10 @@ async function show(context) {
   const pairs = answer.pairs.length ? make('table', {class: 'distribution'},
     make('caption', {}, 'Who frees whose blocks'),
     make('thead', {}, make('tr', {}, ...['Allocated by', 'Freed by'].map(text => make('th', {scope: 'col'}, text)),
-                           make('th', {scope: 'col', class: 'n'}, 'Blocks'), make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
-    make('tbody', {}, ...answer.pairs.map(pair => make('tr', {}, make('th', {scope: 'row'}, labels.get(pair.allocated_by)),
+                           make('th', {scope: 'col', class: 'n'}, 'Blocks'), make('th', {scope: 'col', class: 'n'},
+                               'Bytes'))),
+    make('tbody', {}, ...answer.pairs.map(pair => make('tr', {}, make('th', {scope: 'row'},
+                                                                      labels.get(pair.allocated_by)),
       make('td', {}, labels.get(pair.freed_by)), make('td', {class: 'n'}, figures.count(pair.blocks)),
       make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
     make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');

@@ -79,11 +79,13 @@ async function show(context) {
        search: row => row.node ? row.node.name : ''},
       figure(metric, 'Total'),
       {...viewTable.shareColumn(metric, 'total', all), sortable: false},
-      {key: 'self', label: 'Self', number: true, sortable: false, value: row => row.self ? row.self[about.value] : null,
+      {key: 'self', label: 'Self', number: true, sortable: false, value: row => row.self ? row.self[about.value] :
+       null,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
       ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), sortable: false}] : [],
       ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
-        .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label, {size: i < 2 ? 'minor' : 'minor2'})),
+        .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label, {size: i < 2 ?
+            'minor' : 'minor2'})),
     ],
     rows: visible(),
     isSelected: row => row.node && row.node.name === state.name,

@@ -55,7 +55,7 @@ class Browser:
             page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
                         if target["type"] == "page")
             self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
-            for domain in ("Page", "Runtime"):
+            for domain in ("Page", "Runtime", "Log"):
                 self.call(f"{domain}.enable")
             self.call("Performance.enable", timeDomain="threadTicks")
             self.call("Emulation.setDeviceMetricsOverride", **self.size)
@@ -90,6 +90,9 @@ class Browser:
         elif message.get("method") == "Runtime.exceptionThrown":
             details = message["params"]["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+            entry = message["params"]["entry"]
+            self.errors.append(f"{entry['text']} {entry.get('url', '')}")
         return message
 
     def call(self, method, timeout=60, **parameters):
@@ -153,6 +156,15 @@ class Browser:
         self.move(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def drag(self, start, end, steps=8):
+        """Moves the mouse from one (x, y) to another with the left button pressed."""
+        self.move(*start)
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=start[0], y=start[1], button="left", clickCount=1)
+        for i in range(1, steps + 1):
+            x, y = (a + (b - a) * i / steps for a, b in zip(start, end))
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], button="left", clickCount=1)
 
     def screenshot(self, path):
         self.settle()

@@ -3,8 +3,9 @@
 //
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
-// `mergedNote`, a sentence about merged frames; and `onSelect(function)`, called with the entry of `functions` of a frame
-// that is clicked. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the tooltip.
+// `mergedNote`, a sentence about merged frames; and `onSelect(function)`, called with the entry of `functions` of a
+// frame that is clicked. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the
+// tooltip.
 'use strict';
 function flameGraph(data, part) {
 
@@ -235,7 +236,8 @@ function layOut() {
     parts.push(`${plural(hiddenFrames, 'frame')} too narrow to draw: ${humanNumber(hiddenValue)}, ` +
                `${percent(hiddenValue, value[zoomed])} of this view`);
   if (data.merged[0] > 0)
-    parts.push(`${plural(data.merged[0], 'small frame')} merged ${part ? 'here' : 'in this file'}: ${humanNumber(data.merged[1])}, ` +
+    parts.push(`${plural(data.merged[0], 'small frame')} merged ${part ? 'here' : 'in this file'}: ` +
+               `${humanNumber(data.merged[1])}, ` +
                percent(data.merged[1], value[0]));
   hiddenNote.textContent = parts.join('. ') || plural(count - 1, 'frame') + ', all drawn';
   // With flames, the outermost frame is at the lower edge of the window.
