@@ -69,7 +69,9 @@ function choice(field, value, labels, standard) {
   return list;
 }
 
-/// Shows a stack in the details: {title, entries, frames, name}.
+/// Shows a stack in the details: {title, entries, frames, name}; `later` is a function that asks for more, and
+//returns a
+/// promise of elements.
 function showStack(shown) {
   stack = shown;
   refreshDetails();
@@ -329,7 +331,7 @@ async function refreshView() {
 function drawStatus(state, report, result) {
   const [command, more, name, positional] = result.command || ['report', []];
   commandText = selection.commandLine(command, traceName(), more,
-                                      positional || (name ? [traceName(), name] : undefined));
+                                      positional || (name ? [traceName(), name] : undefined), result.plain);
   at('command').textContent = commandText;
   at('sentence').replaceChildren();
   if (!report) return;
@@ -376,7 +378,8 @@ async function refreshDetails() {
         if (name === selection.now().name) refreshDetails();
         else selection.change({name});
       })] : [];
-      replace([...details.stackDetails(context, stack), make('p', {class: 'actions'}, ...actions)]);
+      const more = stack.later ? await stack.later() : [];
+      replace([...details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
     } else {
       replace(await details.functionDetails(context, state.name));
     }

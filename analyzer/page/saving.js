@@ -23,22 +23,33 @@ const csv = rows => rows.map(row => row.map(field).join(',') + '\n').join('');
 const rules = () => [...document.styleSheets].map(sheet => [...sheet.cssRules].map(rule => rule.cssText).join('\n'))
   .join('\n');
 
-/// A chart with the page's style sheet; another part of the page as HTML inside a picture.
+const LOOKS = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'opacity',
+               'display', 'font-family', 'font-size', 'font-style', 'font-weight', 'text-anchor'];
+/// Writes what the style sheets say about `from` into the attributes of its copy, for programs without style sheets.
+function copyLooks(from, copy) {
+  const style = getComputedStyle(from);
+  for (const property of LOOKS) copy.setAttribute(property, style.getPropertyValue(property));
+  copy.removeAttribute('class');
+  [...from.children].forEach((child, i) => copyLooks(child, copy.children[i]));
+}
+
+/// A chart as a plain picture; another part of the page as HTML inside a picture, with the page's style sheet.
 function svg(node) {
   const {width, height} = node.getBoundingClientRect();
-  const picture = elements.draw('svg', {width: Math.ceil(width), height: Math.ceil(height),
-                                        viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`,
-                                        class: 'saved', 'data-theme': document.documentElement.dataset.theme});
+  const size = {width: Math.ceil(width), height: Math.ceil(height),
+                viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`};
   const copy = node.cloneNode(true);
   if (node.localName === 'svg') {
-    picture.append(...copy.childNodes);
-    for (const name of node.classList) picture.classList.add(name);
-  } else {
-    const frame = elements.draw('foreignObject', {width: '100%', height: '100%'});
-    frame.append(copy);
-    picture.append(frame);
+    copyLooks(node, copy);
+    for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
+    copy.prepend(elements.draw('rect', {width: '100%', height: '100%',
+                                        fill: getComputedStyle(document.body).backgroundColor}));
+    return new XMLSerializer().serializeToString(copy);
   }
-  picture.prepend(elements.draw('style', {}, rules()));
+  const frame = elements.draw('foreignObject', {width: '100%', height: '100%'});
+  frame.append(copy);
+  const picture = elements.draw('svg', {...size, class: 'saved', 'data-theme': document.documentElement.dataset.theme},
+                                elements.draw('style', {}, rules()), frame);
   return new XMLSerializer().serializeToString(picture);
 }
 

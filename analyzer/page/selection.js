@@ -40,7 +40,7 @@ function format(state) {
 /// The selection with some fields changed. Another view begins with its first variant.
 function changed(fields) {
   const isOther = fields.view !== undefined && fields.view !== current.view;
-  return {...current, ...isOther ? {shown: ''} : {}, ...fields};
+  return {...current, ...isOther ? {shown: '', sort: ''} : {}, ...fields};
 }
 /// Changes some fields; one step that Back undoes, unless `replace`.
 function change(fields, replace = false) {
@@ -102,10 +102,11 @@ function options(state = current, whole = false) {
 
 const quoted = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
 /// The command line that prints the figures of a view: `more` has the command's own options.
-function commandLine(command, traceName, more = [], positional = []) {
+/// `plain`: a command that knows no selection.
+function commandLine(command, traceName, more = [], positional = [], plain = false) {
   const words = ['heapprof', command, ...positional.length ? [] : [quoted(traceName)], ...positional.map(quoted),
                  ...more.map(quoted)];
-  for (const [name, value] of Object.entries(options())) {
+  for (const [name, value] of Object.entries(plain ? {} : options())) {
     if (name === 'trace') continue;
     for (const text of Array.isArray(value) ? value : [value])
       words.push(...(name === 'only-own' ? ['--' + name] :

@@ -5,6 +5,25 @@ const viewLeaks = (() => {
 const {make} = elements;
 const TRENDS = {growing: 'growing', stable: 'stable', in_use: 'in use'};
 
+/// Who frees the other blocks of a call site: the innermost own functions of the freeing stacks.
+async function freeing(context, name) {
+  const answer = await ask.question('frees', {top: '200', ...context.selected,
+    function: [...(context.selected.function || []), selection.exactly(name)]});
+  const sums = new Map();
+  for (const pair of answer.pairs) {
+    const frame = pair.freed_by.find(candidate => candidate.function &&
+      !/^(operator delete|std::|__gnu_cxx::|free$)/.test(candidate.function)) || pair.freed_by[0];
+    const by = frame ? names.ofFrame(frame).name : '(no stack)';
+    sums.set(by, (sums.get(by) || 0) + pair.bytes);
+  }
+  if (!sums.size) return [];
+  const all = answer.known.bytes;
+  return [make('h3', {}, 'Frees of its other blocks'), make('ul', {class: 'calls'},
+    ...[...sums].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([by, bytes]) => make('li', {},
+      make('span', {title: by}, names.label(by)), make('span', {}, figures.bytes(bytes), ' ',
+        make('small', {}, figures.percent(bytes, all))))))];
+}
+
 async function show(context) {
   const {state, info} = context;
   const unsuppressed = state.shown === 'all';
@@ -65,6 +84,8 @@ async function show(context) {
       page.showStack({
         title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
         name: row.place && row.place.name,
+        later: info.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?
+          () => freeing(context, row.place.name) : null,
         entries: [['left', `${figures.bytes(row.bytes)} in ${figures.plural(row.blocks, 'block')}`],
                   ['trend', TRENDS[row.trend]],
                   ['freed of its blocks', figures.percent(row.freed_blocks, row.allocations)],

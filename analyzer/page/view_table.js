@@ -4,7 +4,7 @@
 const viewTable = (() => {
 const {make, dot, bar, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
-              thread: 'Thread'};
+              thread: 'Thread', pinned: 'Pinned'};
 
 const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.live_over_time[0] : null;
 
@@ -61,7 +61,7 @@ function tableOf(answer, context, options = {}) {
     label: `Memory by ${answer.by}`,
     columns: columnsOf(metric, answer.total, KEYS[answer.by]),
     rows: answer.rows,
-    sort: {key: `self-${metric}`, ascending: false, ...options.sort},
+    sort: {key: `self-${metric}`, ascending: false},
     isSelected: row => row.name === state.name,
     onSelect: row => {
       if (answer.by === 'module') selection.add('module', row.name);
@@ -76,18 +76,54 @@ function tableOf(answer, context, options = {}) {
   });
 }
 
+/// Memory that cannot be returned to the system because of live blocks, at the moment or at the end. `pins` knows no
+/// filters and no range of time.
+async function showPinned(context, choice) {
+  const at = context.state.at;
+  const answer = await ask.template('pins', {}, {}, {trace: context.selected.trace, ...at ? {'live-at': at} : {}});
+  const figure = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
+                                              text: row => figures.bytes(row[key]),
+                                              exact: row => `${figures.grouped(row[key])} bytes`, ...more});
+  const table = rowTable.create({
+    label: 'Pinned memory by function', rows: answer.groups, sort: {key: 'overhead_bytes'},
+    columns: [
+      {key: 'name', label: 'Function', wide: true, value: row => row.name, search: row => row.name,
+       cell: row => nameCell({...row, file: null, module: null})},
+      figure('overhead_bytes', 'Overhead'), figure('alone_bytes', 'Alone'), figure('shared_bytes', 'Shared'),
+      figure('live_bytes', 'Live'),
+      {key: 'blocks', label: 'Blocks', number: true, value: row => row.blocks, text: row =>
+       figures.count(row.blocks)},
+    ],
+    isSelected: row => row.name === context.state.name,
+    onSelect: row => selection.change({name: row.name}),
+  });
+  return {
+    node: answer.groups.length ? table.host : elements.empty('No block is live at this moment. Select another one.'),
+    tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus,
+    command: ['pins', ['--by', 'function', '--top', '0', ...at ? ['--live-at', at] : []], null, [context.traceName]],
+    plain: true,
+    shown: `${figures.bytes(answer.pinned_bytes)} pinned at ${figures.time(answer.at_ns)}, ` +
+      `${figures.bytes(answer.returnable_bytes)} returnable` +
+      (context.state.filters.length || context.state.from ? '; filters and ranges do not apply' : ''),
+  };
+}
+
 async function show(context) {
   const {state, metric} = context;
   const by = Object.hasOwn(KEYS, state.by) ? state.by : 'function';
-  const answer = await (by === 'function' ? context.ask('function_rows', {}) : context.ask('rows', {by}));
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
+  if (by === 'pinned') return showPinned(context, choice);
+  const answer = await (by === 'function' ? context.ask('function_rows', {}) : context.ask('rows', {by}));
   const command = ['report', ['--by', by, '--sort', metric === 'allocated' ? 'allocated' : metric, '--top', '0']];
   if (!answer.rows.length) {
     return {node: make('div', {}, page.emptySelection('No block was allocated')), tools: [choice], command};
   }
-  const table = tableOf(answer, context);
+  const order = /^(-?)([\w-]+)$/.exec(state.sort);
+  const table = tableOf(answer, context, {
+    ...order ? {sort: {key: order[2], ascending: order[1] === ''}} : {},
+    onSort: ({key, ascending}) => selection.change({sort: (ascending ? '' : '-') + key}, true)});
   return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, command,
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
 }
