@@ -275,7 +275,8 @@ function contextOf(state) {
   return {state, metric: state.metric, selected, info, traces, traceName: traceName(),
           filters: selection.options(state, true),
           ask: (name, values) => ask.template(name, values, selected),
-          report: ask.template('report', {metric: state.metric}, selected)};
+          // Asked when a view needs it: the questions before it are answered first.
+          get report() { return ask.template('report', {metric: state.metric}, selected); }};
 }
 
 async function refreshView() {
@@ -295,17 +296,17 @@ async function refreshView() {
   let result;
   try {
     const context = contextOf(state);
-    context.report.catch(() => {});
     result = await view.show(context);
-    const report = await context.report.catch(() => null);
     if (mine !== turn) return;
-    drawStatus(state, report, result);
+    drawStatus(state, null, result);
+    context.report.then(report => { if (mine === turn) drawStatus(state, report, result); },
+                        () => { if (mine === turn) drawStatus(state, undefined, result); });
     at('progress').replaceChildren();
   } catch (error) {
     if (mine !== turn) return;
     result = error instanceof ask.NotInFile ? {node: needsServer(COMMANDS[view.key], [], undefined)} :
       {node: make('p', {class: 'error', role: 'alert'}, error.message)};
-    drawStatus(state, null, {command: [COMMANDS[view.key], []]});
+    drawStatus(state, undefined, {command: [COMMANDS[view.key], []]});
     at('progress').replaceChildren();
   } finally {
     clearInterval(ticking);
@@ -328,12 +329,14 @@ async function refreshView() {
   announce(`${view.title}. ${at('sentence').textContent}`);
 }
 
+/// `report`: null before its answer has arrived, undefined without one.
 function drawStatus(state, report, result) {
   const [command, more, name, positional] = result.command || ['report', []];
   commandText = selection.commandLine(command, traceName(), more,
                                       positional || (name ? [traceName(), name] : undefined), result.plain);
   at('command').textContent = commandText;
-  at('sentence').replaceChildren();
+  at('sentence').classList.toggle('waiting', report === null);
+  if (report === undefined) at('sentence').replaceChildren();
   if (!report) return;
   const about = figures.metrics[state.metric];
   const {bytes, blocks} = report.total;
@@ -369,7 +372,6 @@ async function refreshDetails() {
   if (!stack && !state.name) return replace(details.nothing());
   const waiting = setTimeout(() => { if (mine === detailsTurn) host.classList.add('waiting'); }, PROGRESS_AFTER_MS);
   const context = contextOf(state);
-  context.report.catch(() => {});
   try {
     if (stack) {
       const actions = stack.name ? [button('Figures of this function', () => {

@@ -120,10 +120,7 @@ async function show(context) {
   const isSandwich = shown === 'sandwich' && state.name !== '';
   const command = isSandwich ? ['callers', ['--cost', metric], state.name] :
     ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']];
-  const [root, rows] = await Promise.all([
-    context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric}),
-    context.ask('function_rows', {}),
-  ]);
+  const root = await context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric});
   if (shown === 'sandwich' && !isSandwich)
     return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
             tools: [choice], command};
@@ -144,8 +141,11 @@ async function show(context) {
   } else {
     const host = make('div', {class: 'flame'});
     hosts.push([host, root]);
-    const table = viewTable.tableOf(rows, context, {});
-    parts.push(host, table.host);
+    // The graph does not wait for the table below it.
+    const below = make('div', {class: 'row-table waiting'});
+    context.ask('function_rows', {}).then(rows => below.replaceWith(viewTable.tableOf(rows, context, {}).host),
+                                          error => below.replaceWith(make('p', {class: 'more'}, error.message)));
+    parts.push(host, below);
   }
   const graphs = [];
   return {
