@@ -10,7 +10,7 @@ const kept = new Map();   // key: promise; the oldest first
 
 class NotInFile extends Error {}
 
-/// The options that have a value, as [name, text], sorted by name and text.
+/// The options that have a value, as [name, text], sorted by name and text; arguments keep their order.
 function pairs(options) {
   const list = [];
   for (const [name, value] of Object.entries(options)) {
@@ -19,7 +19,7 @@ function pairs(options) {
         list.push([name, text === true ? '1' : String(text)]);
   }
   const order = (a, b) => a < b ? -1 : a > b ? 1 : 0;
-  return list.sort((a, b) => order(a[0], b[0]) || order(a[1], b[1]));
+  return list.sort((a, b) => order(a[0], b[0]) || (a[0] === 'arg' ? 0 : order(a[1], b[1])));
 }
 const key = (command, options) => command + '?' +
   pairs(options).map(([name, text]) => `${encodeURIComponent(name)}=${encodeURIComponent(text)}`).join('&');
