@@ -152,6 +152,7 @@ void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, co
   out("<script type=\"application/json\">");
   write_flame_data(tree, layout, modules, options, out);
   out("</script>\n<script><![CDATA[\n");
+  out(assets::kFiguresJs);
   out(assets::kFlamegraphJs);
   out("]]></script>\n</svg>\n");
 }

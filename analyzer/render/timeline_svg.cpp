@@ -69,6 +69,7 @@ void TimelinePicture::write(const TextSink& out) {
   data();
   out(text_);
   out("<script><![CDATA[\n");
+  out(assets::kFiguresJs);
   out(assets::kTimelineJs);
   out("]]></script>\n</svg>\n");
 }

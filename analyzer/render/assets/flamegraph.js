@@ -1,5 +1,6 @@
 // The viewer of a heapprof flame graph: a picture of its own, or a part of a page. The frames come in preorder, one
 // array per property (see write_flame_data() in flame_data.cpp). Only the frames that the window shows are drawn.
+// Needs figures.js.
 //
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
@@ -75,31 +76,17 @@ const whereOf = i => {
   return line > 0 ? `${file}:${line}` : line < 0 ? `${file}:${-line} and other lines` : file;
 };
 
-// ---- Figures, with three digits as in units.cpp ----------------------------------------------------
+// ---- Figures --------------------------------------------------------------------------------------
 
-function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
-function grouped(text) { return String(text).replace(/\B(?=(\d{3})+$)/g, ','); }
-function humanNumber(x) {
-  if (data.unit !== 'bytes') return grouped(x);
-  if (x < 1024) return x + ' B';
-  let unit = -1;
-  for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
-  return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
-}
+const {grouped, percent, plural} = figures;
+function humanNumber(x) { return data.unit === 'bytes' ? figures.bytes(x) : grouped(x); }
 function human(i) { return data.unit !== 'bytes' ? exact(i) : humanNumber(value[i]); }
 function exact(i) { return grouped(data.exact[i] || value[i]); }
-function percent(part, total) {
-  if (!(part > 0) || !(total > 0)) return '0%';
-  const share = 100 * part / total;
-  if (part === total) return '100%';
-  return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
-}
 /// The change of a frame in a comparison.
 function changed(i) {
   const by = data.is[i] - data.was[i];
   return by === 0 ? 'no change' : (by < 0 ? '\u2212' : '+') + humanNumber(Math.abs(by));
 }
-function plural(n, noun) { return grouped(n) + ' ' + noun + (n === 1 ? '' : 's'); }
 
 // ---- The page -------------------------------------------------------------------------------------
 

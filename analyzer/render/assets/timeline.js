@@ -1,7 +1,7 @@
 // Values under the pointer of a heapprof timeline: a vertical line, and the legend shows the live bytes at that time
-// instead of those at the peak. The picture is complete without this script.
+// instead of those at the peak. The picture is complete without this script. Needs figures.js.
 (() => {
-'use strict';
+const {bytes, percent, time: seconds} = figures;
 
 const root = (document.currentScript && document.currentScript.closest('svg')) || document.documentElement;
 const data = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
@@ -19,32 +19,6 @@ const areas = root.querySelector('.areas');
 const rows = new Map(Array.from(root.querySelectorAll('.row'), row => [row.dataset.key, row]));
 const count = data.time.length;
 if (count === 0) return;
-
-// ---- Figures, with three digits as in units.cpp ---------------------------------------------------
-
-function digits(x) { return x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFixed(0); }
-function bytes(x) {
-  if (x < 1024) return x + ' B';
-  let unit = -1;
-  for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
-  return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
-}
-function percent(part, total) {
-  if (!(part > 0) || !(total > 0)) return '0%';
-  if (part === total) return '100%';
-  const share = 100 * part / total;
-  return share < 0.01 ? '<0.01%' : share < 10 ? share.toFixed(2) + '%' : share.toFixed(1) + '%';
-}
-const two = n => String(Math.floor(n)).padStart(2, '0');
-function seconds(ns) {
-  const s = ns / 1e9;
-  if (s === 0) return '0 s';
-  if (s < 1e-3) return digits(ns / 1e3) + ' \u00b5s';
-  if (s < 1) return digits(ns / 1e6) + ' ms';
-  if (s < 60) return digits(s) + ' s';
-  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
-  return `${Math.floor(s / 3600)} h ${two(s % 3600 / 60)} min`;
-}
 
 // ---- Bubble ---------------------------------------------------------------------------------------
 
