@@ -41,9 +41,20 @@ async function fetched(address) {
   return content;
 }
 
+/// Commands that answer a range of time from the index of a recording, but read all of it without a range. The range
+/// from start to end has the same figures. A recording that still grows has no index.
+const INDEXED = ['report', 'tree', 'callers', 'source'];
+const RANGES = ['from', 'to', 'live-at', 'survivors'];
+const running = new Set();
+function indexed(command, options) {
+  const isWhole = INDEXED.includes(command) && !running.has(options.trace || '0') &&
+    !RANGES.some(option => options[option]) && options.columns !== 'over-time';
+  return isWhole ? {...options, from: 'start', to: 'end'} : options;
+}
+
 /// The answer as a promise; the same question is asked once. Throws NotInFile where a file has no such answer.
 function question(command, options = {}) {
-  const wanted = key(command, options);
+  const wanted = key(command, file ? options : indexed(command, options));
   if (file) {
     const answer = Object.hasOwn(file.answers, wanted) ? file.answers[wanted] : undefined;
     return answer === undefined ? Promise.reject(new NotInFile('This file does not contain the answer.')) :
@@ -74,8 +85,12 @@ function template(name, values, selected, more = {}) {
 }
 
 /// The traces that are served: {traces: [{name, n, running}], live}.
-function traces() {
-  return file ? Promise.resolve({traces: [{name: file.trace, n: 0, running: false}], live: false}) : fetched('');
+async function traces() {
+  if (file) return {traces: [{name: file.trace, n: 0, running: false}], live: false};
+  const answer = await fetched('');
+  running.clear();
+  for (const trace of answer.traces) if (trace.running) running.add(String(trace.n));
+  return answer;
 }
 
 async function control(what) {

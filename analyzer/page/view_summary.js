@@ -63,10 +63,8 @@ async function show(context) {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   };
-  const [report, rows, leaks, churn] = await Promise.all([
-    context.ask('report', {metric: 'peak'}), context.ask('function_rows', {}),
-    context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing),
-  ]);
+  const [report, rows] = await Promise.all([context.ask('report', {metric: 'peak'}),
+                                            context.ask('function_rows', {})]);
   const {heap} = report;
   const command = ['report', []];
   const to = fields => selection.link(fields);
@@ -89,8 +87,13 @@ async function show(context) {
                by: 'module'})));
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, page.emptySelection('No block was allocated')), command};
-  const sentences = make('ul', {class: 'findings'}, ...findings(report, leaks, churn, info).map(({text, fields}) =>
-    make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
+  // Growth and short lives need more passes over the recording: their sentences are added when they are known.
+  const sentences = make('ul', {class: 'findings waiting'});
+  const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info).map(
+    ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
+  say(null, null);
+  Promise.all([context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing)]).then(
+    ([leaks, churn]) => say(leaks, churn), page.fail).finally(() => sentences.classList.remove('waiting'));
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');
   const shown = {...rows, rows: own.length ? own : rows.rows};

@@ -57,7 +57,7 @@ function columnsOf(metric, total, title) {
 
 function tableOf(answer, context, options = {}) {
   const {metric, state} = context;
-  return rowTable.create({
+  const table = rowTable.create({
     label: `Memory by ${answer.by}`,
     columns: columnsOf(metric, answer.total, KEYS[answer.by]),
     rows: answer.rows,
@@ -74,6 +74,22 @@ function tableOf(answer, context, options = {}) {
     },
     ...options,
   });
+  addLines(answer, context, table);
+  return table;
+}
+
+/// Adds live bytes over time to the largest rows. They need another pass over the recording, so the rows do not wait.
+function addLines(answer, context, table) {
+  const {by} = answer;
+  const keyOf = row => JSON.stringify([row.name, row.file, row.line, row.module, row.index]);
+  const wanted = ask.file ? context.ask('function_over_time', {}) :
+    context.ask('over_time', {by, metric: context.metric});
+  if (ask.file && by !== 'function') return;
+  wanted.then(lines => {
+    const known = new Map(lines.rows.map(row => [keyOf(row), row.live_over_time]));
+    for (const row of answer.rows) row.live_over_time = known.get(keyOf(row)) || null;
+    table.repaint();
+  }, () => {});
 }
 
 /// Memory that cannot be returned to the system because of live blocks, at the moment or at the end. `pins` knows no
