@@ -48,7 +48,8 @@ function svg(node) {
   }
   const frame = elements.draw('foreignObject', {width: '100%', height: '100%'});
   frame.append(copy);
-  const picture = elements.draw('svg', {...size, class: 'saved', 'data-theme': document.documentElement.dataset.theme},
+  const picture = elements.draw('svg', {...size, class: 'saved',
+                                        'data-theme': document.documentElement.dataset.theme},
                                 elements.draw('style', {}, rules()), frame);
   return new XMLSerializer().serializeToString(picture);
 }

@@ -4,15 +4,25 @@
 const viewLifetimes = (() => {
 const {make, draw} = elements;
 
-/// A distribution as rows: [label, count, bytes].
+/// Selects sizes and lifetimes; others that were selected are replaced. Unknown limits are left out.
+function narrow(limits) {
+  const added = Object.entries(limits).filter(([, value]) => value !== null).map(([option, value]) =>
+    ({option, value: option.endsWith('lifetime') ? `${value}ns` : String(value)}));
+  selection.change({filters: [...selection.now().filters.filter(({option}) => !Object.hasOwn(limits, option)),
+                              ...added]});
+}
+const sizesOf = part => ({'min-size': part.from_bytes, 'max-size': part.to_bytes});
+const lifetimesOf = part => ({'min-lifetime': part.from_ns || null, 'max-lifetime': part.below_ns});
+
+/// A distribution as rows: [label, count, bytes, limits that a click selects].
 function distribution(title, parts, unit) {
   const most = Math.max(1, ...parts.map(part => part[1]));
   return make('table', {class: 'distribution'}, make('caption', {}, title),
     make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, unit), make('th', {scope: 'col', class: 'n'},
         'Blocks'),
                            make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
-    make('tbody', {}, ...parts.map(([label, count, bytes]) => make('tr', {},
-      make('th', {scope: 'row'}, label),
+    make('tbody', {}, ...parts.map(([label, count, bytes, limits]) => make('tr', {},
+      make('th', {scope: 'row'}, limits ? elements.button(label, () => narrow(limits), {class: 'plain'}) : label),
       make('td', {class: 'n', title: figures.grouped(count)}, elements.bar(count / most), figures.count(count)),
       make('td', {class: 'n', title: figures.grouped(bytes) + ' bytes'}, figures.bytes(bytes))))));
 }
@@ -38,7 +48,8 @@ function heatMap(cells) {
     const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
     const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
     const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
-    chart.append(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
+    chart.append(draw('rect', {class: `heat${grade}`, onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)}),
+                               x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
                       draw('title', {}, `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')}`)));
     chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14,
                                'text-anchor': 'middle'}, figures.bytes(cell.bytes)));
@@ -106,9 +117,9 @@ async function show(context) {
   if (histogram.allocations === 0)
     return {node: page.emptySelection('No block was allocated'), tools: [choice], command};
   const sizes = histogram.sizes.map(part => [`${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`,
-                                             part.allocations, part.bytes]);
+                                             part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [part.below_ns === null ? `from ${figures.time(part.from_ns)}` :
-    `${figures.time(part.from_ns)} to ${figures.time(part.below_ns)}`, part.blocks, part.bytes]);
+    `${figures.time(part.from_ns)} to ${figures.time(part.below_ns)}`, part.blocks, part.bytes, lifetimesOf(part)]);
   lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
   const chart = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
   return {
@@ -116,8 +127,8 @@ async function show(context) {
                make('div', {class: 'pair'}, distribution('Sizes', sizes, 'Size'),
                     distribution('Lifetimes', lives, 'Lifetime'))),
     tools: [choice], command, picture: chart ? () => chart : null,
-    csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row]),
-                ...lives.map(row => ['lifetime', ...row])],
+    csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row.slice(0, 3)]),
+                ...lives.map(row => ['lifetime', ...row.slice(0, 3)])],
     shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,
   };
 }
