@@ -135,7 +135,7 @@ function create(options) {
   function select(i, open) {
     current = Math.max(0, Math.min(count() - 1, i));
     const {factor} = scale();
-    const top = scroller.scrollTop * factor, head = 32;
+    const top = scroller.scrollTop * factor, head = table.tHead.offsetHeight;
     if (current * ROW < top) scroller.scrollTop = current * ROW / factor;
     else if ((current + 1) * ROW > top + scroller.clientHeight - head)
       scroller.scrollTop = ((current + 1) * ROW - scroller.clientHeight + head) / factor;
