@@ -89,10 +89,10 @@ async function functionDetails(context, name) {
     throw error;
   };
   const [callers, report, histogram, rows] = await Promise.all([
-    context.ask('callers', {name, metric}).catch(missing),
+    name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
     ask.template('report', {metric}, filtered).catch(missing),
     ask.template('histogram', {}, filtered).catch(missing),
-    ask.file ? context.ask('function_rows', {}).catch(missing) : null,
+    ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
   const all = await context.report;
   const row = rows && rows.rows.find(candidate => candidate.name === name);
@@ -134,7 +134,7 @@ async function functionDetails(context, name) {
         make('span', {}, figures.ofMetric(metric, entry.total[about.value]), ' ',
              make('small', {}, figures.percent(entry.total[about.value], total[about.value])))))));
     }
-  } else {
+  } else if (ask.file) {
     nodes.push(page.needsServer('callers', [], [context.traceName, name]));
   }
   return nodes;

@@ -75,8 +75,11 @@ function add(option, value) {
 }
 const remove = filter => change({filters: current.filters.filter(other => other !== filter)});
 
-/// A regular expression that matches this name only.
-const exactly = name => '^' + name.replace(/[.[\]{}()*+?^$|\\]/g, '\\$&') + '$';
+/// The longest name that a question may contain: servers limit the length of addresses.
+const MAX_NAME = 2000;
+const escaped = text => text.replace(/[.[\]{}()*+?^$|\\]/g, '\\$&');
+/// A regular expression that matches this name only; of a longer name, also others that begin like it.
+const exactly = name => '^' + (name.length > MAX_NAME ? escaped(name.slice(0, MAX_NAME)) : escaped(name) + '$');
 /// The name that exactly() was made of, or null.
 function named(pattern) {
   const name = /^\^([^]*)\$$/.exec(pattern);
@@ -127,6 +130,6 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds, seconds,
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds, seconds,
         now: () => current, listen: listener => listeners.push(listener)};
 })();

@@ -92,7 +92,7 @@ class Browser:
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
         elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
             entry = message["params"]["entry"]
-            self.errors.append(f"{entry['text']} {entry.get('url', '')}")
+            self.errors.append(f"{entry['text']} {entry.get('url', '')[:300]}")
         return message
 
     def call(self, method, timeout=60, **parameters):
