@@ -80,9 +80,10 @@ function showStack(shown) {
 // ---- Header and timeline ----------------------------------------------------------------------------
 
 function endOf({ended_by: by, end_status: status}) {
-  return {exit: `exited with status ${status}`, signal: `killed by signal ${status}`,
-          exec: 'executed another program',
-          stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
+  const known = status === null ? '' : status;
+  return {exit: known === '' ? 'exited' : `exited with status ${known}`,
+          signal: known === '' ? 'killed by a signal' : `killed by signal ${known}`,
+          exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
 function drawHeader() {
@@ -511,29 +512,34 @@ async function loadInfo() {
   drawHeader();
 }
 
-/// Asks again what is shown, when the program has allocated in between.
+/// Asks again what is shown, when the program has allocated in between. Events that arrive meanwhile are one.
 function follow() {
   const events = new EventSource('/api/events');
-  let busy = false, last = -1;
-  events.addEventListener('message', async message => {
-    const {events: count, ended} = JSON.parse(message.data);
-    if (ended) events.close();
-    if (busy || (count === last && !ended)) return;
+  let shown = -1, latest = null, busy = false;
+  async function update() {
     busy = true;
-    last = count;
-    ask.forget();
-    try {
-      await loadInfo();
-      await Promise.all([refreshChart(), refreshView()]);
-      if (ended) {
-        live = false;
-        drawSelection();
+    while (latest && (latest.events !== shown || latest.ended)) {
+      const {events: count, ended} = latest;
+      latest = null;
+      shown = count;
+      try {
+        if (ended) {
+          ({traces, live} = await ask.traces());
+          drawSelection();
+        }
+        ask.forget();
+        await loadInfo();
+        await Promise.all([refreshChart(), refreshView()]);
+      } catch (error) {
+        fail(error);
       }
-    } catch (error) {
-      fail(error);
-    } finally {
-      busy = false;
     }
+    busy = false;
+  }
+  events.addEventListener('message', message => {
+    latest = JSON.parse(message.data);
+    if (latest.ended) events.close();
+    if (!busy) update();
   });
 }
 
