@@ -126,7 +126,16 @@ function createChart() {
       }
     },
     onClear: () => selection.change({from: '', to: '', at: '', ...withoutMoment()}),
-    onSite: site => selection.change({name: fullName(site)}),
+    onSite(site) {
+      const {series} = selection.now();
+      if (series === 'module') selection.add('module', site.label);
+      else if (series === 'thread') selection.add('thread', (/\d+$/.exec(site.label) || [site.label])[0]);
+      else selection.change({name: fullName(site)});
+    },
+    // A file has the areas of call sites only.
+    series: ask.file ? null : make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
+      selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
+        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text))),
   });
 }
 /// The whole name of a site of the timeline, whose label is short.
@@ -142,13 +151,14 @@ async function refreshChart() {
   delete selected['only-own'];
   at('timeline').classList.add('waiting');
   try {
-    const data = await ask.template('timeline', {}, {}, selected);
+    const data = await ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
     if (mine !== chartTurn) return;
     chart.show(data);
     markChart();
   } catch (error) {
     if (mine !== chartTurn) return;
     if (!chart.data()) at('timeline').replaceChildren(elements.empty(error.message));
+    else fail(error);
   } finally {
     if (mine === chartTurn) at('timeline').classList.remove('waiting');
   }
@@ -491,7 +501,7 @@ let before = {};
 function refresh() {
   const state = selection.now();
   const keyOf = fields => JSON.stringify(fields);
-  const chartKey = keyOf({...selection.options(state, true), 'only-own': null});
+  const chartKey = keyOf({...selection.options(state, true), 'only-own': null, series: state.series});
   const detailsKey = keyOf([selection.options(state), state.metric, state.name]);
   const viewKey = location.hash;
   drawViews();

@@ -7,7 +7,8 @@ const selection = (() => {
 const FILTERS = ['function', 'not-function', 'module', 'not-module', 'thread', 'not-thread', 'min-size', 'max-size',
                  'min-lifetime', 'max-lifetime', 'kind', 'own'];
 const FIELDS = {view: 'summary', metric: 'peak', from: '', to: '', at: '', by: 'function', name: '', shown: '',
-                file: '', before: '', after: '', sort: '', trace: '0', other: ''};
+                file: '', before: '', after: '', sort: '', series: '', trace: '0',
+                other: ''};
 const listeners = [];
 let current = parse(location.hash);
 const visited = [format(current)];   // the selections that Back undoes without leaving the page, the current one last
@@ -130,6 +131,7 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds, seconds,
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds,
+        seconds,
         now: () => current, listen: listener => listeners.push(listener)};
 })();

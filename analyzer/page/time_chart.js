@@ -39,7 +39,9 @@ function highestOfColumns(data, columns) {
   return chosen;
 }
 
-/// options: onRange(from_ns, to_ns), onMoment(ns), onClear(), onSite(site).
+/// options: onRange(from_ns, to_ns), onMoment(ns), onPin(ns), onClear(), onSite(site); series: an element that
+//chooses
+/// the areas, or null.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};
   let pointer = null, dragging = null, isCut = false;
@@ -47,7 +49,7 @@ function create(host, options) {
   const legend = make('div', {class: 'legend'});
   const moment = make('span', {class: 'moment'});
   const spoken = make('p', {class: 'unseen'});
-  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment), spoken);
+  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment, options.series || ''), spoken);
 
   const width = () => Math.max(200, chart.clientWidth || host.clientWidth);
   const height = () => Math.max(80, chart.clientHeight || 150);
