@@ -506,6 +506,8 @@ function refresh() {
   const viewKey = location.hash;
   drawViews();
   drawSelection();
+  const series = at('timeline').querySelector('select');
+  if (series) series.value = state.series;
   if (before.chart !== chartKey) refreshChart();
   else markChart();
   if (before.details !== detailsKey) {

@@ -1,4 +1,5 @@
-// Two moments of a recording: the net difference, and what was allocated between and lives on.
+// Two moments of a recording: the net difference, and what was allocated between and lives on. Or two recordings:
+// what each stack costs in one and in the other.
 'use strict';
 
 const viewCompare = (() => {
@@ -40,7 +41,89 @@ function treeOf(stacks, total) {
   return root;
 }
 
+/// The flame graph in red and blue: mounts itself in `host`, when that is on the page.
+function graphOf(host, stacks, total, unit) {
+  const {data, all: values} = viewFlame.dataOf(treeOf(stacks, total), value => value.width, unit);
+  data.was = values.map(value => value.before);
+  data.is = values.map(value => value.after);
+  data.grade = values.map(value => gradeOf(value.before, value.after));
+  return viewFlame.mount(host, data);
+}
+
+/// The recording with which this one is compared; empty: two moments of this one.
+function recordingChoice(context) {
+  const others = context.traces.filter(trace => String(trace.n) !== context.state.trace);
+  if (!others.length) return [];
+  const list = make('select', {'aria-label': 'Compare with', onchange: event =>
+    selection.change({other: event.target.value})}, make('option', {value: ''}, 'two moments'),
+    ...others.map(trace => make('option', {value: String(trace.n), selected: String(trace.n) === context.state.other},
+                                `with ${names.oneLine(trace.name)}`)));
+  return [list];
+}
+
+const changeCell = (change, text) => make('span', {class: change > 0 ? 'grew' : change < 0 ? 'shrank' : ''},
+                                          figures.change(change, text));
+
+async function showRecordings(context) {
+  const {state, metric} = context;
+  const about = figures.metrics[metric];
+  const other = context.traces.find(trace => String(trace.n) === state.other);
+  const answer = await ask.question('diff', {...context.selected, trace: state.trace, with: state.other, cost: metric,
+                                             top: '0'});
+  const isCount = about.unit === 'count';
+  const [value, text] = isCount ? ['blocks', figures.count] : ['bytes', figures.bytes];
+  const total = {bytes_before: answer.before[about.value] ?? 0, bytes_after: answer.after[about.value] ?? 0};
+  // The frames that begin every stack, of allocators and containers, distinguish nothing.
+  const isLibrary = frame => /^(operator new|std::|__gnu_cxx::|malloc$|calloc$|realloc$)/.test(frame.function);
+  const rows = answer.top.map(entry => {
+    const from = Math.max(0, entry.stack.findIndex(frame => !isLibrary(frame)));
+    return {...entry, name: entry.stack[from] ? entry.stack[from].function : '(no stack)',
+            file: entry.stack[from] ? entry.stack[from].location : null, line: null, module: null};
+  });
+  const tools = recordingChoice(context);
+  const command = ['diff', ['--cost', metric, '--top', '0'], null, [context.traceName, other.name]];
+  const tile = (label, number) => make('div', {class: 'tile'}, make('span', {}, label), make('b', {}, text(number)),
+                                       make('small', {}, about.said));
+  const change = total.bytes_after - total.bytes_before;
+  const tiles = make('div', {class: 'tiles'}, tile(names.oneLine(context.traceName), total.bytes_before),
+    tile(names.oneLine(other.name), total.bytes_after),
+    make('div', {class: `tile ${change > 0 ? 'grew' : change < 0 ? 'shrank' : ''}`}, make('span', {}, 'Change'),
+         make('b', {}, figures.change(change, text)), make('small', {}, about.said)));
+  if (!rows.length)
+    return {node: make('div', {}, tiles, elements.empty('No stack differs between these recordings.')), tools,
+            command};
+  const column = (key, label) => ({key, label, number: true, value: row => row[key], text: row => text(row[key]),
+                                   exact: row => figures.grouped(row[key])});
+  const table = rowTable.create({
+    label: 'Changes by stack', rows, sort: {key: value},
+    columns: [
+      {key: 'name', label: 'Stack', wide: true, value: row => row.name, cell: row => viewTable.nameCell(row),
+       search: row => row.stack.map(frame => frame.function).join(' ')},
+      {...column(value, 'Change'), cell: row => changeCell(row[value], text)},
+      column(value + '_before', 'Before'), column(value + '_after', 'After'),
+    ],
+    onSelect: row => page.showStack({
+      title: names.label(row.name), name: row.name, frames: row.stack.map(frame => ({function: frame.function,
+        file: frame.location, line: null, module: null, inlined: false})),
+      entries: [['before', text(row[value + '_before'])], ['after', text(row[value + '_after'])],
+                ['change', figures.change(row[value], text)]]}),
+  });
+  const host = make('div', {class: 'flame half'});
+  const stacks = rows.map(row => ({stack: row.stack, bytes_before: row[value + '_before'],
+                                   bytes_after: row[value + '_after']}));
+  let graph = null;
+  return {
+    node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
+      focus: table.focus,
+    attached() { graph = graphOf(host, stacks, total, about.unit); },
+    filter: wanted => { table.filter(wanted); graph.search(wanted); }, picture: () => graph.drawn(),
+    shown: `${figures.plural(answer.changed_stacks, 'stack')} changed`,
+  };
+}
+
 async function show(context) {
+  if (context.state.other && context.traces.some(trace => String(trace.n) === context.state.other))
+    return showRecordings(context);
   const {state, info} = context;
   const before = state.before || state.from || '0', after = state.after || state.to || 'end';
   const field = (key, label, value) => {
@@ -48,7 +131,7 @@ async function show(context) {
     input.addEventListener('change', () => selection.change({[key]: input.value.trim()}));
     return make('label', {}, label + ' ', input);
   };
-  const tools = [field('before', 'Before', before), field('after', 'After', after),
+  const tools = [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
                  make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
   const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: '0', ...context.filters});
   const command = ['diff', [], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
@@ -74,8 +157,7 @@ async function show(context) {
       {key: 'name', label: 'Call site', wide: true, value: row => row.name, cell: row => viewTable.nameCell(row),
        search: row => `${row.name} ${row.file || ''} ${row.module || ''}`,
        csvLabel: ['name', 'file', 'line'], csv: row => [row.name, row.file, row.line]},
-      {key: 'bytes', label: 'Net', number: true, value: row => row.bytes, cell: row => make('span',
-        {class: row.bytes > 0 ? 'grew' : row.bytes < 0 ? 'shrank' : ''}, figures.change(row.bytes)),
+      {key: 'bytes', label: 'Net', number: true, value: row => row.bytes, cell: row => changeCell(row.bytes),
        exact: row => `${figures.grouped(row.bytes)} bytes in ${figures.grouped(row.blocks)} blocks`},
       change('new_bytes', 'New'), change('freed_bytes', 'Freed'),
       change('bytes_before', 'Before', {size: 'minor'}), change('bytes_after', 'After', {size: 'minor'}),
@@ -87,13 +169,7 @@ async function show(context) {
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
-    attached() {
-      const {data, all: values} = viewFlame.dataOf(treeOf(answer.top, total), value => value.width, 'bytes');
-      data.was = values.map(value => value.before);
-      data.is = values.map(value => value.after);
-      data.grade = values.map(value => gradeOf(value.before, value.after));
-      graph = viewFlame.mount(host, data);
-    },
+    attached() { graph = graphOf(host, answer.top, total, 'bytes'); },
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
       `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}`,
