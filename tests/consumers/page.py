@@ -1,0 +1,523 @@
+"""The page of `heapprof serve` in Chromium, used as a user does: each view's figures equal those of the command line,
+also for names that are difficult; mouse, keyboard, search, filters, narrow and wide windows, errors."""
+
+import csv
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import urllib.parse
+
+import browser
+import consumers
+import harness
+import marionette
+import nasty
+
+METRICS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
+           "allocations": "allocations", "temporary": "temporary_allocations", "live": "live_bytes"}
+VIEWS = ("summary", "flame", "table", "tree", "leaks", "blocks", "lifetimes", "threads", "source", "compare")
+
+
+class PageCase(consumers.Case):
+    """A browser, and servers of traces."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.servers = {}
+        cls.browser = browser.Browser(cls.folder)
+        cls.addClassCleanup(cls.browser.close)
+
+    def setUp(self):
+        super().setUp()
+        self.browser.errors.clear()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+
+    @classmethod
+    def address(cls, trace):
+        """The address that the server of the trace prints; it is started once."""
+        if trace not in cls.servers:
+            server = subprocess.Popen([harness.HEAPPROF, "serve", trace, "--no-open"], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cls.folder,
+                                      env=harness.clean_environment(XDG_CACHE_HOME=cls.folder / "cache"))
+            cls.addClassCleanup(cls.end, server)
+            cls.servers[trace] = server.stdout.readline().strip()
+        return cls.servers[trace]
+
+    @staticmethod
+    def end(server):
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+    def open(self, trace, dark=False, **selection):
+        self.trace = trace
+        fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}" for key, value in selection.items())
+        self.browser.open(f"{self.address(trace)}#{fragment}", dark=dark)
+        self.settled()
+
+    def settled(self):
+        """Waits until everything that was asked is on the page."""
+        harness.wait_until(lambda: self.browser.evaluate(
+            "['#view', '#details'].every(part => { const shown = (document.querySelector(part) || {}).dataset; "
+            "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
+            "document.querySelector('.waiting') === null"), "the view is not drawn")
+
+    def select(self, **selection):
+        """Adds to the address, as a link does."""
+        fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}" for key, value in selection.items())
+        self.browser.evaluate(f"location.hash = {json.dumps(fragment)}; new Promise(done => setTimeout(done, 0))")
+        self.settled()
+
+    def text(self, selector):
+        return self.browser.evaluate(f"(document.querySelector({json.dumps(selector)}) || {{}}).textContent")
+
+    def texts(self, selector):
+        return self.browser.evaluate(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map(element => element.textContent)")
+
+    def click(self, selector, text=None):
+        """Clicks the first element that matches, and has this text."""
+        where = self.browser.evaluate(
+            f"(() => {{ const element = [...document.querySelectorAll({json.dumps(selector)})].find(element => "
+            f"{json.dumps(text)} === null || element.textContent.includes({json.dumps(text)}));"
+            "if (!element) return null; element.scrollIntoView({block: 'nearest'});"
+            "const at = element.getBoundingClientRect(); return [at.left + at.width / 2, at.top + at.height / 2]; "
+            "})()")
+        self.assertIsNotNone(where, f"nothing matches {selector} {text}")
+        self.browser.click(*where)
+        self.browser.settle()
+        self.settled()
+
+    def saved_rows(self):
+        """The rows of the file that the button CSV saves, as lists of texts."""
+        text = self.browser.evaluate(
+            "new Promise(done => { const create = URL.createObjectURL; URL.createObjectURL = blob => { "
+            "URL.createObjectURL = create; blob.text().then(done); return create.call(URL, blob); };"
+            "[...document.querySelectorAll('.saves button')].find(button => button.textContent === 'CSV').click(); "
+            "})")
+        return list(csv.reader(io.StringIO(text)))
+
+    def json(self, command, *options):
+        return json.loads(self.heapprof(command, self.trace, *options, "--json"))
+
+    def printed(self):
+        """What the command of the status line prints with --json."""
+        words = shlex.split(self.text("#command"))
+        self.assertEqual(words[0], "heapprof")
+        words = [word.replace(self.trace.name, str(self.trace)) if word.startswith(self.trace.name) else word
+                 for word in words]
+        return json.loads(self.heapprof(*words[1:], "--json"))
+
+
+class Views(PageCase):
+    def test_summary(self):
+        self.open(self.real(), view="summary")
+        heap = self.json("report")["heap"]
+        exact = self.browser.evaluate("[...document.querySelectorAll('.tile')].map(tile => tile.title)")
+        self.assertEqual([int(re.sub(r"\D", "", text)) for text in exact[:4]],
+                         [heap[key] for key in ("peak_bytes", "leaked_bytes", "allocated_bytes",
+                                                "temporary_allocations")])
+        self.check_table(self.json("report", "--by", "function", "--top", "0")["rows"], "peak",
+                         lambda row: row["origin"] == "own")
+
+    def check_table(self, rows, metric, shown=lambda row: True):
+        key = METRICS[metric]
+        head, *lines = self.saved_rows()
+        own, total = head.index("Self"), head.index("Total")
+        self.assertEqual(sorted((line[0].removeprefix("'"), line[own], line[total]) for line in lines),
+                         sorted((row["name"], str(row["self"][key]), str(row["total"][key]))
+                                for row in rows if shown(row)))
+        self.assertEqual([int(line[own]) for line in lines], sorted((int(line[own]) for line in lines), reverse=True))
+
+    def test_table(self):
+        self.open(self.real(), view="table")
+        for by in ("function", "line", "site", "stack", "module", "thread"):
+            with self.subTest(by=by):
+                self.select(view="table", by=by, metric="allocated")
+                self.check_table(self.printed()["rows"], "allocated")
+        for metric in METRICS:
+            with self.subTest(metric=metric):
+                moment = f"{self.json('report')['heap']['peak_time_ns']}ns"
+                selection = {"at": moment} if metric == "live" else {"from": "20%", "to": "70%"}
+                self.select(view="table", metric=metric, **selection)
+                self.check_table(self.printed()["rows"], metric)
+
+    def test_flame_graph_and_tree(self):
+        self.open(self.real(), view="flame", metric="allocated")
+
+        def nodes(node, depth=0):
+            yield [str(depth), node["name"], str(node["total"]["allocated_bytes"]),
+                   str(node["total"]["peak_blocks"])]
+            for child in node["children"]:
+                yield from nodes(child, depth + 1)
+        for shown in ("", "inverted"):
+            self.select(view="flame", metric="allocated", shown=shown)
+            head, *lines = self.saved_rows()
+            columns = [head.index(name) for name in ("depth", "name", "allocated_bytes", "peak_blocks")]
+            tree = self.printed()
+            self.assertEqual(sorted([line[column] for column in columns] for line in lines), sorted(nodes(tree)))
+            drawn = self.texts(".flame svg text.label")
+            self.assertRegex(drawn[0], "^all: ")
+            self.assertGreater(len(drawn), 3)
+            self.select(view="tree", metric="allocated", shown=shown)
+            head, *lines = self.saved_rows()
+            known = {(int(depth) - 1, name, total) for depth, name, total, _ in nodes(tree)}
+            lines = [line for line in lines if not line[1].startswith("+")]
+            self.assertGreater(len(lines), 3)
+            for line in lines:
+                self.assertIn((int(line[0]), line[1].removeprefix("'"), line[head.index("Total")]), known)
+
+    def test_leaks_threads_lifetimes(self):
+        self.open(self.real(), view="leaks", metric="leaked")
+        head, *lines = self.saved_rows()
+        sites = self.json("leaks", "--top", "200")["sites"]
+        self.assertEqual([line[head.index("Left")] for line in lines], [str(site["bytes"]) for site in sites])
+        self.select(view="leaks", shown="all")
+        head, *lines = self.saved_rows()
+        self.assertEqual(sum(int(line[head.index("Left")]) for line in lines), self.printed()["heap"]["leaked_bytes"])
+        self.select(view="threads")
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted((line[1], line[head.index("Allocates")],
+                                 line[head.index("Not freed")]) for line in lines),
+                         sorted((str(thread["tid"]), str(thread["allocated_bytes"]),
+                                 str(thread["not_freed"]["bytes"]))
+                                for thread in self.printed()["threads"]))
+        self.select(view="lifetimes")
+        _, *lines = self.saved_rows()
+        histogram = self.printed()
+        self.assertEqual(sum(int(line[2]) for line in lines if line[0] == "size"), histogram["allocations"])
+        self.assertEqual([[line[2], line[3]] for line in lines if line[0] == "lifetime"],
+                         [[str(part["blocks"]), str(part["bytes"])]
+                          for part in [*histogram["lifetimes"], histogram["not_freed"]]])
+        self.select(view="lifetimes", shown="churn")
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Allocations")] for line in lines],
+                         [str(site["allocations"]) for site in self.printed()["sites"]])
+        self.select(view="lifetimes", shown="reallocs")
+        self.assertEqual(len(self.texts("#view tbody tr[data-index]")), len(self.printed()["sites"]))
+
+    def test_source_and_compare(self):
+        self.open(self.real(), view="source", metric="allocated")
+        head, *lines = self.saved_rows()
+        files = self.printed()["files"]
+        self.assertEqual({(line[0], line[head.index("Self")]) for line in lines},
+                         {(file["file"] or "(no file is known)", str(file["self"]["allocated_bytes"]))
+                          for file in files})
+        largest = max((file for file in files if file["file"]), key=lambda file: file["self"]["allocated_bytes"])
+        self.click("#view tr", largest["file"].rpartition("/")[2])
+        head, *lines = self.saved_rows()
+        answer = self.printed()
+        self.assertEqual([(line[head.index("Line")], line[head.index("Self")]) for line in lines],
+                         [(str(line["line"] or ""),
+                           str(line["self"]["allocated_bytes"])) for line in answer["lines"]])
+        peak = self.json("report")["heap"]["peak_time_ns"]
+        self.select(view="compare", before="start", after=f"{peak}ns")
+        head, *lines = self.saved_rows()
+        self.assertEqual({(line[0].removeprefix("'"), line[head.index("Net")],
+                           line[head.index("New")]) for line in lines},
+                         {(site["name"], str(site["bytes"]), str(site["new_bytes"]))
+                          for site in self.printed()["sites"]})
+
+    def test_recordings(self):
+        """Of a directory: the list of its recordings, and the comparison of two."""
+        folder = self.dir / "recordings"
+        folder.mkdir()
+        paths = [folder / "a.heapprof", folder / "b.heapprof"]
+        shutil.copy(self.folder / "plain.heapprof", paths[0])
+        shutil.copy(self.folder / "huge.heapprof", paths[1])
+        self.open(folder, view="processes")
+        reports = [json.loads(self.heapprof("report", path, "--json"))["heap"] for path in paths]
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted((line[0], line[head.index("Peak")]) for line in lines),
+                         [(path.name, str(report["peak_bytes"])) for path, report in zip(paths, reports)])
+        self.select(view="compare", other="1", metric="allocated")
+        changes = json.loads(self.heapprof("diff", *paths, "--cost", "allocated", "--top", "0", "--json"))["top"]
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted(int(line[head.index("Change")]) for line in lines),
+                         sorted(change["bytes"] for change in changes))
+        self.select(view="summary", trace="1")
+        exact = self.browser.evaluate("document.querySelector('.tile').title")
+        self.assertEqual(int(re.sub(r"\D", "", exact)), reports[1]["peak_bytes"])
+
+    def test_blocks(self):
+        """100,000 blocks: those at the end of the list are asked when they are scrolled to, and no step stutters."""
+        trace = self.folder / "many.heapprof"
+        self.open(trace, view="blocks", metric="leaked")
+        blocks = self.json("blocks", "--top", "0")["blocks"]
+        self.assertGreater(len(blocks), 50_000)
+
+        def shown():
+            return self.browser.evaluate(
+                "[...document.querySelectorAll('#view tbody tr[data-index]:not(.pending)')].map(line => "
+                "[Number(line.dataset.index), line.cells[line.cells.length - 1].textContent])")
+
+        def check():
+            for index, address in shown():
+                self.assertEqual(address, hex(blocks[index]["address"]))
+        check()
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        harness.wait_until(lambda: any(index == len(blocks) - 1 for index, _ in shown()),
+                           "the last block is not shown")
+        check()
+        steps = [self.browser.cost_ms(f"document.querySelector('#view .scroller').scrollTop = {top}; 0")
+                 for top in range(1_000_000, 1_003_000, 300)]
+        print("scrolling: " + ", ".join(f"{ms:.1f}" for ms in steps) + " ms a step")
+
+
+class Use(PageCase):
+    def test_mouse(self):
+        """A range is dragged, a moment clicked, a chip removed; the status line's command has the page's figures."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        left, top, width, height = self.browser.evaluate(
+            "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
+            "return [at.left, at.top, at.width, at.height]; })()")
+        middle = top + height / 2
+        self.browser.drag((left + width * 0.3, middle), (left + width * 0.7, middle))
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--from", self.text("#command"))
+        self.check_sentence("peak")
+        # An edge of the range can be dragged.
+        command = self.text("#command")
+        edge = self.browser.evaluate("(() => { const at = document.querySelectorAll('.edge')[1]"
+                                     ".getBoundingClientRect(); return at.left + at.width / 2; })()")
+        self.browser.drag((edge, middle), (left + width * 0.5, middle))
+        self.browser.settle()
+        self.settled()
+        changed = self.text("#command")
+        self.assertEqual(re.search("--from [^ ]*", changed)[0], re.search("--from [^ ]*", command)[0])
+        self.assertNotEqual(re.search("--to [^ ]*", changed)[0], re.search("--to [^ ]*", command)[0])
+        self.check_sentence("peak")
+        self.browser.click(left + width * 0.9, middle)  # the background: the whole recording again
+        self.browser.settle()
+        self.settled()
+        self.assertNotIn("--from", self.text("#command"))
+        self.browser.click(left + width * 0.6, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--live-at", self.text("#command"))
+        self.check_sentence("live")
+        self.click(".chip button")
+        self.assertNotIn("--live-at", self.text("#command"))
+        # A row selects its function; a filter is made of it, and Back undoes it.
+        self.click("#view tbody tr[data-index] th")
+        name = self.text("#details h2")
+        self.assertTrue(name)
+        self.click("#details button", "Only this")
+        self.assertIn("--function", self.text("#command"))
+        self.check_sentence("peak")
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: "--function" not in self.text("#command"), "Back does not undo the filter")
+
+    def check_sentence(self, metric):
+        total = self.printed()["total"][METRICS[metric]]
+        shown = self.text("#sentence b")
+        self.assertEqual(shown, self.browser.evaluate(f"figures.bytes({total})"))
+
+    def test_keyboard(self):
+        self.open(self.real(), view="summary")
+        for key, view in zip("123456789", VIEWS):
+            self.browser.press(key)
+            self.browser.settle()
+            self.settled()
+            self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), view)
+        self.browser.press("Escape")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "threads",
+                           "Escape does not undo the last step")
+        self.settled()
+        self.browser.press("3")
+        self.browser.settle()
+        self.settled()
+        self.browser.press("/", *"main")
+        self.browser.settle()
+        titles = self.browser.evaluate("[...document.querySelectorAll('#view tbody .name')].map(name => name.title)")
+        self.assertTrue(titles)
+        for title in titles:
+            self.assertIn("main", title.lower())
+        self.browser.press("Enter")
+        harness.wait_until(lambda: "--function main" in self.text("#command"), "Enter makes no filter")
+        self.settled()
+        self.browser.evaluate("document.activeElement.blur()")
+        # Tab reaches the table from anywhere; arrow keys move, Enter selects.
+        for _ in range(60):
+            if self.browser.evaluate("document.activeElement.className") == "scroller":
+                break
+            self.browser.press("Tab")
+        self.browser.press("ArrowDown", "Enter")
+        harness.wait_until(lambda: self.text("#details h2"), "Enter does not select a row")
+        self.settled()
+        self.browser.press("?")
+        self.assertTrue(self.browser.evaluate("document.querySelector('dialog').open"))
+        self.browser.press("Escape")
+        self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
+
+    def test_every_sample_opens(self):
+        """Views of traces that are not ordinary show figures or say why they are empty, in light and dark colours."""
+        for name, dark, views in (("empty", False, VIEWS), ("truncated", True, VIEWS), ("names", False, VIEWS[:3]),
+                                  ("huge", True, VIEWS[:3])):
+            self.open(self.folder / f"{name}.heapprof", dark=dark)
+            for view in views:
+                with self.subTest(trace=name, view=view):
+                    self.select(view=view)
+                    self.assertNotIn("error", self.browser.evaluate("document.querySelector('#view').innerHTML"))
+                    self.assertTrue(self.texts("#view tbody tr[data-index], #view .empty, #view .distribution"))
+
+    def test_widths(self):
+        """No view is wider than the window."""
+        for width in (900, 600):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            self.open(self.real())
+            for view in ("summary", "flame", "table", "blocks", "lifetimes"):
+                with self.subTest(width=width, view=view):
+                    self.select(view=view)
+                    self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+        self.browser.call("Emulation.setDeviceMetricsOverride", **self.browser.size)
+
+    def test_nasty_names(self):
+        """Names are shown unchanged, and none becomes markup."""
+        self.open(self.nasty(), view="table", metric="leaked")
+        scripts = self.browser.evaluate("document.querySelectorAll('script').length")
+        rows = {line[0].removeprefix("'") for line in self.saved_rows()}
+        for name in nasty.clean_functions():
+            self.assertIn(name, {row for row in rows} | {"'" + row for row in rows})
+        for view in VIEWS:
+            for by in ("function", "line", "stack", "module", "thread") if view == "table" else ("function",):
+                with self.subTest(view=view, by=by):
+                    self.select(view=view, by=by, metric="leaked", name=nasty.clean_functions()[5])
+                    self.assertEqual(self.browser.evaluate("document.querySelectorAll('script').length"), scripts)
+                    self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, iframe, b > b').length"),
+                                     0)
+                    self.assertEqual(self.text("#details h2"), nasty.clean_functions()[5])
+        for name in nasty.clean_functions()[::6] + [max(nasty.clean_functions(), key=len)]:
+            self.select(view="table", metric="leaked", name=name)
+            self.assertNotIn("error", self.text("#details"), name)
+
+    def test_errors(self):
+        """A wrong selection is said in the page, and the page works afterwards."""
+        self.open(self.folder / "plain.heapprof", view="table", function="(")
+        self.assertIn("(", self.text("#view .error"))
+        self.select(view="table", **{"from": "70%", "to": "20%"})
+        self.assertTrue(self.text("#view .error"))
+        self.browser.errors.clear()  # the browser reports answers that are errors, too
+        self.select(view="table")
+        self.assertTrue(self.texts("#view tbody tr[data-index]"))
+
+
+class Running(PageCase):
+    def command(self, commands):
+        self.process.stdin.write(commands)
+        self.process.stdin.flush()
+        self.assertEqual(self.process.stdout.read(len(commands)), "." * len(commands))
+
+    def shown_bytes(self, name):
+        """The exact self cost of a function in the table, or None."""
+        title = self.browser.evaluate(
+            "(() => { const name = [...document.querySelectorAll('#view tbody .name')].find(name => "
+            f"name.title.startsWith({json.dumps(name)})); return name && name.closest('tr').cells[1].title; }})()")
+        return int(re.sub(r"\D", "", title)) if title else None
+
+    def test_follows(self):
+        """What a running program allocates appears without a reload; a mark is set; its end is shown."""
+        trace = self.dir / "run.heapprof"
+        self.process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, env=harness.clean_environment(
+                                      LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        self.command("a")
+        self.open(trace, view="table", metric="allocated")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 10_000, "the first blocks are not shown")
+        self.assertIn("running", self.text("#about"))
+        self.command("aab")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "further blocks are not shown")
+        harness.wait_until(lambda: self.shown_bytes("grow_second") == 1000, "a new function is not shown")
+        self.browser.evaluate("window.prompt = () => 'here'; [...document.querySelectorAll('#selection button')]"
+                              ".find(button => button.textContent === 'Mark').click(); 0")
+        # The recorder answers when the program allocates.
+        commands = 0
+        while "here" not in (self.text(".mark") or ""):
+            commands += 1
+            self.assertLess(commands, 500, f"the mark is not shown: {self.text('#progress')}")
+            self.command("a")
+            self.browser.evaluate("new Promise(done => setTimeout(done, 100))")
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        harness.wait_until(lambda: "exited" in self.text("#about"), "the end is not shown")
+        self.settled()
+        self.assertEqual(self.shown_bytes("grow_first"), 30_000 + 10_000 * commands)
+        self.assertNotIn("Pause", self.texts("#selection button"))
+
+
+class File(PageCase):
+    """The file that `heapprof html` writes, opened from disk."""
+
+    def written(self, trace):
+        self.trace = trace
+        file = self.dir / "report <&> #1.html"
+        self.heapprof("html", trace, "-o", file)
+        return file
+
+    def test_chromium(self):
+        file = self.written(self.real())
+        self.browser.open(file.as_uri())
+        self.settled()
+        heap = self.json("report")["heap"]
+        exact = self.browser.evaluate("[...document.querySelectorAll('.tile')].map(tile => tile.title)")
+        self.assertEqual(int(re.sub(r"\D", "", exact[0])), heap["peak_bytes"])
+        for view in VIEWS:
+            with self.subTest(view=view):
+                self.select(view=view)
+                shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
+                self.assertTrue(shown)
+                if view == "compare":  # two moments that a user chooses
+                    self.assertIn("heapprof serve", shown[0])
+        self.select(view="table", metric="allocated")
+        rows = self.json("report", "--by", "function", "--top", "0")["rows"]
+        self.check_rows(rows)
+        # A range that is dragged becomes the nearest one that the file has.
+        left, top, width, height = self.browser.evaluate(
+            "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
+            "return [at.left, at.top, at.width, at.height]; })()")
+        self.select(view="summary")
+        self.browser.drag((left + width * 0.4, top + height / 2), (left + width * 0.5, top + height / 2))
+        self.browser.settle()
+        self.settled()
+        self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
+        self.assertTrue(self.texts(".tile"))
+        shown = int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title")))
+        self.assertEqual(shown, self.printed()["heap"]["peak_bytes"])
+
+    def check_rows(self, rows):
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted(line[head.index("Self")] for line in lines),
+                         sorted(str(row["self"]["allocated_bytes"]) for row in rows))
+
+    def test_firefox(self):
+        if not marionette.PROGRAM:
+            self.skipTest("Firefox is not installed")
+        file = self.written(self.nasty())
+        with marionette.Firefox(self.dir) as firefox:
+            firefox.open(file.as_uri())
+            for view in VIEWS:
+                with self.subTest(view=view):
+                    firefox.evaluate(f"location.hash = 'view={view}'")
+                    harness.wait_until(lambda: firefox.evaluate(
+                        "const view = document.querySelector('#view').dataset;"
+                        "return view.asked !== undefined && view.asked === view.drawn && "
+                        f"view.view === {json.dumps(view)}"), "the view is not drawn")
+                    self.assertGreater(firefox.evaluate("return document.querySelector('#view').textContent.length"),
+                                       20)
+            self.assertEqual(firefox.console(file.as_uri()), [])
+
+
+if __name__ == "__main__":
+    harness.skip_unless(browser.PROGRAM, "chromium is not installed")
+    harness.skip_unless(subprocess.run([harness.HEAPPROF, "help", "serve"], capture_output=True).returncode == 0,
+                        "this heapprof has no command serve")
+    harness.main()
