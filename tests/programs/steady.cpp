@@ -32,7 +32,7 @@ std::atomic<bool> stop{false};
       }
     }
     ++rounds;
-    usleep(1000);
+    usleep(4000);
   }
   for (void* block : blocks) free(block);
 }
