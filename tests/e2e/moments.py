@@ -332,6 +332,25 @@ class CacheAndLeak(harness.Case):
                                   stdin=subprocess.DEVNULL, timeout=120).stdout
             self.assertLessEqual(max(map(len, text.splitlines())), width, text)
 
+    def test_nothing_is_lost_in_a_narrow_terminal(self):
+        """In 40 columns sentences are wrapped, not cut, and every row of a table is one line with its figures."""
+        environment = harness.clean_environment(COLUMNS=40, LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.dir / "cache")
+        for command in ("leaks", "pins", "rss"):
+            # A path can be longer than a line.
+            text = subprocess.run([str(harness.HEAPPROF), command, self.trace.name], env=environment, check=True,
+                                  capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120,
+                                  cwd=self.trace.parent).stdout
+            self.assertLessEqual(max(map(len, text.splitlines())), 40, text)
+            words = " ".join(text.split())
+            if command == "leaks":
+                self.assertRegex(words, r"growing [\d.]+ MiB [\d,]+ blocks: 1 call site grew until the end; ")
+                rows = re.findall(r"^ +\d+ +([\d.]+ [KM]iB)  \w+  ", text, re.MULTILINE)
+                self.assertGreater(len(rows), 1, text)
+            elif command == "pins":
+                self.assertRegex(text, r"(?m)^  1 +[\d.]+ [KM]iB +[\d.]+ [KM]iB  \S+$")
+            else:
+                self.assertIn("requested by the program, in live blocks", words)
+
     def test_wrong_moments(self):
         trace = self.trace
         for arguments, message in (((f"{trace}@second", f"{trace}@first"), "@second is after @first"),

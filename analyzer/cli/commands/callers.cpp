@@ -80,6 +80,9 @@ class CallersAnswer {
     NextCommands next(options_.trace);
     if (has_source_) next.add("Its lines", "source", options_.function, cost_words(options_.cost));
     const std::string cost = cost_words(options_.cost);
+    if (!around_.callers.empty() && around_.callers.front().frame.exists())
+      next.add("Callers of the first caller", "callers",
+               view_names_.of_frame(around_.callers.front().frame, false).label, cost);
     next.add("All functions", "report", {}, "--by function" + (cost.empty() ? "" : " " + cost)).write(text);
     text.notes(names_.warnings());
     return text.text();

@@ -58,16 +58,26 @@ std::string fit_stack(const std::string& text, std::size_t width) {
     if (render::length_utf8(joined(frames)) + more <= width) frames.emplace_back("…");
   }
   const auto length = [](const std::string& frame) { return render::length_utf8(frame); };
+  // A place in parentheses behind a name stays.
+  const auto place_in = [](const std::string& frame) {
+    const std::size_t at = frame.ends_with(')') ? frame.rfind(" (") : std::string::npos;
+    return std::min(at, frame.size());
+  };
+  const auto shorter = [&](const std::string& frame) {
+    const std::string name = frame.substr(0, place_in(frame));
+    return render::fit_name(name, std::max<std::size_t>(length(name), 1) - 1) + frame.substr(name.size());
+  };
   // The longest name that has an outer scope loses it; then the longest one its end.
   for (const bool clip : {false, true}) {
     while (length(joined(frames)) > width) {
       std::string* longest = nullptr;
       for (std::string& frame : frames)
-        if ((longest == nullptr || length(frame) > length(*longest)) && length(frame) > kMinName &&
-            (clip || !render::fit_name(frame, length(frame) - 1).ends_with("…")))
+        if ((longest == nullptr || length(frame) > length(*longest)) &&
+            length(frame.substr(0, place_in(frame))) > kMinName &&
+            (clip || !shorter(frame).substr(0, place_in(shorter(frame))).ends_with("…")))
           longest = &frame;
       if (longest == nullptr) break;
-      *longest = render::fit_name(*longest, length(*longest) - 1);
+      *longest = shorter(*longest);
     }
   }
   return joined(frames);

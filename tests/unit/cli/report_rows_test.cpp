@@ -217,3 +217,21 @@ TEST_CASE("rows of stacks with the same innermost frames show where they differ"
   CHECK(run({"report", trace.path(), "--by", "stack", "--json"}).at("/rows/0/name") ==
         "demo+0x500 < demo+0x400 < demo+0x300 < demo+0x200 < demo+0x100");
 }
+
+TEST_CASE("rows of stacks that differ in the code of one function only show where it is") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/proc/self/exe-which-is-not-there", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  main.node(2, 1, 2, 0x500);
+  main.node(3, 0, 2, 0x104);
+  main.node(4, 3, 2, 0x500);
+  main.alloc(1 * kMs, 0xa000, 1000, 2);
+  main.alloc(2 * kMs, 0xb000, 900, 4);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome table = run({"report", trace.path(), "--by", "stack"});
+  CHECK(table.has_line({"1000 B", "+0x500 < ", "+0x100"}));
+  CHECK(table.has_line({"900 B", "+0x500 < ", "+0x104"}));
+}

@@ -107,6 +107,8 @@ TEST_CASE("a stack that is too long keeps the frames by which it differs") {
   CHECK(fitted(44, stack) == "  Cache::put < … < Loader::load_table < …\n");
   CHECK(fitted(36, stack) == "  Cache::put < … < load_table\n");
   CHECK(fitted(24, stack) == "  put < … < load_table\n");
+  CHECK(fitted(36, "put (0x1234567) < … < Loader::load_table < main") == "  put (0x1234567) < … < load_table\n");
+  CHECK(fitted(30, "put (0x1234567) < … < load_table") == "  put (0x1234567) < … < load_…\n");
   // Without an ellipsis, the first two.
   CHECK(fitted(20, "put < load < start < main") == "  put < load < …\n");
 }
