@@ -4,7 +4,10 @@ valid part, and reports what it skipped."""
 import json
 import os
 import resource
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import harness
 
@@ -14,11 +17,13 @@ BYTES_PER_FILE_BYTE = 128
 
 
 class MemoryLimits(harness.Case):
-    def setUp(self):
-        super().setUp()
-        made = subprocess.run([str(harness.BUILD / "tests" / "e2e" / "hostile_traces"), str(self.dir)], check=True,
+    @classmethod
+    def setUpClass(cls):
+        cls.traces = Path(tempfile.mkdtemp(prefix="heapprof-hostile-"))
+        cls.addClassCleanup(shutil.rmtree, cls.traces, ignore_errors=True)
+        made = subprocess.run([str(harness.BUILD / "tests" / "e2e" / "hostile_traces"), str(cls.traces)], check=True,
                               capture_output=True, text=True)
-        self.valid = int(made.stdout)
+        cls.valid = int(made.stdout)
 
     def run_limited(self, *arguments, limit_bytes):
         """Runs heapprof with a memory limit; returns exit status, outputs and the maximum resident bytes."""
@@ -35,7 +40,7 @@ class MemoryLimits(harness.Case):
         return process.returncode, out.read_text(), err.read_text(), usage.ru_maxrss * 1024
 
     def check(self, name, keeps_valid_part=True, lines=1, command="report"):
-        path = self.dir / name
+        path = self.traces / name
         size = path.stat().st_size
         allowed = BASE_BYTES + BYTES_PER_FILE_BYTE * size
         status, out, err, resident = self.run_limited(command, path, "--json", limit_bytes=allowed)
