@@ -14,7 +14,9 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import harness
 
@@ -88,6 +90,15 @@ def pending(pid):
 
 
 class Launcher(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="heapprof-launcher-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        shutil.copy2(harness.HEAPPROF, cls.folder / "heapprof")
+        source = cls.folder / "dump.c"
+        source.write_text(DUMP)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", cls.folder / "libheapprof.so", source], check=True)
+
     def setUp(self):
         super().setUp()
         # A separate installation, with the library that replaces the recorder.
@@ -95,11 +106,9 @@ class Launcher(harness.Case):
         (self.prefix / "bin").mkdir(parents=True)
         (self.prefix / "lib").mkdir()
         self.heapprof_copy = self.prefix / "bin" / "heapprof"
-        shutil.copy2(harness.HEAPPROF, self.heapprof_copy)
+        os.link(self.folder / "heapprof", self.heapprof_copy)  # it has 170 MB
         self.library = self.prefix / "lib" / "libheapprof.so"
-        source = self.dir / "dump.c"
-        source.write_text(DUMP)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.library, source], check=True)
+        shutil.copy2(self.folder / "libheapprof.so", self.library)
 
     def command(self, *arguments):
         return [str(self.heapprof_copy), "record", *map(str, arguments)]
