@@ -233,6 +233,8 @@ struct Profile {
   Timeline timeline;
   std::vector<SizeCount> sizes;
   std::shared_ptr<const std::vector<symbols::ModuleSymbols>> embedded_symbols;  ///< of a bundled trace; null: none
+  /// Of what each thread allocated, by index in `threads`, without moved blocks. Empty: not asked for.
+  std::vector<Costs> thread_costs;
 
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }

@@ -1,4 +1,5 @@
-// Costs for each call-tree node while events are replayed, with the exact composition of the peak.
+// Costs for each call-tree node, or for each thread, while events are replayed, with the exact composition of the
+// peak.
 //
 // The peak is the first moment of the highest running sum. A growing program has a new peak at every allocation, so
 // copying all nodes at each peak would take too long. Instead, the first change of a node after a peak stores what
@@ -144,12 +145,12 @@ class CostTracker {
     }
   }
   /// Blocks that add_interval() counted as temporary, or as moved, are not.
-  void take_back_temporary(const OlderBlock& block) {
-    NodeCosts& costs = at(block.node);
+  void take_back_temporary(std::uint32_t node, std::uint64_t size) {
+    NodeCosts& costs = at(node);
     --costs.temporary;
-    costs.temporary_bytes -= block.size;
+    costs.temporary_bytes -= size;
   }
-  void take_back_moved(const OlderBlock& block) { add_moved(block.node, 0 - block.size, ~std::uint64_t{0}); }
+  void take_back_moved(std::uint32_t node, std::uint64_t size) { add_moved(node, 0 - size, ~std::uint64_t{0}); }
   /// Adds only the peak of an interval. The peak's composition is unknown from then on.
   void add_peak(const IntervalPeak& peak) noexcept {
     if (peak.bytes <= peak_bytes_) return;

@@ -27,22 +27,40 @@ void load_fields(ByteReader& in, const Fields& fields, Record& record) {
   for (const auto field : fields) record.*field = in.number();
 }
 
+/// By columns, which compress better than rows.
+void save_columns(const std::vector<NodeSums>& rows, ByteWriter& out) {
+  for (const auto field : kNodeFields)
+    for (const NodeSums& row : rows) out.number(row.*field);
+  for (const auto field : kNodeChanges)
+    for (const NodeSums& row : rows) out.signed_number(row.*field);
+}
+
+void load_columns(ByteReader& in, std::vector<NodeSums>& rows) {
+  for (const auto field : kNodeFields)
+    for (NodeSums& row : rows) row.*field = in.number();
+  for (const auto field : kNodeChanges)
+    for (NodeSums& row : rows) row.*field = in.signed_number();
+}
+
 void save_older(const std::vector<OlderBlock>& blocks, ByteWriter& out) {
   out.number(blocks.size());
   std::uint64_t last = 0;
   for (const OlderBlock& block : blocks) {
     out.number(block.node);
+    out.number(block.thread);
     out.number(block.size);
     out.signed_number(static_cast<std::int64_t>(block.time - last));
     last = block.time;
   }
 }
 
-std::vector<OlderBlock> load_older(ByteReader& in, std::uint32_t node_count) {
+std::vector<OlderBlock> load_older(ByteReader& in, std::uint32_t node_count, std::size_t thread_count) {
   std::vector<OlderBlock> blocks(in.count());
+  if (!blocks.empty() && thread_count == 0) throw FormatError("it has a block without a thread");
   std::uint64_t last = 0;
   for (OlderBlock& block : blocks) {
     block.node = static_cast<std::uint32_t>(in.number_up_to(node_count - 1));
+    block.thread = static_cast<std::uint32_t>(in.number_up_to(thread_count - 1));
     block.size = in.number();
     block.time = last + static_cast<std::uint64_t>(in.signed_number());
     last = block.time;
@@ -61,23 +79,16 @@ void save(const IntervalSums& sums, ByteWriter& out) {
   out.number(sums.snapshots);
   out.number(sums.peak_rss_bytes);
   out.number(sums.threads.size());
-  for (const ThreadSums& thread : sums.threads) {
-    out.number(thread.allocations);
-    out.number(thread.allocated_bytes);
-  }
+  save_columns(sums.threads, out);
   save_older(sums.older_temporary, out);
   save_older(sums.older_moved, out);
-  // By columns, which compress better than rows.
   out.number(sums.nodes.size());
   std::uint32_t last = 0;
   for (const NodeSums& node : sums.nodes) {
     out.number(node.node - last);
     last = node.node;
   }
-  for (const auto field : kNodeFields)
-    for (const NodeSums& node : sums.nodes) out.number(node.*field);
-  for (const auto field : kNodeChanges)
-    for (const NodeSums& node : sums.nodes) out.signed_number(node.*field);
+  save_columns(sums.nodes, out);
 }
 
 IntervalSums load_interval_sums(ByteReader& in, std::uint32_t node_count) {
@@ -90,12 +101,10 @@ IntervalSums load_interval_sums(ByteReader& in, std::uint32_t node_count) {
   sums.snapshots = in.number();
   sums.peak_rss_bytes = in.number();
   sums.threads.resize(in.count());
-  for (ThreadSums& thread : sums.threads) {
-    thread.allocations = in.number();
-    thread.allocated_bytes = in.number();
-  }
-  sums.older_temporary = load_older(in, node_count);
-  sums.older_moved = load_older(in, node_count);
+  for (std::size_t i = 0; i < sums.threads.size(); ++i) sums.threads[i].node = static_cast<std::uint32_t>(i);
+  load_columns(in, sums.threads);
+  sums.older_temporary = load_older(in, node_count, sums.threads.size());
+  sums.older_moved = load_older(in, node_count, sums.threads.size());
   const std::size_t nodes = in.count();
   if (nodes > node_count) throw FormatError("it has sums of more stacks than the trace");
   sums.nodes.resize(nodes);
@@ -105,10 +114,7 @@ IntervalSums load_interval_sums(ByteReader& in, std::uint32_t node_count) {
     if (last >= node_count) throw FormatError("it has sums of an unknown stack");
     node.node = static_cast<std::uint32_t>(last);
   }
-  for (const auto field : kNodeFields)
-    for (NodeSums& node : sums.nodes) node.*field = in.number();
-  for (const auto field : kNodeChanges)
-    for (NodeSums& node : sums.nodes) node.*field = in.signed_number();
+  load_columns(in, sums.nodes);
   in.expect_end();
   return sums;
 }

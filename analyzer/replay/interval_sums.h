@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "analyzer/model/profile.h"
@@ -44,8 +43,9 @@ struct IntervalPeak {
   std::uint64_t ticks = 0;
 };
 
+/// Of a stack, or of a thread, which has no moved blocks.
 struct NodeSums {
-  std::uint32_t node = 0;  ///< dense index
+  std::uint32_t node = 0;  ///< dense index; of a thread: its index
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t temporary = 0;
@@ -63,9 +63,15 @@ struct ThreadSums {
   std::uint64_t allocated_bytes = 0;
 };
 
+struct LiveSums {
+  std::uint64_t bytes = 0;
+  std::uint32_t blocks = 0;
+};
+
 /// A block that was freed in the interval and allocated before it.
 struct OlderBlock {
   std::uint32_t node = 0;  ///< dense index
+  std::uint32_t thread = 0;
   std::uint64_t size = 0;
   std::uint64_t time = 0;  ///< of its allocation, ticks
 };
@@ -78,8 +84,8 @@ struct IntervalSums {
   std::uint64_t samples = 0;
   std::uint64_t snapshots = 0;
   std::uint64_t peak_rss_bytes = 0;
-  std::vector<ThreadSums> threads;  ///< by index
-  std::vector<NodeSums> nodes;      ///< heap only, nodes ascending
+  std::vector<NodeSums> threads;  ///< heap only, of all threads
+  std::vector<NodeSums> nodes;    ///< heap only, nodes ascending
   std::vector<OlderBlock> older_temporary;
   std::vector<OlderBlock> older_moved;
 };
@@ -101,8 +107,8 @@ struct IntervalLog {
   MappingSums mappings;
   std::uint64_t samples = 0;
   std::uint64_t snapshots = 0;
-  std::vector<ThreadSums> threads;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> live;  ///< bytes and blocks by node
+  std::vector<LiveSums> live;  ///< by node
+  std::vector<LiveSums> live_of_threads;
 };
 
 }  // namespace heapprof::replay

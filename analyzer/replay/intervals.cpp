@@ -5,6 +5,35 @@
 #include "analyzer/replay/replay.h"
 
 namespace heapprof::replay {
+namespace {
+
+bool has_changed(const NodeCosts& costs, const LiveSums& live) noexcept {
+  return costs.allocations != 0 || costs.live_bytes != live.bytes || costs.live_blocks != live.blocks;
+}
+
+/// The sums of a node, or of a thread, since `live` were its live sums, which become those of now.
+NodeSums sums_of_interval(const CostTracker& tracker, std::uint32_t node, LiveSums& live) {
+  const NodeCosts costs = tracker.settled(node);
+  const MovedBlocks moved = tracker.moved_of(node);
+  NodeSums one;
+  one.node = node;
+  one.allocations = costs.allocations;
+  one.allocated_bytes = costs.allocated_bytes;
+  one.temporary = costs.temporary;
+  one.temporary_bytes = costs.temporary_bytes;
+  one.moved_blocks = moved.blocks;
+  one.moved_bytes = moved.bytes;
+  one.live_blocks = std::int64_t{costs.live_blocks} - live.blocks;
+  one.live_bytes = static_cast<std::int64_t>(costs.live_bytes - live.bytes);
+  if (tracker.peak_bytes() != 0) {
+    one.peak_blocks = std::int64_t{costs.peak_blocks} - live.blocks;
+    one.peak_bytes = static_cast<std::int64_t>(costs.peak_bytes - live.bytes);
+  }
+  live = {costs.live_bytes, costs.live_blocks};
+  return one;
+}
+
+}  // namespace
 
 IntervalSums Replay::end_interval() {
   IntervalSums sums;
@@ -20,39 +49,15 @@ IntervalSums Replay::end_interval() {
   sums.samples = samples_ - std::exchange(log_->samples, samples_);
   sums.snapshots = snapshots_ - std::exchange(log_->snapshots, snapshots_);
   sums.peak_rss_bytes = std::exchange(peak_rss_bytes_, 0);
-  log_->threads.resize(threads_.size());
-  for (std::uint32_t i = 0; i < threads_.size(); ++i) {
-    const Thread& thread = threads_[i];
-    ThreadSums& before = log_->threads[i];
-    sums.threads.push_back(
-        {thread.allocations - before.allocations, thread.allocated_bytes - before.allocated_bytes});
-    before = {thread.allocations, thread.allocated_bytes};
-  }
-
   log_->live.resize(heap_costs_.node_count());
-  for (std::uint32_t node = 0; node < log_->live.size(); ++node) {
-    const NodeCosts costs = heap_costs_.settled(node);
-    const auto [bytes, blocks] = log_->live[node];
-    if (costs.allocations == 0 && costs.live_bytes == bytes && costs.live_blocks == blocks) continue;
-    const MovedBlocks moved = heap_costs_.moved_of(node);
-    NodeSums one;
-    one.node = node;
-    one.allocations = costs.allocations;
-    one.allocated_bytes = costs.allocated_bytes;
-    one.temporary = costs.temporary;
-    one.temporary_bytes = costs.temporary_bytes;
-    one.moved_blocks = moved.blocks;
-    one.moved_bytes = moved.bytes;
-    one.live_blocks = std::int64_t{costs.live_blocks} - blocks;
-    one.live_bytes = static_cast<std::int64_t>(costs.live_bytes - bytes);
-    if (sums.heap_peak.bytes != 0) {
-      one.peak_blocks = std::int64_t{costs.peak_blocks} - blocks;
-      one.peak_bytes = static_cast<std::int64_t>(costs.peak_bytes - bytes);
-    }
-    sums.nodes.push_back(one);
-    log_->live[node] = {costs.live_bytes, costs.live_blocks};
-  }
+  for (std::uint32_t node = 0; node < log_->live.size(); ++node)
+    if (has_changed(heap_costs_.settled(node), log_->live[node]))
+      sums.nodes.push_back(sums_of_interval(heap_costs_, node, log_->live[node]));
+  log_->live_of_threads.resize(threads_.size());
+  for (std::uint32_t thread = 0; thread < threads_.size(); ++thread)
+    sums.threads.push_back(sums_of_interval(thread_costs_, thread, log_->live_of_threads[thread]));
   heap_costs_.begin_interval();
+  thread_costs_.begin_interval();
   mmap_costs_.begin_interval();
 
   log_->begin_ticks = now_;
@@ -68,6 +73,7 @@ void Replay::add_interval(const IntervalSums& sums) {
   for (const auto field : kSummedHeapFields) heap_.*field += sums.heap.*field;
   for (const auto field : kMappingFields) mappings_.*field += sums.mappings.*field;
   heap_costs_.add_interval(sums.heap_peak, sums.nodes);
+  if (count_threads_) thread_costs_.add_interval(sums.heap_peak, sums.threads);
   mmap_costs_.add_peak(sums.mmap_peak);
   samples_ += sums.samples;
   snapshots_ += sums.snapshots;
@@ -81,10 +87,11 @@ void Replay::add_interval(const IntervalSums& sums) {
   for (const OlderBlock& block : sums.older_temporary) {
     if (block.time >= filter_.from_ticks) continue;
     --heap_.temporary_allocations;
-    heap_costs_.take_back_temporary(block);
+    heap_costs_.take_back_temporary(block.node, block.size);
+    if (count_threads_) thread_costs_.take_back_temporary(block.thread, block.size);
   }
   for (const OlderBlock& block : sums.older_moved)
-    if (block.time < filter_.from_ticks) heap_costs_.take_back_moved(block);
+    if (block.time < filter_.from_ticks) heap_costs_.take_back_moved(block.node, block.size);
 }
 
 }  // namespace heapprof::replay

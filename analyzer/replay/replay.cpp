@@ -38,7 +38,8 @@ bool is_of_program(const MergedEvent& event) noexcept { return event.op() != Op:
 Replay::Replay(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
     : selection_(selection), filter_(filter), every_size_(selection.all_sizes()),
       every_block_(filter.nodes == nullptr && filter.blocks == nullptr && !filter.own_blocks_only),
-      count_all_(selection.kind == model::Kind::kAll), page_bytes_(file.header().unit_bytes),
+      count_all_(selection.kind == model::Kind::kAll), count_threads_(selection.costs_by_thread),
+      page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
       streams_(file.streams().size()), threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0),
       in_order_(file.compacted() != nullptr) {}
@@ -80,6 +81,7 @@ void Replay::begin_slice() {
   heap_costs_.restart(from);
   mmap_costs_.restart(from);
   all_costs_.restart(from);
+  thread_costs_.restart(from);
   timeline_ = model::LiveTimeline(timeline_.first_width_ticks());
   timeline_start_ = from;
   timeline_.begin(state());
@@ -188,6 +190,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   sizes_.count(size);
   heap_costs_.add(event.node, size, event.time);
   if (count_all_) all_costs_.add(event.node, size, event.time);
+  if (count_threads_) thread_costs_.add(block->thread, size, event.time);
   timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(event.node))
@@ -202,9 +205,10 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   temporary &= !before_slice;
   heap_.temporary_allocations += temporary;
   if (temporary && log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
-    log_->older_temporary.push_back({block.node, block.size, block.time});
+    log_->older_temporary.push_back({block.node, block.thread, block.size, block.time});
   heap_costs_.remove(block.node, block.size, temporary);
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
+  if (count_threads_) thread_costs_.remove(block.thread, block.size, temporary);
   timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(block.node))
@@ -244,7 +248,7 @@ void Replay::count_move(const Block& block) {
   if ((block.thread & kNotSelected) != 0 || block.time < filter_.from_ticks) return;
   heap_costs_.moved(block.node, block.size);
   if (log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
-    log_->older_moved.push_back({block.node, block.size, block.time});
+    log_->older_moved.push_back({block.node, block.thread, block.size, block.time});
   if (count_all_) all_costs_.moved(block.node, block.size);
 }
 

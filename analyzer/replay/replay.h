@@ -101,10 +101,15 @@ class Replay {
 
   /// Divides the replay into intervals. Precondition: nothing is selected, and there was no batch yet. From then on
   /// peaks and the sums of nodes are those of the current interval. `log` must outlive this.
-  void log_intervals(IntervalLog& log) noexcept { log_ = &log; }
+  void log_intervals(IntervalLog& log) noexcept {
+    log_ = &log;
+    count_threads_ = true;
+  }
   /// Stores the same as save(), but of the live blocks only what changed since the begin of the interval; `whole`:
   /// all of them. Precondition: log_intervals() was called.
   void save_changes(trace::ByteWriter& out, bool whole) const;
+  /// The same, as if no live block had changed. What continues there with replay() would be wrong.
+  void save_without_blocks(trace::ByteWriter& out) const;
   /// Ends the interval, returns its sums, and begins the next one.
   IntervalSums end_interval();
   /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
@@ -130,6 +135,8 @@ class Replay {
   const CostTracker& heap_costs() const noexcept { return heap_costs_; }
   const CostTracker& mmap_costs() const noexcept { return mmap_costs_; }
   const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
+  /// By thread; only with Selection::costs_by_thread. Without moved blocks.
+  const CostTracker& thread_costs() const noexcept { return thread_costs_; }
   /// The tracker of the selection's kind.
   const CostTracker& costs() const noexcept {
     if (selection_.kind == model::Kind::kHeap) [[likely]]
@@ -316,12 +323,14 @@ class Replay {
   const bool every_size_;
   const bool every_block_;  // the filter admits all stacks, blocks and times
   const bool count_all_;
+  bool count_threads_;
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
   BlockTable blocks_;
   MappingTable mapping_table_;
   CostTracker heap_costs_;
   CostTracker mmap_costs_;
   CostTracker all_costs_;
+  CostTracker thread_costs_;
   model::HeapTotals heap_;
   model::SizeCounts sizes_;
   model::LiveTimeline timeline_;

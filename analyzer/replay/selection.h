@@ -58,6 +58,9 @@ struct Selection {
   /// replaying.
   bool only_costs = false;
 
+  /// Costs by thread are needed, too. Heap only.
+  bool costs_by_thread = false;
+
   bool all_sizes() const noexcept { return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max(); }
   bool all_threads() const noexcept {
     return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();

@@ -102,6 +102,11 @@ void Replay::save_changes(ByteWriter& out, bool whole) const {
   save_other_state(out);
 }
 
+void Replay::save_without_blocks(ByteWriter& out) const {
+  save_block_changes(false, {}, {}, out);
+  save_other_state(out);
+}
+
 Block Replay::restored_block(ByteReader& in, std::uint32_t node_count) const {
   Block block;
   block.address = in.number();
@@ -140,6 +145,7 @@ void Replay::count_restored(Block& block) {
   }
   heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
   if (count_all_) all_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
+  if (count_threads_) thread_costs_.adjust(block.thread, static_cast<std::int64_t>(block.size), 1);
 }
 
 /// Calls that had begun: of each stream, then of threads that were gone.
@@ -309,8 +315,10 @@ void Replay::restore_needed(std::span<ByteReader> states, std::span<const Interv
     apply_changes(changes, whole, &needed, blocks_, [&](std::span<const Block> added) {
       if (!whole) return;
       for (const Block& block : added) {
-        if (block.node >= node_count) throw FormatError("it has a block with an invalid field");
+        if (block.node >= node_count || block.thread >= threads_.limit())
+          throw FormatError("it has a block with an invalid field");
         heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
+        if (count_threads_) thread_costs_.adjust(block.thread, static_cast<std::int64_t>(block.size), 1);
       }
     });
     if (!whole) continue;
@@ -320,6 +328,10 @@ void Replay::restore_needed(std::span<ByteReader> states, std::span<const Interv
   }
   for (const IntervalSums& one : sums)
     for (const NodeSums& node : one.nodes) heap_costs_.adjust(node.node, node.live_bytes, node.live_blocks);
+  if (count_threads_)
+    for (const IntervalSums& one : sums)
+      for (const NodeSums& thread : one.threads)
+        thread_costs_.adjust(thread.node, thread.live_bytes, thread.live_blocks);
   read_state_after_blocks(states.back(), node_count);
   count_restored_mappings();
 }

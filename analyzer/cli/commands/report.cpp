@@ -18,6 +18,7 @@
 #include "analyzer/findings/keepers.h"
 #include "analyzer/findings/rising.h"
 #include "analyzer/render/units.h"
+#include "analyzer/views/rows.h"
 
 namespace heapprof::cli {
 namespace {
@@ -211,7 +212,9 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 }  // namespace
 
 int run_report(const ReportOptions& options) {
-  return run_on_trace(for_costs(options.trace), [&](const replay::Analysis& analysis) {
+  TraceOptions trace = for_costs(options.trace);
+  trace.selection.costs_by_thread = options.rows.by == views::By::kThread;
+  return run_on_trace(trace, [&](const replay::Analysis& analysis) {
     if (options.rows.by) print_report_rows(options, analysis);
     else print_report(options, analysis);
   });

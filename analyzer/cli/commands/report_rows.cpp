@@ -85,12 +85,7 @@ GroupedRows rows_of(const ReportOptions& options, const replay::Analysis& analys
       std::iota(itself.begin(), itself.end(), 0);
       return {views::rows_by_stack(findings.frames(), findings.helpers(), scope), std::move(itself)};
     }
-    case By::kThread: {
-      ProgressLine progress("Reading " + options.trace.trace + " again");
-      return {
-          views::rows_by_thread(analysis, [&](double share, std::uint64_t events) { progress.show(share, events); }),
-          std::nullopt};
-    }
+    case By::kThread: return {views::rows_by_thread(analysis.profile()), std::nullopt};
     case By::kFunction: return rows_at(findings, views::Level::kFunction, scope);
     case By::kLine: return rows_at(findings, views::Level::kLine, scope);
     case By::kModule: return rows_at(findings, views::Level::kModule, scope);

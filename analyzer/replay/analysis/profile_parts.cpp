@@ -14,21 +14,52 @@ struct Leak {
   std::uint64_t blocks = 0;
 };
 
-/// By dense index. Not all live blocks at the end of a slice are leaks of the slice, so they are counted one by one.
-std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::size_t nodes) {
+/// By dense index, and in `of_threads` by thread. Not all live blocks at the end of a slice are leaks of
+/// the slice, so they are counted one by one.
+std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::size_t nodes,
+                                 std::vector<Leak>& of_threads) {
   std::vector<Leak> leaks(nodes);
-  const auto add = [&](std::uint32_t index, std::uint64_t bytes) {
-    if (index >= leaks.size()) return;
-    leaks[index].bytes += bytes;
-    ++leaks[index].blocks;
+  const auto add = [](std::vector<Leak>& to, std::uint32_t index, std::uint64_t bytes) {
+    if (index >= to.size()) return;
+    to[index].bytes += bytes;
+    ++to[index].blocks;
   };
-  if (kind != model::Kind::kMmap) replay.for_each_leak([&](const Block& block) { add(block.node, block.size); });
+  if (kind != model::Kind::kMmap)
+    replay.for_each_leak([&](const Block& block) {
+      add(leaks, block.node, block.size);
+      add(of_threads, block.thread, block.size);
+    });
   if (kind != model::Kind::kHeap)
     replay.for_each_mapping_leak([&](const Region& region) {
       if (kind == model::Kind::kMmap || (region.flags & kMapFromAllocator) == 0)
-        add(region.node, region.end - region.begin);
+        add(leaks, region.node, region.end - region.begin);
     });
   return leaks;
+}
+
+/// The costs of a profile from those of a replay. `leak`: of a slice; null: what is live is leaked.
+model::Costs costs_of(const NodeCosts& node, const MovedBlocks& moved, const Leak* leak,
+                      const model::Profile& profile) {
+  const bool moment = profile.is_moment();
+  model::Costs sum;
+  sum.allocations = node.allocations;
+  sum.allocated_bytes = node.allocated_bytes;
+  sum.temporary = node.temporary;
+  sum.temporary_bytes = node.temporary_bytes;
+  sum.leaked_bytes = leak != nullptr ? leak->bytes : node.live_bytes;
+  sum.leaked_blocks = leak != nullptr ? leak->blocks : node.live_blocks;
+  sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
+  sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
+  if (profile.survivors_ns) {
+    sum.peak_bytes = sum.leaked_bytes;
+    sum.peak_blocks = sum.leaked_blocks;
+  }
+  // The sum of blocks that are all live at a moment is highest there.
+  sum.live_bytes = profile.live_at_ns ? sum.peak_bytes : node.live_bytes;
+  sum.live_blocks = profile.live_at_ns ? sum.peak_blocks : node.live_blocks;
+  sum.moved_bytes = moved.bytes;
+  sum.moved_blocks = moved.blocks;
+  return sum;
 }
 
 }  // namespace
@@ -101,33 +132,23 @@ void fill_costs(const Replay& replay, const ProfileMapping& mapping, model::Prof
   }
   const bool later_than_start = mapping.filter.from_ticks != 0;
   std::vector<Leak> leaks;
-  if (later_than_start) leaks = leaks_of_slice(replay, mapping.selection.kind, mapping.node_of_index.size());
+  std::vector<Leak> leaks_of_threads(mapping.selection.costs_by_thread ? replay.threads().size() : 0);
+  if (later_than_start)
+    leaks = leaks_of_slice(replay, mapping.selection.kind, mapping.node_of_index.size(), leaks_of_threads);
+  const auto leak_of = [&](const std::vector<Leak>& all, std::uint32_t index) {
+    return later_than_start ? &all[index] : nullptr;
+  };
   const auto count = static_cast<std::uint32_t>(std::min(costs.node_count(), mapping.node_of_index.size()));
   for (std::uint32_t index = 0; index < count; ++index) {
     const NodeCosts node = costs.settled(index);
     if ((node.allocations | node.live_blocks | node.peak_blocks) == 0) continue;
-    model::Costs sum;
-    sum.allocations = node.allocations;
-    sum.allocated_bytes = node.allocated_bytes;
-    sum.temporary = node.temporary;
-    sum.temporary_bytes = node.temporary_bytes;
-    sum.leaked_bytes = later_than_start ? leaks[index].bytes : node.live_bytes;
-    sum.leaked_blocks = later_than_start ? leaks[index].blocks : node.live_blocks;
-    sum.peak_bytes = moment ? node.allocated_bytes : node.peak_bytes;
-    sum.peak_blocks = moment ? node.allocations : node.peak_blocks;
-    if (profile.survivors_ns) {
-      sum.peak_bytes = sum.leaked_bytes;
-      sum.peak_blocks = sum.leaked_blocks;
-    }
-    // The sum of blocks that are all live at a moment is highest there.
-    sum.live_bytes = profile.live_at_ns ? sum.peak_bytes : node.live_bytes;
-    sum.live_blocks = profile.live_at_ns ? sum.peak_blocks : node.live_blocks;
-    const MovedBlocks moved = costs.moved_of(index);
-    sum.moved_bytes = moved.bytes;
-    sum.moved_blocks = moved.blocks;
+    const model::Costs sum = costs_of(node, costs.moved_of(index), leak_of(leaks, index), profile);
     profile.nodes[mapping.node_of_index[index]].costs += sum;
     profile.totals += sum;
   }
+  for (std::uint32_t thread = 0; thread < leaks_of_threads.size(); ++thread)
+    profile.thread_costs.push_back(
+        costs_of(replay.thread_costs().settled(thread), {}, leak_of(leaks_of_threads, thread), profile));
   if (!mapping.selection.only_costs) profile.sizes = replay.sizes().sorted();
 }
 

@@ -26,7 +26,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 3;
+constexpr std::uint32_t kIndexVersion = 4;
 constexpr int kSummaryLevel = 9;
 
 }  // namespace
@@ -133,15 +133,22 @@ Snapshot Index::snapshot_after(std::size_t interval) const {
   return {std::move(contents), false};
 }
 
+bool Index::has_snapshot(std::size_t interval) const noexcept {
+  return interval < table_.changes.size() && (table_.changes[interval].header.events & kWithoutBlocks) == 0;
+}
+
 bool Index::ends_trace(std::size_t interval) const noexcept {
-  return interval + 1 == table_.changes.size() && table_.changes[interval].header.events == kEndOfTrace;
+  return interval + 1 == table_.changes.size() && (table_.changes[interval].header.events & kEndOfTrace) != 0;
 }
 
 std::optional<Index::Intervals> Index::intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
   const std::vector<trace::Section>& changes = table_.changes;
   if (changes.empty() || changes.size() != table_.sums.size()) return std::nullopt;
+  // Without its blocks the end of the trace serves only slices that begin with the trace.
+  const std::size_t usable =
+      from_ticks == 0 || has_snapshot(changes.size() - 1) ? changes.size() : changes.size() - 1;
   const auto first_not_before = [&](std::size_t i, std::uint64_t ticks) {
-    while (i < changes.size() && changes[i].header.last_time < ticks) ++i;
+    while (i < usable && changes[i].header.last_time < ticks) ++i;
     return i;
   };
   Intervals found;

@@ -92,8 +92,8 @@ class Index {
   /// Of the slice [from_ticks, end_ticks); 0 as `from_ticks` is the start of the trace. nullopt: there are no sums,
   /// or the slice is read faster without them.
   std::optional<Intervals> intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
-  /// Whether the interval is known: its end has a snapshot.
-  bool has_snapshot(std::size_t interval) const noexcept { return interval < table_.changes.size(); }
+  /// Whether there is a snapshot with blocks at the end of the interval.
+  bool has_snapshot(std::size_t interval) const noexcept;
   /// Whether the trace ends with this interval, so that its snapshot has no position.
   bool ends_trace(std::size_t interval) const noexcept;
   /// Records of the trace before the end of the interval.

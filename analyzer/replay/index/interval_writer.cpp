@@ -7,27 +7,60 @@ namespace {
 
 constexpr std::uint64_t kMaxShareOfTrace = 20;        // one part in 20
 constexpr std::uint64_t kSmallestBudget = 256 << 10;  // bytes
-// A whole snapshot follows when the changes since the last one are this many times as large, and only if it leaves
-// room for some more changes: a budget that it used up would make the next snapshots far apart.
-constexpr std::uint64_t kChangesPerWhole = 2;
-constexpr std::uint64_t kSpareChanges = 8;
+constexpr std::uint64_t kShareForEnd = 16;            // of the budget, one part in 16 is left for end_of_trace()
+constexpr std::uint64_t kChangesPerWhole = 2;         // how much larger the changes are before a whole snapshot
 constexpr int kCompressionLevel = 3;
+
+// Bytes of a block, until some have been written: of a change, and in a whole snapshot of blocks that were allocated
+// one after the other, or at all times.
+constexpr std::uint64_t kBytesPerChange = 6;
+constexpr std::uint64_t kMaxBytesPerChange = 12;
+constexpr std::uint64_t kBytesPerNewBlock = 3;
+constexpr std::uint64_t kBytesPerBlock = 6;
 
 }  // namespace
 
 IntervalWriter::IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay)
-    : file_(file), replay_(replay), file_id_(trace.file_id()), trace_bytes_(trace.frame_bytes()) {
+    : file_(file), replay_(replay), file_id_(trace.file_id()), trace_bytes_(trace.frame_bytes()),
+      budget_(std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget)), bytes_per_change_(kBytesPerChange) {
   replay_.log_intervals(log_);
+}
+
+/// How many blocks were removed from the table of live blocks, or added to it, since the last snapshot, without those
+/// that were both.
+std::uint64_t IntervalWriter::changed_blocks() const noexcept {
+  const std::uint64_t removed = log_.removed.size();
+  return removed + std::max(removed + replay_.live_blocks(), live_at_last_) - live_at_last_;
+}
+
+/// The budget of all snapshots but the one at the end.
+std::uint64_t IntervalWriter::available() const noexcept { return budget_ - budget_ / kShareForEnd; }
+
+/// Whether it is time for a snapshot of `bytes`: as many as there is room for are spread over the rest of the trace.
+bool IntervalWriter::is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept {
+  if (written_bytes_ + bytes > available()) return false;
+  // Without a first one no other is of use.
+  if (whole_bytes_ == 0 && bytes <= available() / 4) return true;
+  const std::uint64_t count = (available() - written_bytes_) / (bytes + 1);
+  const std::uint64_t rest = std::max(trace_bytes_, last_position_) - last_position_;
+  return frame_bytes_read - last_position_ >= rest / (count + 1);
 }
 
 void IntervalWriter::after(const trace::Batch& batch) {
   if (batch.position.size() == 0 || stopped_) return;
-  const std::uint64_t budget =
-      (trace_bytes_ / 4 + std::min(batch.frame_bytes_read, trace_bytes_) / 4 * 3) / kMaxShareOfTrace;
-  if (written_bytes_ + last_bytes_ > std::max(budget, kSmallestBudget)) return;
+  const std::uint64_t live = replay_.live_blocks();
+  const std::uint64_t changed = changed_blocks();
+  const std::uint64_t changes_bytes = changed * bytes_per_change_ + other_bytes_;
+  const std::uint64_t read = std::max(batch.frame_bytes_read, last_position_);
+  if (!is_due(read, whole_bytes_ == 0 ? live * kBytesPerNewBlock : changes_bytes)) return;
 
-  const bool whole = whole_bytes_ == 0 || (changes_bytes_ >= kChangesPerWhole * whole_bytes_ &&
-                                           written_bytes_ + whole_bytes_ + kSpareChanges * last_bytes_ <= budget);
+  // A whole snapshot must leave room for the changes that follow: otherwise the next snapshots would be far apart.
+  const auto leaves_room = [&] {
+    const std::uint64_t to_come =
+        (std::max(trace_bytes_, read) - read) / std::max<std::uint64_t>(read - last_position_, 1);
+    return written_bytes_ + live * kBytesPerBlock + (to_come + 1) * changes_bytes <= available();
+  };
+  const bool whole = whole_bytes_ == 0 || (changes_bytes_ >= kChangesPerWhole * whole_bytes_ && leaves_room());
   contents_.clear();
   contents_.number(batch.position.size());
   contents_.raw(batch.position.bytes());
@@ -40,24 +73,34 @@ void IntervalWriter::after(const trace::Batch& batch) {
   if (whole) {
     whole_bytes_ = snapshot_bytes;
     changes_bytes_ = 0;
-    last_bytes_ = std::max(last_bytes_, sums_bytes);
   } else {
     changes_bytes_ += snapshot_bytes;
-    last_bytes_ = snapshot_bytes + sums_bytes;
+    bytes_per_change_ = std::min(snapshot_bytes / std::max<std::uint64_t>(changed, 1) + 1, kMaxBytesPerChange);
+    other_bytes_ = snapshot_bytes + sums_bytes - std::min(changed * bytes_per_change_, snapshot_bytes);
   }
+  last_position_ = read;
+  live_at_last_ = live;
 }
 
 void IntervalWriter::end_of_trace(std::uint64_t records) {
   if (stopped_ || whole_bytes_ == 0) return;
   contents_.clear();
-  contents_.number(0);
+  contents_.number(0);  // no position
   replay_.save_changes(contents_, false);
-  const std::vector<std::uint8_t> changes = section(trace::SectionKind::kChanges, records, kEndOfTrace);
+  std::vector<std::uint8_t> changes = section(trace::SectionKind::kChanges, records, kEndOfTrace);
   contents_.clear();
   save(replay_.end_interval(), contents_);
   const std::vector<std::uint8_t> sums = section(trace::SectionKind::kSums, records);
-  const std::uint64_t budget = std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget);
-  if (changes.empty() || sums.empty() || written_bytes_ + changes.size() + sums.size() > budget) return;
+  const auto fits = [&] {
+    return !changes.empty() && !sums.empty() && written_bytes_ + changes.size() + sums.size() <= budget_;
+  };
+  if (!fits()) {
+    contents_.clear();
+    contents_.number(0);
+    replay_.save_without_blocks(contents_);
+    changes = section(trace::SectionKind::kChanges, records, kEndOfTrace | kWithoutBlocks);
+    if (!fits()) return;
+  }
   append(changes);
   append(sums);
 }

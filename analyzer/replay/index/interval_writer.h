@@ -2,8 +2,9 @@
 //
 // A snapshot stores the live blocks by what changed since the one before, and all of them only where the changes
 // since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
-// Together they take at most 5 % of the trace. A quarter of that may be used at once, because a program may allocate
-// most of its memory at the start; where it is used up, snapshots are farther apart.
+// Together they take at most 5 % of the trace. How large the next one would be is known from the blocks that left the
+// table of live blocks since the last one, so the snapshots that there is room for are spread over the rest of the
+// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ inline constexpr std::uint64_t kIntervalRecords = 1 << 20;
 /// SectionHeader::events of a snapshot.
 inline constexpr std::uint64_t kWholeSnapshot = 1;  ///< it has all live blocks
 inline constexpr std::uint64_t kEndOfTrace = 2;     ///< after the last event: it has no position
+inline constexpr std::uint64_t kWithoutBlocks = 4;  ///< with kEndOfTrace: the changes of the live blocks are left out
 
 class IntervalWriter {
  public:
@@ -40,6 +42,9 @@ class IntervalWriter {
   void end_of_trace(std::uint64_t records);
 
  private:
+  std::uint64_t changed_blocks() const noexcept;
+  std::uint64_t available() const noexcept;
+  bool is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept;
   std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
   std::uint64_t append(const std::vector<std::uint8_t>& section);
 
@@ -49,8 +54,12 @@ class IntervalWriter {
   const std::uint64_t trace_bytes_;
   IntervalLog log_;
   trace::ByteWriter contents_;       // of the next section
+  const std::uint64_t budget_;       // bytes of all sections
   std::uint64_t written_bytes_ = 0;  // all sections
-  std::uint64_t last_bytes_ = 0;     // the last snapshot by changes, with its sums
+  std::uint64_t bytes_per_change_;   // of the last snapshot by changes
+  std::uint64_t other_bytes_ = 0;    // of the last snapshot by changes, and of its sums
+  std::uint64_t last_position_ = 0;  // of the last snapshot: bytes of frames before it
+  std::uint64_t live_at_last_ = 0;   // live blocks at the last snapshot
   std::uint64_t whole_bytes_ = 0;    // the last whole snapshot; 0: there is none
   std::uint64_t changes_bytes_ = 0;  // snapshots by changes since then
   bool stopped_ = false;             // a section was too large

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <sstream>
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/index/index.h"
@@ -29,6 +30,15 @@ namespace {
 std::vector<std::uint8_t> read_all(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::string text_of_threads(const Analysis& analysis) {
+  std::ostringstream out;
+  for (const model::Costs& c : analysis.profile().thread_costs)
+    out << c.allocations << ' ' << c.allocated_bytes << ' ' << c.temporary << ' ' << c.temporary_bytes << ' '
+        << c.leaked_bytes << ' ' << c.leaked_blocks << ' ' << c.peak_bytes << ' ' << c.peak_blocks << ' '
+        << c.live_bytes << ' ' << c.live_blocks << '\n';
+  return out.str();
 }
 
 }  // namespace
@@ -73,6 +83,38 @@ TEST_CASE("Random slices are the same with and without an index") {
   CHECK(began_at_snapshot >= 4);
 }
 
+TEST_CASE("Costs by thread are those of the blocks that the thread allocated") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(61, 62));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 8'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  for (int i = 0; i < 5; ++i) {
+    Selection selection;
+    if (i >= 1) selection.from = Moment{25, true};
+    if (i >= 2) selection.to = Moment{70, true};
+    if (i == 3) selection.live_at = Moment{40, true};
+    if (i == 4) selection.survivors = Moment{90, true};
+    selection.costs_by_thread = true;
+    const Analysis all(path.path(), selection, {}, kNoIndex);
+    model::Costs sum;
+    for (const model::Costs& costs : all.profile().thread_costs) sum += costs;
+    INFO("seed " << seed << ", slice " << i);
+    CHECK((sum.peak_bytes == all.profile().totals.peak_bytes && sum.peak_blocks == all.profile().totals.peak_blocks));
+    REQUIRE(all.profile().thread_costs.size() == all.profile().threads.size());
+    for (std::size_t thread = 0; thread < all.profile().threads.size(); ++thread) {
+      selection.thread_ids = {all.profile().threads[thread].tid};
+      const Analysis one(path.path(), selection, {}, kNoIndex);
+      const model::Costs& costs = all.profile().thread_costs[thread];
+      const model::Costs& expected = one.profile().totals;
+      CHECK((costs.allocations == expected.allocations && costs.allocated_bytes == expected.allocated_bytes));
+      CHECK((costs.temporary == expected.temporary && costs.temporary_bytes == expected.temporary_bytes));
+      CHECK((costs.leaked_blocks == expected.leaked_blocks && costs.leaked_bytes == expected.leaked_bytes));
+      CHECK((costs.live_blocks == expected.live_blocks && costs.live_bytes == expected.live_bytes));
+    }
+  }
+}
+
 TEST_CASE("Costs of random slices are the same when sums are added and when all events are replayed") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(51, 59)));
   TraceBuilder trace;
@@ -85,7 +127,7 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
   int narrow = 0;
   for (int i = 0; i < 16; ++i) {
     Selection selection;
-    selection.only_costs = true;
+    selection.only_costs = selection.costs_by_thread = true;
     const double from = static_cast<double>(random() % 1'000) / 10;
     if (i % 4 != 0) selection.from = Moment{from, true};
     if (i % 4 == 0) selection.from = Moment{0, true};
@@ -106,6 +148,7 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
       const model::Costs& other = without.profile().nodes[node].costs;
       CHECK((one.moved_blocks == other.moved_blocks && one.moved_bytes == other.moved_bytes));
     }
+    CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
     // But for what only_costs leaves out, also the same as any other analysis of the slice.
     selection.only_costs = false;
     const Analysis whole(path.path(), selection, {}, kNoIndex);
@@ -116,6 +159,48 @@ TEST_CASE("Costs of random slices are the same when sums are added and when all 
   }
   CHECK(added >= 40);
   CHECK(narrow >= 1);
+}
+
+TEST_CASE("An index without room for the blocks at the end serves the whole recording, and all slices") {
+  constexpr std::uint64_t kBlocks = 30'000;
+  std::mt19937_64 random(heapprof::test::seed(71));
+  TraceBuilder trace;
+  TraceBuilder::Stream& stream = trace.stream();
+  stream.thread(100, "main");
+  stream.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 4; ++node) stream.node(node, 0, 2, node);
+  std::uint64_t time = 1;
+  const auto allocate = [&](std::uint64_t block) {
+    stream.alloc(time += 1 + random() % 900, 0x10000 + 64 * block, random() % 100'000,
+                 1 + static_cast<std::uint32_t>(random() % 4));
+  };
+  for (std::uint64_t block = 0; block < kBlocks; ++block) allocate(block * 7919 % kBlocks);
+  for (std::uint64_t i = 0; i < 2 * kBlocks; ++i) {
+    const std::uint64_t block = random() % kBlocks;
+    stream.free(time += random() % 900, 0x10000 + 64 * block);
+    allocate(block);
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 3'000)};
+  const trace::TraceFile file(path.path());
+  const trace::InputFile input(index.path);
+  const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, input.size());
+  REQUIRE(table.changes.size() >= 2);
+  REQUIRE(table.changes.back().header.events == (kEndOfTrace | kWithoutBlocks));
+  for (const auto& [from, to] : {std::pair(-1, -1), std::pair(0, 60), std::pair(30, 100), std::pair(95, 99)}) {
+    Selection selection;
+    selection.only_costs = selection.costs_by_thread = true;
+    if (from >= 0) selection.from = Moment{static_cast<double>(from), true};
+    if (to >= 0) selection.to = Moment{static_cast<double>(to), true};
+    const Analysis with(path.path(), selection, {}, kIndex);
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    INFO("from " << from << " to " << to);
+    CHECK(with.warnings().empty());
+    if (from < 0) CHECK(with.intervals_added() == table.changes.size());
+    CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+    CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+  }
 }
 
 TEST_CASE("Survivors of mappings are the same with and without an index") {
