@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure slices of a recording with many live blocks and an index, and print a table.
+"""Measure a recording with many live blocks and an index, and slices of it, and print a table.
 
 usage: tools/bench/ranges.py --work DIR [--build DIR] [--events N] [--live N] [--turnover N] [--rounds N]
 
@@ -15,8 +15,8 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SLICES = [(50, 50.1), (40, 50), (25, 75), (1, 99)]
-COMMANDS = [("report", "--by", "function"), ("tree",)]
+SLICES = [(), (50, 50.1), (40, 50), (25, 75), (1, 99), (30, 100)]
+COMMANDS = [("report", "--by", "function"), ("report", "--by", "thread"), ("tree",)]
 
 
 def run(*command):
@@ -46,11 +46,11 @@ def main():
         str(options.turnover))
     index_seconds = run(heapprof, "index", trace)[0]
 
-    commands = {"report --json": ("report", "--json", "--no-index")}
+    commands = {"report --no-index": ("report", "--json", "--no-index")}
     for command in COMMANDS:
-        for begin, end in SLICES:
-            commands[f"{' '.join(command)} --from {begin}% --to {end}%"] = (
-                *command, "--json", "--from", f"{begin}%", "--to", f"{end}%")
+        for time_slice in SLICES:
+            moments = [word for option, at in zip(("--from", "--to"), time_slice) for word in (option, f"{at}%")]
+            commands[" ".join((*command, *moments))] = (*command, "--json", *moments)
     results = {name: [] for name in commands}
     for _ in range(options.rounds):
         for name, command in commands.items():
@@ -59,7 +59,7 @@ def main():
     size, index = os.path.getsize(trace), os.path.getsize(trace + ".idx")
     print(f"{options.events / 1e6:.0f} million events, {size / 1e6:.0f} MB; index {index / 1e6:.1f} MB "
           f"({100 * index / size:.1f} %), written in {index_seconds:.1f} s of processor time\n")
-    print("| command | processor time | wall time | memory |\n|---|---:|---:|---:|")
+    print("| command, each with `--json` | processor time | wall time | memory |\n|---|---:|---:|---:|")
     for name, rounds in results.items():
         processor, wall, memory = (statistics.median(column) for column in zip(*rounds))
         print(f"| `{name}` | {processor:.2f} s | {wall:.2f} s | {memory:.0f} MB |")
