@@ -82,7 +82,7 @@ Side side_of(const DiffOptions& options, const std::string& trace, const model::
 /// is live is counted.
 TraceOptions options_of_side(const DiffOptions& options, const std::string& trace,
                              const std::optional<replay::Moment>& moment) {
-  TraceOptions side = options.trace;
+  TraceOptions side = for_costs(options.trace);
   side.trace = trace;
   if (!options.has_moments()) return side;
   side.selection.from = moment.value_or(replay::Moment{.value = 100, .percent = true, .text = "end", .name = "@end"});

@@ -248,8 +248,11 @@ int run_export(const ExportOptions& options) {
           collect_into(live));
     });
   }
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
-    if (options.format == ExportOptions::Format::kHeaptrack) export_heaptrack(options, analysis);
+  using Format = ExportOptions::Format;
+  const bool only_costs = options.format == Format::kPprof || options.format == Format::kSpeedscope ||
+                          options.format == Format::kCallgrind;
+  return run_on_trace(only_costs ? for_costs(options.trace) : options.trace, [&](const replay::Analysis& analysis) {
+    if (options.format == Format::kHeaptrack) export_heaptrack(options, analysis);
     else export_format(options, analysis);
   });
 }

@@ -202,7 +202,7 @@ int run_flamegraph(const FlamegraphOptions& given) {
     if (options.pinned) choose_known_moment(options.trace);
     std::vector<pins::PinningBlock> live;
     return run_on_trace(
-        options.trace,
+        options.pinned ? options.trace : for_costs(options.trace),
         [&](const replay::Analysis& analysis) { print_flamegraph(options, analysis, std::move(live)); },
         options.pinned ? collect_into(live) : replay::LeakVisitor{});
   });

@@ -272,7 +272,9 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
 }  // namespace
 
 int run_leaks(const LeaksOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
+  // The trends need the times of the allocations.
+  return run_on_trace(options.history ? options.trace : for_costs(options.trace),
+                      [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
 }
 
 }  // namespace heapprof::cli

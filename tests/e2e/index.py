@@ -1,0 +1,37 @@
+"""Every command prints the same, byte for byte, with an index and without one."""
+
+import harness
+
+# Random programs, and slices of all kinds, are in tests/unit/replay/index_test.cpp.
+SLICES = ((), ("--from", "21%", "--to", "87%"), ("--from", "40%", "--to", "41%"), ("--from", "70%"))
+COMMANDS = (("report", "--json"), ("tree", "--json"))
+OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--csv", "--cost", "live"),
+          ("report", "--no-history"), ("callers", "site_small"), ("source", "sites.h", "--json"), ("info", "--json"),
+          ("flamegraph", "--format", "folded"), ("leaks", "--no-history", "--json"),
+          ("export", "speedscope", "-o", "-"), ("diff", "--json"))
+
+
+class Index(harness.Case):
+    def test_same_answers(self):
+        # 2.8 million events: an index has snapshots a million events apart.
+        trace = self.record(harness.program("ledger_threads"), 750_000, 3, 2).trace
+        self.heapprof("index", trace)
+        for command in COMMANDS:
+            for options in SLICES:
+                self.check(trace, *command, *options)
+        for command in OTHERS:
+            self.check(trace, *command)
+
+    def check(self, trace, command, *options):
+        traces = [trace, trace] if command == "diff" else [trace]
+        format_first = 1 if command == "export" else 0
+        words = [command, *options[:format_first], *traces, *options[format_first:]]
+        with self.subTest(words):
+            with_index = self.run_heapprof(*words)
+            without = self.run_heapprof(*words, "--no-index")
+            self.assertEqual((with_index.returncode, with_index.stderr), (0, without.stderr))
+            self.assertEqual(with_index.stdout, without.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
