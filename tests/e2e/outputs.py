@@ -196,7 +196,8 @@ class Outputs(harness.Case):
                                  (command, selection))
         for form in ("text", "svg", "folded"):
             result = self.run_heapprof("diff", self.trace, self.trace, "--format", form, "--function", "nosuch")
-            self.assertEqual((result.returncode, result.stderr.count("--function nosuch: matches nothing")), (0, 2), form)
+            messages = result.stderr.count("--function nosuch: matches nothing")
+            self.assertEqual((result.returncode, messages), (0, 2), form)
         for words in (["--function", "nosuch"], ["--cost", "leaked", "--max-lifetime", "1000"]):
             result = self.run_heapprof("flamegraph", self.trace, *words)
             self.assertEqual((result.returncode, result.stderr.count("\n")), (0, 1), result.stderr)

@@ -186,8 +186,9 @@ class Views(harness.Case):
                     self.assertIn(name, text)
                 self.assertNotIn(name, short)
         # The path that most memory has in common, and the labels of a picture.
-        self.assertTrue(any(name in self.path_of(self.printed(60, "report", trace, "--full-names", "--function", name))
-                            for name in whole))
+        paths = {name: self.path_of(self.printed(60, "report", trace, "--full-names", "--function", name))
+                 for name in whole}
+        self.assertTrue(any(name in path for name, path in paths.items()), paths)
         for format in ("svg", "folded"):
             labels = self.heapprof("flamegraph", trace, "--format", format, "--full-names")
             self.assertTrue(any(html.escape(name, quote=False) in labels for name in whole), format)

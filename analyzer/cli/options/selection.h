@@ -36,7 +36,7 @@ inline constexpr const char* kMomentExamples = "a time such as 2.5 (seconds), 30
 inline constexpr const char* kDurationExamples = "a duration such as 2.5 (seconds), 300ms or 20us";
 
 inline constexpr const char* kMomentOrMarkExamples =
-    "a time such as 2.5 (seconds), 300ms or 40%, start, end, or the text of a mark";
+    "a time such as 2.5 (seconds), 300ms or 40%, start, peak, end, or the text of a mark";
 
 /// Reads "2.5", "2.5s", "300ms", "1min", "40%", "start" or "end". None: `text` is not valid.
 std::optional<replay::Moment> parse_moment(const std::string& text);

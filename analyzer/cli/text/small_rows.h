@@ -5,8 +5,8 @@
 
 namespace heapprof::cli {
 
-/// Removes rows from the end of the table that have less than a hundredth of what all stacks have, and do not grow.
-/// The first row stays.
+/// Removes rows from the end of the table that have less than a hundredth of what all stacks have. The first row
+/// stays, and rows that grow, also with the load: a leak may be small for long.
 inline void leave_out_small_rows(SiteRanking& ranking) {
   constexpr std::uint64_t kParts = 100;
   const bool by_blocks = ranks_by_blocks(ranking.cost);
@@ -14,7 +14,7 @@ inline void leave_out_small_rows(SiteRanking& ranking) {
   while (ranking.rows.size() > 1) {
     const SiteRow& last = ranking.rows.back();
     const std::uint64_t value = by_blocks ? last.site->held.blocks : last.site->held.bytes;
-    if (value >= whole / kParts || last.trend == "growing") return;
+    if (value >= whole / kParts || last.trend == "growing" || last.trend == "with load") return;
     ranking.rows.pop_back();
   }
 }
