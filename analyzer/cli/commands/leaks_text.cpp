@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/small_rows.h"
@@ -141,7 +142,7 @@ class LeaksText : public AnswerText {
       keepers(answer_.keepers, ranking.total);
       stacks(ranking, answer_.held, options_.stacks, [this](std::uint32_t node) { return details_of(node); });
       helpers(ranking);
-      next_commands(ranking, options_.stacks);
+      next_commands(ranking, options_.stacks, selection_words(options_.trace));
     }
     notes(answer_.names.warnings());
   }

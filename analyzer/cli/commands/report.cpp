@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/report_rows.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -163,7 +164,7 @@ void print_text(const ReportOptions& options, const model::Profile& profile, con
   if (is_of_live_blocks(options.cost))
     text.keepers(findings::find_keepers(findings.frames(), findings.helpers(), held), ranking.total);
   text.stacks(ranking, held, options.stacks).helpers(ranking);
-  if (!ranking.rows.empty()) text.next_commands(ranking, options.stacks);
+  if (!ranking.rows.empty()) text.next_commands(ranking, options.stacks, selection_words(options.trace));
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

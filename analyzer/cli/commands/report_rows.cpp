@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "analyzer/base/shell_quote.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
@@ -407,8 +408,9 @@ std::string next_command(const RankedRows& ranked) {
 }
 
 void append_next_command(ReportText& text, const RankedRows& ranked) {
-  const std::string next = ranked.shown == 0 ? std::string() : next_command(ranked);
+  std::string next = ranked.shown == 0 ? std::string() : next_command(ranked);
   if (next.empty()) return;
+  next += selection_words(ranked.options.trace);
   text.line();
   for (const std::string& piece : render::wrapped(next, text.style().width)) text.line(piece);
 }

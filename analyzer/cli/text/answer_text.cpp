@@ -262,7 +262,7 @@ AnswerText& AnswerText::keepers(std::vector<findings::Keeper> keepers, const Hel
     return static_cast<double>(keeper.held.bytes) < 0.005 * static_cast<double>(total.bytes);
   });
   if (keepers.empty()) return *this;
-  heading("Who keeps what it allocates (at most 5; callees included)");
+  heading("Who keeps what it allocates (at most 5, by bytes and the share kept; callees included)");
   std::uint64_t largest = 0;
   for (const findings::Keeper& keeper : keepers) largest = std::max(largest, keeper.held.bytes);
   const render::ByteColumn sizes(largest);
@@ -410,7 +410,7 @@ std::string AnswerText::name_of_function(std::uint32_t function) const {
   return ReportText::name_of(answers_.frame(answers_.frames().functions()[function].frame));
 }
 
-AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t stacks) {
+AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t stacks, const std::string& selection) {
   std::vector<std::string> options;
   if (ranking.rows.size() < ranking.all_sites)
     options.push_back("all " + exact_number(ranking.all_sites) + " call sites: --top 0");
@@ -437,16 +437,19 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
     if (text == option) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   }
   if (!text.empty()) line(text);
+  const auto add = [&](const std::string& command) {
+    for (const std::string& piece : render::wrapped(command + selection, style().width)) line(piece);
+  };
   // Without the name of the trace: a copy of it, compacted or bundled, has the same text.
   if (!ranking.rows.empty() && ranking.rows.front().site->frame.exists()) {
     std::string command = "Callers of the first: heapprof callers TRACE " +
                           shell_quoted(name_in_table(answers_.frame(ranking.rows.front().site->frame), false));
     for (const auto& [name, cost] : cost_names())
       if (cost == ranking.cost && cost != Cost::kPeak) command += " --cost " + name;
-    for (const std::string& piece : render::wrapped(command, style().width)) line(piece);
+    add(command);
   }
-  if (ranking.cost != Cost::kLeaked) line("Never freed: heapprof leaks TRACE");
-  line("Over time: heapprof timeline TRACE");
+  if (ranking.cost != Cost::kLeaked) add("Never freed: heapprof leaks TRACE");
+  add("Over time: heapprof timeline TRACE");
   return *this;
 }
 

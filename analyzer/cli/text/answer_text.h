@@ -67,8 +67,9 @@ class AnswerText : public ReportText {
                      const std::function<std::vector<std::string>(std::uint32_t node)>& more_of = {});
   /// The helpers of the call sites in the table, and why they are skipped.
   AnswerText& helpers(const SiteRanking& ranking);
-  /// Options and commands that answer the next question. `stacks`: how many were to be printed; 0: all.
-  AnswerText& next_commands(const SiteRanking& ranking, std::size_t stacks);
+  /// Options and commands that answer the next question. `stacks`: how many were to be printed; 0: all. `selection`:
+  /// what the commands end with.
+  AnswerText& next_commands(const SiteRanking& ranking, std::size_t stacks, const std::string& selection);
 
  private:
   /// The stacks of a call site, largest first, and how many of them are printed.

@@ -75,7 +75,7 @@ TEST_CASE("every command that a text ends with has an answer") {
 TEST_CASE("the commands have the selection of the text") {
   const KnownTrace trace;
   const Words selection = {"--from", "15ms", "--not-thread", "worker", "--min-size", "100"};
-  for (const char* command : {"tree", "blocks", "churn"}) {
+  for (const char* command : {"report", "leaks", "tree", "blocks", "churn"}) {
     Words words = {command, trace.path()};
     words.insert(words.end(), selection.begin(), selection.end());
     CHECK(run_wide(words).has_line({"heapprof ", " TRACE ", "--from 15ms --not-thread worker --min-size 100"}));
