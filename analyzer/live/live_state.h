@@ -30,6 +30,14 @@ struct LiveSums {
   std::uint64_t allocated_bytes = 0;
 };
 
+inline LiveSums& operator+=(LiveSums& sums, const LiveSums& other) noexcept {
+  sums.live_bytes += other.live_bytes;
+  sums.live_blocks += other.live_blocks;
+  sums.allocations += other.allocations;
+  sums.allocated_bytes += other.allocated_bytes;
+  return sums;
+}
+
 struct LiveThread {
   std::uint32_t tid = 0;  ///< 0: unknown
   std::string name;

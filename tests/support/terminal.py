@@ -17,13 +17,16 @@ import pyte  # noqa: E402
 
 
 class EmulatedScreen(pyte.Screen):
-    """With `rep`, which pyte lacks and xterm has."""
+    """With `rep` and dim text, which pyte lacks and xterm has. Dim text is black."""
 
     last = " "
 
     def draw(self, data):
         super().draw(data)
         self.last = data[-1:] or self.last
+
+    def select_graphic_rendition(self, *attributes, **_):
+        super().select_graphic_rendition(*(90 if attribute == 2 else attribute for attribute in attributes))
 
     def repeat(self, count=1, **_):
         self.draw(self.last * (count or 1))

@@ -50,7 +50,7 @@ int print_tables(TopModel& model, const TopOptions& options, const std::string& 
       std::this_thread::sleep_until(next);
       model.read();
     }
-    model.name_stacks(options.once || number == options.count || model.ended());
+    model.name_stacks(options.once || model.ended());
     const TopTable table = model.table(options.by, options.sort, options.call_sites.view, options.top);
     if (options.json) {
       const Json json = top_json(table, model.symbol_warnings());

@@ -47,12 +47,12 @@ LiveTree::Built::Built(model::Profile of, std::vector<std::uint32_t> node_of, co
     : profile(std::move(of)), node_of_index(std::move(node_of)), names(profile, symbols),
       findings(profile, resolved(names, profile, known), call_sites) {}
 
-bool LiveTree::is_outdated(const live::LiveState& state) const noexcept {
-  if (built_ == nullptr) return true;
+live::LiveSums LiveTree::new_stacks(const live::LiveState& state) const noexcept {
+  live::LiveSums sums;
   const std::vector<live::LiveSums>& nodes = state.nodes();
   for (std::size_t index = 0; index < nodes.size(); ++index)
-    if (nodes[index].allocations != 0 && (index >= has_costs_.size() || !has_costs_[index])) return true;
-  return false;
+    if (nodes[index].allocations != 0 && (index >= has_costs_.size() || !has_costs_[index])) sums += nodes[index];
+  return sums;
 }
 
 void LiveTree::rebuild(const trace::Follower& follower, const live::LiveState& state) {

@@ -36,8 +36,8 @@ class LiveTree {
   LiveTree(const symbols::Options& symbols, const CallSiteOptions& call_sites)
       : symbols_(symbols), call_sites_(call_sites) {}
 
-  /// Whether stacks have allocated that the tree does not have.
-  bool is_outdated(const live::LiveState& state) const noexcept;
+  /// The sums of the stacks that the tree does not have: of all, before the first rebuild().
+  live::LiveSums new_stacks(const live::LiveState& state) const noexcept;
   /// Throws std::invalid_argument with a sentence when a pattern of the user is invalid.
   void rebuild(const trace::Follower& follower, const live::LiveState& state);
 

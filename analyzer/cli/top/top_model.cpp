@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "analyzer/replay/analysis/integrity.h"
@@ -12,24 +13,27 @@ namespace {
 using live::LiveSums;
 using views::By;
 
-/// New stacks are looked up when so many times the time has passed that it took last.
-constexpr std::uint64_t kTreePause = 20;
+/// New stacks are looked up when so many times the time has passed that it took of the processor last; after the
+/// longer time while they are at most a kFewStacks-th of the live bytes, of the live blocks and of what was allocated
+/// since then. (The first time the symbols of modules are read, too, so its time is longer than later ones.)
+constexpr std::uint64_t kTreePause = 10;
+constexpr std::uint64_t kLongTreePause = 100;
+constexpr std::uint64_t kFewStacks = 20;
 
 std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-LiveSums& operator+=(LiveSums& sums, const LiveSums& other) noexcept {
-  sums.live_bytes += other.live_bytes;
-  sums.live_blocks += other.live_blocks;
-  sums.allocations += other.allocations;
-  sums.allocated_bytes += other.allocated_bytes;
-  return sums;
-}
-
 LiveSums at(const std::vector<LiveSums>& sums, std::size_t index) {
   return index < sums.size() ? sums[index] : LiveSums{};
+}
+
+/// Processor time of this program.
+std::uint64_t processor_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 /// What a row had at the three moments that its figures need.
@@ -71,10 +75,12 @@ TopModel::TopModel(const std::string& path, const TopOptions& options, FindLater
     : options_(options), find_later_trace_(std::move(find_later_trace)), follower_(path), state_(follower_.header()),
       tree_(options.symbols, options.call_sites) {}
 
-TopModel::Reading TopModel::reading_of(const live::LiveState& state) {
-  Reading reading{state.nodes(), {}, state.totals()};
-  for (const live::LiveThread& thread : state.threads()) reading.threads.push_back(thread.sums);
-  return reading;
+/// Overwrites `reading`, so that its memory is used again.
+void TopModel::take_reading(Reading& reading) const {
+  reading.nodes = state_.nodes();
+  reading.threads.clear();
+  for (const live::LiveThread& thread : state_.threads()) reading.threads.push_back(thread.sums);
+  reading.total = state_.totals();
 }
 
 bool TopModel::read() {
@@ -82,7 +88,7 @@ bool TopModel::read() {
     follower_.look_for_end();
     return false;
   }
-  before_ = reading_of(state_);
+  take_reading(before_);
   before_ns_ = at_ns_;
   follower_.advance();
   trace::EventRun run;
@@ -97,31 +103,46 @@ bool TopModel::read() {
   at_ns_ = state_.clock().to_ns(trace::Ticks{end});
   // While the clock's rate is only estimated, times can become shorter. The end of a recording is its last event.
   if (!follower_.ended()) at_ns_ = std::max(at_ns_, before_ns_);
-  if (readings_++ == 0) base_ = reading_of(state_);
+  if (readings_++ == 0) take_reading(base_);
 
   Level level;
+  if (levels_.size() == kHistory) {
+    level = std::move(levels_.front());
+    levels_.pop_front();
+    level.nodes.clear();
+    level.threads.clear();
+  }
   for (const LiveSums& sums : state_.nodes()) level.nodes.push_back(sums.live_bytes);
   for (const live::LiveThread& thread : state_.threads()) level.threads.push_back(thread.sums.live_bytes);
   level.total = state_.totals().live_bytes;
   levels_.push_back(std::move(level));
-  if (levels_.size() > kHistory) levels_.pop_front();
   return true;
 }
 
 void TopModel::name_stacks(bool now) {
   const std::uint64_t start = monotonic_ns();
-  if (tree_built_at_ns_ != 0) {
+  if (trees_built_ != 0) {
     if (!now && start < tree_built_at_ns_ + kTreePause * tree_cost_ns_) return;
-    if (!tree_.is_outdated(state_)) return;
+    const LiveSums added = tree_.new_stacks(state_);
+    if (added.allocations == 0) return;
+    const auto is_few = [](std::uint64_t part, std::uint64_t all) { return part <= all / kFewStacks; };
+    const LiveSums& all = state_.totals();
+    if (!now && trees_built_ > 1 && start < tree_built_at_ns_ + kLongTreePause * tree_cost_ns_ &&
+        is_few(added.live_bytes, all.live_bytes) && is_few(added.live_blocks, all.live_blocks) &&
+        is_few(added.allocated_bytes, all.allocated_bytes - allocated_before_tree_))
+      return;
   }
+  const std::uint64_t processor_before = processor_ns();
+  allocated_before_tree_ = state_.totals().allocated_bytes;
   tree_.rebuild(follower_, state_);
   groups_.clear();
   tree_built_at_ns_ = monotonic_ns();
-  tree_cost_ns_ = tree_built_at_ns_ - start;
+  ++trees_built_;
+  tree_cost_ns_ = processor_ns() - processor_before;
 }
 
 void TopModel::set_base(std::string name) {
-  base_ = reading_of(state_);
+  take_reading(base_);
   base_name_ = std::move(name);
 }
 
@@ -138,7 +159,11 @@ TopFigures TopModel::figures(const LiveSums& now, const LiveSums& base, const Li
 
 const LiveGroups& TopModel::groups(By by, views::Scope scope) const {
   const auto [known, fresh] = groups_.try_emplace({by, scope});
-  if (fresh) known->second = tree_.groups(by, scope);
+  if (fresh) {
+    const std::uint64_t before = processor_ns();
+    known->second = tree_.groups(by, scope);
+    tree_cost_ns_ += processor_ns() - before;
+  }
   return known->second;
 }
 
@@ -225,7 +250,7 @@ TopTable TopModel::table(By by, TopSort sort, const ViewOptions& view, std::size
   table.all_rows = table.rows.size();
   sort_rows(table.rows, sort);
   if (max != 0 && table.rows.size() > max) table.rows.resize(max);
-  add_over_time(table, view.scope());
+  if (!options_.json) add_over_time(table, view.scope());
   if (by == By::kThread) return table;
   const LiveGroups& groups = this->groups(by, view.scope());
   const ViewNames names = tree_.names(view);
@@ -251,15 +276,16 @@ void TopModel::add_over_time(TopTable& table, views::Scope scope) const {
   const LiveGroups& groups = this->groups(table.by, scope);
   std::vector<TopFigures*> of_row(groups.rows.size() + 1, nullptr);
   for (const auto& [key, figures] : shown) of_row[key] = figures;
-  for (std::size_t at = 0; at < levels_.size(); ++at) {
-    const std::vector<std::uint64_t>& nodes = levels_[at].nodes;
-    for (std::size_t index = 0; index < nodes.size(); ++index) {
-      if (nodes[index] == 0) continue;
-      const std::uint32_t row = index < groups.row_of_index.size() ? groups.row_of_index[index] : model::kNoIndex;
-      TopFigures* const figures = of_row[std::min<std::size_t>(row, groups.rows.size())];
-      if (figures != nullptr) figures->over_time[at] += nodes[index];
-    }
+  std::vector<std::pair<std::size_t, TopFigures*>> stacks;  // of the rows that are shown
+  for (std::size_t index = 0; index < state_.nodes().size(); ++index) {
+    if (state_.nodes()[index].allocations == 0) continue;
+    const std::uint32_t row = index < groups.row_of_index.size() ? groups.row_of_index[index] : model::kNoIndex;
+    TopFigures* const figures = of_row[std::min<std::size_t>(row, groups.rows.size())];
+    if (figures != nullptr) stacks.emplace_back(index, figures);
   }
+  for (std::size_t at = 0; at < levels_.size(); ++at)
+    for (const auto& [index, figures] : stacks)
+      if (index < levels_[at].nodes.size()) figures->over_time[at] += levels_[at].nodes[index];
 }
 
 std::vector<std::pair<std::uint32_t, TopFigures>> TopModel::stacks_of(By by, const ViewOptions& view,

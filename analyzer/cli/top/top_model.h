@@ -33,7 +33,7 @@ struct TopFigures {
   std::int64_t growth_blocks = 0;
   double bytes_per_s = 0;  ///< allocated
   double allocations_per_s = 0;
-  /// Live bytes at the last readings, the oldest first; at most TopModel::kHistory.
+  /// Live bytes at the last readings, the oldest first; at most TopModel::kHistory. Not of rows, with --json.
   std::vector<std::uint64_t> over_time;
 };
 
@@ -117,7 +117,7 @@ class TopModel {
     std::uint64_t total = 0;
   };
 
-  static Reading reading_of(const live::LiveState& state);
+  void take_reading(Reading& reading) const;
   TopFigures figures(const live::LiveSums& now, const live::LiveSums& base, const live::LiveSums& before) const;
   const LiveGroups& groups(views::By by, views::Scope scope) const;
   std::vector<TopRow> thread_rows() const;
@@ -139,9 +139,11 @@ class TopModel {
   std::string base_name_ = "the start of top";
   std::deque<Level> levels_;
   std::uint64_t at_ns_ = 0;
-  std::uint64_t before_ns_ = 0;         // at_ns_ of the reading before
-  std::uint64_t tree_cost_ns_ = 0;      // of the last rebuilding
-  std::uint64_t tree_built_at_ns_ = 0;  // CLOCK_MONOTONIC
+  std::uint64_t before_ns_ = 0;  // at_ns_ of the reading before
+  std::size_t trees_built_ = 0;
+  mutable std::uint64_t tree_cost_ns_ = 0;   // processor time of the last rebuilding, and of the groups of tree_
+  std::uint64_t allocated_before_tree_ = 0;  // bytes
+  std::uint64_t tree_built_at_ns_ = 0;       // CLOCK_MONOTONIC
 };
 
 }  // namespace heapprof::cli
