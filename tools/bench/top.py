@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure what following a recording with `heapprof top` costs.
 
-usage: tools/bench/top.py [--seconds 8] [--interval 1] [--build DIR] [-o FILE.md]
+usage: tools/bench/top.py [--seconds 30] [--interval 1] [--build DIR] [-o FILE.md]
 
 Programs are recorded for --seconds while `top --batch --json` follows them: an allocator stress test with few stacks,
 and python3, without its own allocator, with many. Printed: the events, the processor time of top for each, and its
@@ -66,7 +66,7 @@ def library(build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--interval", type=float, default=1)
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("-o", "--output", type=Path)
