@@ -24,7 +24,23 @@ function pairs(options) {
 const key = (command, options) => command + '?' +
   pairs(options).map(([name, text]) => `${encodeURIComponent(name)}=${encodeURIComponent(text)}`).join('&');
 
+/// Questions without an answer yet, also those whose answer is not shown any more.
+let pending = 0;
+function count(change) {
+  pending += change;
+  document.documentElement.dataset.pending = String(pending);
+}
+
 async function fetched(address) {
+  count(1);
+  try {
+    return await received(address);
+  } finally {
+    count(-1);
+  }
+}
+
+async function received(address) {
   let answer;
   try {
     answer = await fetch('/api/' + address, {credentials: 'same-origin'});

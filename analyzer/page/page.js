@@ -572,6 +572,7 @@ async function start() {
   createChart();
   selection.listen(async () => {
     if (before.trace !== selection.now().trace) {
+      at('view').classList.add('waiting');
       try {
         await loadInfo();
       } catch (error) {

@@ -66,7 +66,8 @@ class PageCase(consumers.Case):
         harness.wait_until(lambda: self.browser.evaluate(
             "['#view', '#details'].every(part => { const shown = (document.querySelector(part) || {}).dataset; "
             "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
-            "document.querySelector('.waiting') === null"), "the view is not drawn")
+            "document.querySelector('.waiting') === null && "
+            "['0', undefined].includes(document.documentElement.dataset.pending)"), "the view is not drawn")
 
     def select(self, **selection):
         """Adds to the address, as a link does."""
