@@ -152,6 +152,20 @@ class Screenshots:
             self.wait(page, 1)
         self.page("viewer-dhat", viewer.as_uri(), act, height=900)
 
+    def serve(self):
+        """The page of `heapprof serve`."""
+        server = subprocess.Popen([BUILD / "analyzer" / "heapprof", "serve", self.before, "--no-open"], cwd=self.work,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            address = server.stdout.readline().strip()
+            for name, selection, dark in (("summary", "view=summary", False),
+                                          ("flame", "view=flame&from=40%25&to=90%25", True)):
+                self.page(f"page-{name}", f"{address}#{selection}", lambda page: self.wait(page, 3), height=860,
+                          dark=dark)
+        finally:
+            server.kill()
+            server.wait()
+
     # Pictures of windows
 
     def window(self, name, command, seconds, act=lambda: None, width=WIDTH, height=HEIGHT):
@@ -205,7 +219,7 @@ class Screenshots:
                     lambda: self.click(615, 99))
 
 
-PICTURES = ("flamegraph", "diff", "timeline", "folded", "heaptrack", "pprof", "speedscope", "massif", "dhat",
+PICTURES = ("serve", "flamegraph", "diff", "timeline", "folded", "heaptrack", "pprof", "speedscope", "massif", "dhat",
             "kcachegrind")
 
 
