@@ -103,7 +103,7 @@ Answers::Ticket Answers::ask(const Question& question, Done done) {
       return ticket;
     }
   }
-  const auto task = std::make_shared<Task>();
+  const auto task = std::make_shared<Task>(context_);
   task->question = question;
   task->key = std::move(key);
   task->state = state;
@@ -126,10 +126,20 @@ void Answers::cancel(Ticket ticket) {
 }
 
 void Answers::start_next() {
-  while (running_ < kMaxRunning && !queue_.empty()) {
+  while (running_ < kMaxRunning && processes_ < kMaxProcesses && !queue_.empty()) {
     const std::shared_ptr<Task> task = queue_.front();
     queue_.pop_front();
     ++running_;
+    ++processes_;
+    task->is_slow = false;
+    task->timer.expires_after(kSlow);
+    task->timer.async_wait([this, weak = std::weak_ptr(task)](boost::system::error_code stopped) {
+      const auto running = weak.lock();
+      if (stopped || !running || running->child == nullptr) return;
+      running->is_slow = true;
+      --running_;
+      start_next();
+    });
     task->child =
         ChildProcess::start(context_, task->question.words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
                             [this, task](ChildResult&& result) { finish(task, std::move(result)); });
@@ -137,7 +147,9 @@ void Answers::start_next() {
 }
 
 void Answers::finish(const std::shared_ptr<Task>& task, ChildResult&& result) {
-  --running_;
+  --processes_;
+  if (!task->is_slow) --running_;
+  task->timer.cancel();
   task->child.reset();
   std::erase(tasks_, task);
   const bool was_killed = result.end == ChildResult::End::kKilled;

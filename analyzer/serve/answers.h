@@ -1,8 +1,11 @@
-// Answers questions: runs the command that answers, at most two at once, and keeps answers about recordings that have
-// ended. Equal questions that are asked at the same time are answered once.
+// Answers questions: runs the command that answers, and keeps answers about recordings that have ended. Equal
+// questions that are asked at the same time are answered once. At most two processes run at once; those that take
+// longer than a second do not count, up to four in all, so that two slow answers do not delay the others.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -30,7 +33,9 @@ Answer error_answer(unsigned status, const std::string& sentence);
 
 class Answers {
  public:
-  static constexpr std::size_t kMaxRunning = 2;
+  static constexpr std::size_t kMaxRunning = 2;  ///< without slow ones
+  static constexpr std::size_t kMaxProcesses = 4;
+  static constexpr std::chrono::seconds kSlow{1};
   static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
   static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
@@ -50,11 +55,15 @@ class Answers {
 
  private:
   struct Task {
+    explicit Task(boost::asio::io_context& context) : timer(context) {}
+
     Question question;
     std::string key;
     std::string state;  ///< of its traces, when it was asked
     std::map<Ticket, Done> waiting;
     std::shared_ptr<ChildProcess> child;
+    boost::asio::steady_timer timer;  ///< until it is slow
+    bool is_slow = false;
   };
   struct Kept {
     std::string key;
@@ -69,7 +78,8 @@ class Answers {
   boost::asio::io_context& context_;
   StateOf state_of_;
   Ticket last_ticket_ = 0;
-  std::size_t running_ = 0;
+  std::size_t processes_ = 0;
+  std::size_t running_ = 0;  ///< of these, those that are not slow
   std::deque<std::shared_ptr<Task>> queue_;
   std::vector<std::shared_ptr<Task>> tasks_;  ///< queued and running
   std::list<Kept> kept_;                      ///< the most recently used first

@@ -1,7 +1,10 @@
 """go tool pprof: totals and flat sums of each sample type equal the report's, and no sample is missing."""
 
+import concurrent.futures
 import json
 import re
+import subprocess
+import time
 from collections import Counter
 
 import consumers
@@ -85,6 +88,45 @@ class Pprof(consumers.Case):
     def test_selections(self):
         """The export accepts the selections that report accepts."""
         self.each_selection(self.check_totals, of_mappings=True)
+
+    def test_of_a_server(self):
+        """go tool pprof reads /debug/pprof of `heapprof serve`, and what a running program allocates in a second."""
+        trace = self.dir / "run.heapprof"
+        process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+
+        def command(commands):
+            process.stdin.write(commands)
+            process.stdin.flush()
+            self.assertEqual(process.stdout.read(len(commands)), "." * len(commands))
+        command("aaa")
+        server = self.popen([str(harness.HEAPPROF), "serve", str(trace), "--no-open"], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"))
+        base, _, token = server.stdout.readline().strip().partition("/?token=")
+
+        def pprof(*arguments):
+            # It prints the address on standard error.
+            return subprocess.run([consumers.go(), "tool", "pprof", "-top", "-unit=B", "-nodefraction=0", *arguments],
+                                  env=harness.clean_environment(PPROF_TMPDIR=self.dir, XDG_CONFIG_HOME=self.dir,
+                                                                PPROF_BINARY_PATH=self.dir / "none"),
+                                  capture_output=True, text=True, check=True, timeout=100,
+                                  stdin=subprocess.DEVNULL).stdout
+        top = pprof(f"{base}/debug/pprof/heap?token={token}")
+        self.assertRegex(top, r"\s30000B? .* grow_first\n")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(pprof, "-sample_index=alloc_space",
+                               f"{base}/debug/pprof/allocs?seconds=1&token={token}")
+            rounds = 0
+            while not sent.done():
+                command("b")
+                rounds += 1
+                time.sleep(0.01)
+        top = sent.result()
+        self.assertNotIn("grow_first", top)
+        bytes_allocated = int(re.search(r"\s(\d+)B? .* grow_second\n", top).group(1))
+        self.assertEqual(bytes_allocated % 1000, 0)
+        self.assertTrue(0 < bytes_allocated <= rounds * 1000, (bytes_allocated, rounds))
 
     def test_symbols_are_kept(self):
         trace = self.real()

@@ -63,9 +63,10 @@ class Serve(harness.Case):
     def stopped_answer(self, command, parameters=()):
         """Sends a question, and stops the process that computes the answer. Returns the connection and the process."""
         others = self.children()
-        for attempt in range(50):
+        for _ in range(50):
+            self.number = getattr(self, "number", 0) + 1  # equal questions are answered once
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-            connection.request("GET", f"/api/{command}?{encoded([*parameters, ('function', f'none{attempt}')])}",
+            connection.request("GET", f"/api/{command}?{encoded([*parameters, ('function', f'none{self.number}')])}",
                                headers={"Authorization": f"Bearer {self.token}"})
             child = int(harness.wait_until(lambda: [one for one in self.children() if one not in others],
                                            "no process computes the answer")[0])
@@ -202,6 +203,12 @@ class Answers(Serve):
         self.assertEqual(connection.getresponse().status, 200)
         connection.close()
 
+    def test_two_slow_answers_do_not_delay_others(self):
+        connections = [self.stopped_answer("report")[0] for _ in range(2)]
+        self.assertEqual(json.loads(self.ask("report"))["format_version"], 1)
+        for connection in connections:
+            connection.close()
+
     def test_nobody_waits_for_an_answer(self):
         connection, child = self.stopped_answer("report")
         connection.close()
@@ -220,7 +227,7 @@ class Answers(Serve):
     def test_answers_are_kept_until_the_file_changes(self):
         # While the processes that compute are stopped, as many as there can be, an answer that is kept arrives.
         first = self.ask("report")
-        stopped = [self.stopped_answer("report"), self.stopped_answer("tree")]
+        stopped = [self.stopped_answer("report") for _ in range(4)]
         self.assertEqual(self.ask("report"), first)
         for connection, _ in stopped:
             connection.close()
