@@ -4,6 +4,7 @@
 // are not saved, because a slice starts with none; live sums are counted again. Blocks are stored in the order of
 // their allocation, so that times and stacks differ little from one to the next.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "analyzer/replay/replay.h"
@@ -250,16 +251,31 @@ bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
 
 namespace {
 
+/// Some at a time, because their entries are prefetched.
+void remove_blocks(BlockChangesReader& changes, BlockTable& blocks) {
+  std::array<std::uint64_t, 64> addresses;
+  std::size_t count = 0;
+  const auto remove = [&] {
+    for (std::size_t i = 0; i < count; ++i) blocks.prefetch_entry(BlockTable::hash_of(addresses[i]));
+    for (std::size_t i = 0; i < count; ++i)
+      if (Block* const block = blocks.find(addresses[i])) blocks.erase(block);
+    count = 0;
+  };
+  changes.for_each_removed([&](std::uint64_t address) {
+    blocks.prefetch_group(BlockTable::hash_of(address));
+    addresses[count++] = address;
+    if (count == addresses.size()) remove();
+  });
+  remove();
+}
+
 /// Removes and adds blocks. `needed`: which ones are added; null: all. Calls visit(blocks) with all added ones.
 template <typename Visit>
 void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* needed, BlockTable& blocks,
                    Visit&& visit) {
   if (changes.whole() != first) throw FormatError("its changes do not follow a whole state");
   if (first) blocks.reset(needed == nullptr ? changes.added() : changes.added_since(needed->from_ticks));
-  else
-    changes.for_each_removed([&](std::uint64_t address) {
-      if (Block* const block = blocks.find(address)) blocks.erase(block);
-    });
+  else remove_blocks(changes, blocks);
   std::vector<Block> chosen;
   changes.for_each_added([&](std::span<const Block> added) {
     visit(added);
