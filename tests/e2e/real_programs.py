@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -46,7 +47,6 @@ class Real(harness.Case):
             self.assertIn(function, seen)
         return report
 
-    @needs("python3")
     def test_python(self):
         script = "import json, collections, re\n" \
                  "data = [{'n': i, 's': str(i) * 10} for i in range(20000)]\n" \
@@ -54,9 +54,8 @@ class Real(harness.Case):
                  "print(len(text), len(json.loads(text)), len(re.findall('9+', text)))\n"
         for how in harness.WAYS:
             with self.subTest(how=how):
-                self.compare("python3", "-I", "-c", script, how=how, _PYTHONHASHSEED=0, _PYTHONMALLOC="malloc")
+                self.compare(sys.executable, "-I", "-c", script, how=how, _PYTHONHASHSEED=0, _PYTHONMALLOC="malloc")
 
-    @needs("python3")
     def test_python_threads_and_children(self):
         script = "import subprocess, sys, threading\n" \
                  "said = []\n" \
@@ -68,7 +67,7 @@ class Real(harness.Case):
                  "import os; pid = os.fork()\n" \
                  "if pid == 0: print('child', flush=True); os._exit(3)\n" \
                  "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
-        self.compare("python3", "-I", "-c", script)
+        self.compare(sys.executable, "-I", "-c", script)
 
     @needs("git")
     def test_git(self):
