@@ -31,20 +31,21 @@ function count(change) {
   document.documentElement.dataset.pending = String(pending);
 }
 
-async function fetched(address) {
+async function fetched(address, signal) {
   count(1);
   try {
-    return await received(address);
+    return await received(address, signal);
   } finally {
     count(-1);
   }
 }
 
-async function received(address) {
+async function received(address, signal) {
   let answer;
   try {
-    answer = await fetch('/api/' + address, {credentials: 'same-origin'});
+    answer = await fetch('/api/' + address, {credentials: 'same-origin', signal});
   } catch (error) {
+    if (error.name === 'AbortError') throw error;
     throw new Error('The server does not answer. Start it again: heapprof serve TRACE');
   }
   let content;
@@ -69,7 +70,7 @@ function indexed(command, options) {
 }
 
 /// The answer as a promise; the same question is asked once. Throws NotInFile where a file has no such answer.
-function question(command, options = {}) {
+function question(command, options = {}, isSlow = false) {
   const wanted = key(command, file ? options : indexed(command, options));
   if (file) {
     const answer = Object.hasOwn(file.answers, wanted) ? file.answers[wanted] : undefined;
@@ -78,14 +79,33 @@ function question(command, options = {}) {
   }
   let answer = kept.get(wanted);
   if (!answer) {
-    answer = fetched(wanted);
-    answer.catch(() => kept.delete(wanted));
+    const controller = new AbortController();
+    if (isSlow) slow.set(wanted, controller);
+    const asked = answer = fetched(wanted, controller.signal);
+    const forget = () => { if (slow.get(wanted) === controller) slow.delete(wanted); };
+    answer.then(forget, () => {
+      forget();
+      if (kept.get(wanted) === asked) kept.delete(wanted);
+    });
     if (kept.size >= MAX_KEPT) kept.delete(kept.keys().next().value);
   } else {
     kept.delete(wanted);
   }
   kept.set(wanted, answer);
   return answer;
+}
+
+/// Questions that need another pass over the recording, and whose answers are added to a view later. They are given
+//up
+/// when the view changes: the server ends them, and answers others sooner.
+const SLOW = ['over_time', 'function_over_time', 'growth', 'short_lived'];
+const slow = new Map();   // key: controller of the request
+function giveUp() {
+  for (const [wanted, controller] of slow) {
+    kept.delete(wanted);
+    controller.abort();
+  }
+  slow.clear();
 }
 
 /// The templates that this page and `heapprof html` have in common.
@@ -97,7 +117,7 @@ function template(name, values, selected, more = {}) {
   const filled = {};
   for (const [option, text] of Object.entries(options))
     filled[option] = text.replace(/\{(\w+)\}/g, (whole, place) => values[place] ?? '');
-  return question(command, {...filled, ...(selection ? selected : {}), ...more});
+  return question(command, {...filled, ...(selection ? selected : {}), ...more}, SLOW.includes(name));
 }
 
 /// The traces that are served: {traces: [{name, n, running}], live}.
@@ -116,5 +136,5 @@ async function control(what) {
   return content;
 }
 
-return {question, template, traces, control, NotInFile, file, forget: () => kept.clear()};
+return {question, template, giveUp, traces, control, NotInFile, file, forget: () => kept.clear()};
 })();

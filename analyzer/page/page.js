@@ -277,6 +277,7 @@ function drawViews() {
 }
 
 function fail(error) {
+  if (error.name === 'AbortError') return;   // given up, because the view has changed
   at('progress').replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
 }
 
@@ -296,6 +297,7 @@ async function refreshView() {
   const view = available().find(candidate => candidate.key === state.view) || viewSummary;
   const host = at('view');
   host.dataset.asked = String(mine);
+  ask.giveUp();
   const began = performance.now();
   const ticking = setInterval(() => {
     const passed = performance.now() - began;

@@ -65,13 +65,19 @@ class PageCase(consumers.Case):
 
     def settled(self):
         """Waits until everything that was asked is on the page."""
-        self.browser.evaluate(
-            "new Promise(done => { const check = () => ['#view', '#details'].every(part => { "
-            "const shown = (document.querySelector(part) || {}).dataset; "
-            "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
-            "document.querySelector('.waiting') === null && "
-            "['0', undefined].includes(document.documentElement.dataset.pending) ? done() : setTimeout(check, 20); "
-            "check(); })")
+        drawn = ("new Promise(done => { const check = () => ['#view', '#details'].every(part => { "
+                 "const shown = (document.querySelector(part) || {}).dataset; "
+                 "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
+                 "document.querySelector('.waiting') === null && "
+                 "['0', undefined].includes(document.documentElement.dataset.pending) ? done() : "
+                 "setTimeout(check, 20); check(); })")
+        for _ in range(10):
+            try:
+                return self.browser.evaluate(drawn)
+            except RuntimeError as error:
+                if "navigated" not in str(error):  # the page before was still there
+                    raise
+        self.fail("the page does not stay")
 
     def select(self, **selection):
         """Adds to the address, as a link does."""
