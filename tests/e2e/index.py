@@ -6,7 +6,7 @@ import harness
 SLICES = ((), ("--from", "21%", "--to", "87%"), ("--from", "40%", "--to", "41%"), ("--from", "70%"))
 COMMANDS = (("report", "--json"), ("tree", "--json"))
 OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--csv", "--cost", "live"),
-          ("report", "--no-history"), ("callers", "site_small"), ("source", "sites.h", "--json"), ("info", "--json"),
+          ("report", "--no-history"), ("callers", "site_small"), ("source", "sites.h", "--json"),
           ("flamegraph", "--format", "folded"), ("leaks", "--no-history", "--json"),
           ("export", "speedscope", "-o", "-"), ("diff", "--json"))
 
