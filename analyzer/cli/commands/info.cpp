@@ -22,7 +22,7 @@ Json info_document(const replay::Analysis& analysis) {
 }  // namespace
 
 int run_info(const InfoOptions& options) {
-  return run_on_trace(for_costs(options.trace), [&](const replay::Analysis& analysis) {
+  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     if (options.trace.json) return write_output(options.trace.output, dump(info_document(analysis)));
     ReportText text(analysis.profile(), style_for(options.trace.output));
     append_info(text, analysis.profile());

@@ -262,7 +262,7 @@ AnswerText& AnswerText::keepers(std::vector<findings::Keeper> keepers, const Hel
     return static_cast<double>(keeper.held.bytes) < 0.005 * static_cast<double>(total.bytes);
   });
   if (keepers.empty()) return *this;
-  heading("Who keeps what it allocates (at most 5, by bytes and the share kept; callees included)");
+  heading("Who keeps what it allocates (at most 5; callees included)");
   std::uint64_t largest = 0;
   for (const findings::Keeper& keeper : keepers) largest = std::max(largest, keeper.held.bytes);
   const render::ByteColumn sizes(largest);
