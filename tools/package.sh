@@ -96,7 +96,8 @@ mkdir -p "$build"
 build=$(realpath "$build")
 # The paths and the debug information of the build must not get into the files: they would change the build ID.
 source_map=-ffile-prefix-map=$PWD=.
-printf '%s\n' '[constants]' "source_map = ['$source_map']" >"$build/source_map.ini"
+# Boost's headers contain messages with their own paths.
+printf '%s\n' '[constants]' "source_map = ['$source_map', '-ffile-prefix-map=$libraries=.']" >"$build/source_map.ini"
 recorder_options=("-Dc_args=$source_map" "-Dcpp_args=$source_map")
 machine_option=--native-file
 strip=strip

@@ -89,6 +89,8 @@ LINTIAN_OVERRIDES = """# Loaded by LD_PRELOAD by its name; no program is linked 
 heapprof: package-name-doesnt-match-sonames *
 heapprof: shared-library-lacks-version *
 heapprof: no-symbols-control-file *
+# Linked in, as are the other libraries: the package runs on systems with other versions of it, or without it.
+heapprof: embedded-library ncurses *
 """
 
 
