@@ -268,7 +268,7 @@ std::string hex_text(std::uint64_t value) {
   return text;
 }
 
-/// What tells `mine` from `theirs` besides its name; empty: the name does.
+/// How `mine` differs from `theirs` if both have the same name; empty: the names differ.
 std::string place_of(const ChainFrame& mine, const ChainFrame& theirs) {
   if (theirs.label != mine.label) return {};
   return theirs.location != mine.location ? mine.location : hex_text(mine.offset);
