@@ -1,8 +1,8 @@
 // Converts ticks of the trace to nanoseconds since its start.
 //
 // Every sample pairs ticks with CLOCK_MONOTONIC. Between two samples the clock is interpolated; beyond the last
-// sample it runs at the mean rate of the recording, or, when that is too short, at the rate in the header. Samples
-// are thinned out while they are added, so memory does not grow with the length of the recording.
+// sample it runs at the mean rate of the recording; when the samples are of a short time, at the rate in the header, if
+// that has one. Samples are thinned out while they are added, so memory does not grow with the length of the recording.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,7 @@ class TickClock {
   TickClock() = default;
   explicit TickClock(const FileHeader& header)
       : start_ns_(header.start_monotonic_ns), nominal_rate_(header.ticks_per_second) {
-    if (header.clock == Clock::kMonotonic) nominal_rate_ = 1'000'000'000;
-    if (nominal_rate_ == 0) nominal_rate_ = 1'000'000'000;
+    if (header.clock == Clock::kMonotonic) nominal_rate_ = kDefaultRate;
   }
   /// A finished clock with the points() of another one. Precondition: the first point is {0, 0}, ticks increase and
   /// nanoseconds do not decrease.
@@ -71,8 +70,8 @@ class TickClock {
   /// Ticks in a microsecond: the mean of the recording, rounded down, at least 1.
   std::uint64_t ticks_per_us() const noexcept {
     const Point& last = points_.back();
-    const std::uint64_t ticks = last.ns >= 1'000'000 ? scale(last.ticks, 1'000, last.ns) : nominal_rate_ / 1'000'000;
-    return std::max<std::uint64_t>(ticks, 1);
+    return std::max<std::uint64_t>(
+        gives_rate(last, 1'000'000) ? scale(last.ticks, 1'000, last.ns) : header_rate() / 1'000'000, 1);
   }
 
   /// Nanoseconds since the start of the trace.
@@ -83,12 +82,21 @@ class TickClock {
     const Point* from = &*(after - 1);
     if (after != points_.end())
       return from->ns + scale(ticks - from->ticks, after->ns - from->ns, after->ticks - from->ticks);
-    // Beyond the last sample. Less than 100 ms of samples do not give an exact rate.
-    if (from->ns >= 100'000'000) return from->ns + scale(ticks - from->ticks, from->ns, from->ticks);
-    return from->ns + scale(ticks - from->ticks, 1'000'000'000, nominal_rate_);
+    // Beyond the last sample.
+    if (gives_rate(*from, 100'000'000)) return from->ns + scale(ticks - from->ticks, from->ns, from->ticks);
+    return from->ns + scale(ticks - from->ticks, 1'000'000'000, header_rate());
   }
 
  private:
+  static constexpr std::uint64_t kDefaultRate = 1'000'000'000;
+
+  /// Whether the mean rate up to `last` is better than that of the header. It is exact after `exact_after_ns`. On
+  /// x86-64 the header has none; then a mean of less time is used, too.
+  bool gives_rate(const Point& last, std::uint64_t exact_after_ns) const noexcept {
+    return last.ns >= (nominal_rate_ != 0 ? exact_after_ns : 1);
+  }
+  std::uint64_t header_rate() const noexcept { return nominal_rate_ != 0 ? nominal_rate_ : kDefaultRate; }
+
   static std::uint64_t scale(std::uint64_t ticks, std::uint64_t ns, std::uint64_t per_ticks) noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide result = static_cast<Wide>(ticks) * ns / per_ticks;
@@ -96,7 +104,7 @@ class TickClock {
   }
 
   std::uint64_t start_ns_ = 0;
-  std::uint64_t nominal_rate_ = 1'000'000'000;
+  std::uint64_t nominal_rate_ = kDefaultRate;  // 0: unknown
   std::vector<Point> points_{Point{}};
   std::size_t stride_ = 1;  // every stride-th sample becomes a point
   std::size_t skip_ = 0;    // samples since the last point

@@ -29,6 +29,23 @@ TEST_CASE("Without samples the clock has the rate of the header") {
   CHECK(monotonic.to_ns(Ticks{12345}) == 12345);
 }
 
+TEST_CASE("If the header has no rate, the first sample gives it") {
+  TickClock clock(header_of(Clock::kTsc, 0));
+  CHECK(clock.to_ns(Ticks{2'500'000}) == 2'500'000);
+  clock.add_sample(750'000, 1'000'000 + 300'000);
+  clock.finish();
+  CHECK(clock.to_ns(Ticks{2'500'000}) == 1'000'000);
+  CHECK(clock.ticks_per_us() == 2'500);
+}
+
+TEST_CASE("A sample of the first milliseconds does not replace the rate of the header") {
+  TickClock clock(header_of(Clock::kTsc, 2'000'000'000));
+  clock.add_sample(750'000, 1'000'000 + 300'000);
+  clock.finish();
+  CHECK(clock.to_ns(Ticks{2'750'000}) == 1'300'000);
+  CHECK(clock.ticks_per_us() == 2'000);
+}
+
 TEST_CASE("Between samples the clock is interpolated; after the last it has the mean rate") {
   TickClock clock(header_of(Clock::kTsc, 5'000'000'000));  // a wrong estimate
   clock.add_sample(1'000, 1'000'000 + 500);
