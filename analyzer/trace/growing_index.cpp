@@ -7,8 +7,9 @@ namespace heapprof::trace {
 namespace {
 
 /// Units that are remembered because an extent may begin there later. The recorder's threads make extents at the same
-/// time, so a few can be incomplete when a later one is complete.
-constexpr std::size_t kMaxUnclaimed = 4096;
+/// time, so some can be incomplete when a later one is complete: with 256 MiB, of 4,000 threads that start at once.
+/// More are there only in a damaged file, and each costs a read in each update.
+constexpr std::size_t kMaxUnclaimed = 1 << 16;
 
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept {
   return (value + to - 1) / to * to;
@@ -23,6 +24,8 @@ void GrowingIndex::update(bool ended) {
   changed_.clear();
   find_extents();
   for (Staging& staging : staging_) copy_staging(staging);
+  // The copied blocks can be later than extents that were made after the search: those have the frames in between.
+  find_extents();
   // An extent that has a successor was full before the successor was made.
   for (Frames& frames : frames_)
     frames.over = index_frames(frames, ended) && frames.ordinal < last_ordinal_[frames.stream];

@@ -4,10 +4,12 @@
 //
 //   1. the caller takes the time of the cut,
 //   2. find new extents and copy the staging blocks that have changed,
-//   3. index new frames, up to the copied block of their stream.
+//   3. find extents again: the recorder completes a frame, and the extent for it, before the next block of its stream
+//      begins. So the frames before each copied block are in extents that are found here,
+//   4. index new frames, up to the copied block of their stream.
 //
-// So what is indexed contains every event up to the cut on which another one depends (docs/concepts/ordering.md). An
-// update costs one read for each stream and each open extent of frames.
+// What is indexed then contains every event up to the cut on which another one depends (docs/concepts/ordering.md).
+// An update costs one read for each stream and each open extent of frames.
 #pragma once
 
 #include <cstdint>

@@ -218,6 +218,22 @@ class Top(harness.Case):
             of_top = {(row["name"], row["module"]): figures(row) for row in table["rows"]}
             self.assertEqual(of_top, {name: row for name, row in of_report.items() if row[2]})
 
+    def test_a_program_that_only_allocates(self):
+        """Extents and blocks follow each other as fast as the recorder can write them."""
+        self.trace = self.dir / "burst.heapprof"
+        environment = harness.clean_environment(LD_PRELOAD=str(harness.LIBRARY), HEAPPROF_OUTPUT=str(self.trace))
+        program = self.popen([harness.program("burst"), "3000000"], env=environment)
+        harness.wait_until(lambda: self.trace.exists() and self.trace.stat().st_size > 4096, "no trace is written")
+        self.start_batch("--no-symbols")
+        out, errors = self.batch.communicate(timeout=120)
+        self.assertEqual((self.batch.returncode, errors, program.wait(60)), (0, "", 0))
+        table = json.loads(out.splitlines()[-1])
+        info = json.loads(self.heapprof("info", self.trace, "--json"))
+        self.assertEqual((table["state"], table["integrity"]), ("ended", info["integrity"]))
+        self.assertTrue(info["integrity"]["complete"])
+        self.assertGreaterEqual(info["events"], 6_000_000)
+        self.assertEqual(table["total"]["allocations"] + table["total"]["frees"], info["events"])
+
     def test_text(self):
         self.start(name="odd\x1b[31m\nname")
         self.command("ab")

@@ -40,8 +40,10 @@ class GrowingFile {
 
   /// Writes what the trace has now over what it had.
   void write() { write(trace_.bytes()); }
-  void write(const std::vector<std::uint8_t>& bytes) {
-    if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+  void write(const std::vector<std::uint8_t>& bytes) { write(0, bytes); }
+  void write(std::uint64_t offset, const std::vector<std::uint8_t>& bytes) {
+    if (::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(bytes.size()))
       throw std::runtime_error(file_.path() + ": cannot be written");
   }
   void truncate(std::uint64_t bytes) {

@@ -139,6 +139,23 @@ TEST_CASE("A stream whose extent is completed late is found") {
   CHECK_FALSE(follower.damage().incomplete);
 }
 
+TEST_CASE("Streams are found although many extents before them are completed late") {
+  // 300 threads that start at once, each with a staging block of 64 KiB: 4,800 units.
+  constexpr int kThreads = 300;
+  TraceBuilder trace;
+  for (int i = 0; i < kThreads; ++i) trace.stream(2'000).alloc(1, 16 * static_cast<std::uint64_t>(i + 1), 1);
+  GrowingFile file(trace);
+  const std::vector<std::uint8_t> whole = trace.bytes();
+  std::vector<std::uint8_t> incomplete = whole;
+  for (int i = 0; i + 1 < kThreads; ++i)
+    std::memset(incomplete.data() + trace.staging_offset(static_cast<std::size_t>(i)), 0, sizeof(std::uint64_t));
+  file.write(incomplete);
+  Follower follower(file.path());
+  CHECK(events_of(follower) == 1);
+  file.write(whole);
+  CHECK(events_of(follower) == kThreads - 1);
+}
+
 TEST_CASE("A process killed between frame and commit word leaves one copy of the block, also for a follower") {
   TraceBuilder trace;
   auto& stream = trace.stream();
