@@ -9,7 +9,7 @@ namespace heapprof::allocators {
 namespace {
 
 // Blocks of larger classes have an extent of their own (SC_SMALL_MAXCLASS).
-constexpr std::uint64_t kMaxSmall = 14 * 1024;
+constexpr std::uint64_t kJemallocMaxSmall = 14 * 1024;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::uint64_t Jemalloc::usable_bytes(std::uint64_t /*address*/, std::uint64_t re
 
 AddressRange Jemalloc::kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept {
   const std::uint64_t block_bytes = quarter_step_class(requested_bytes, quantum_);
-  if (block_bytes > kMaxSmall) {
+  if (block_bytes > kJemallocMaxSmall) {
     // The block begins at a random cache line of the first page (cache_oblivious).
     const std::uint64_t begin = round_down(address, kPageBytes);
     return {begin, round_up(address + block_bytes, kPageBytes)};

@@ -11,7 +11,7 @@ constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 constexpr std::uint64_t kSlice = 64 * kKiB;  // a page of small blocks
 constexpr std::uint64_t kMediumPage = 512 * kKiB;
-constexpr std::uint64_t kMaxSmall = kSlice / 4;
+constexpr std::uint64_t kMimallocMaxSmall = kSlice / 4;
 constexpr std::uint64_t kMaxMedium = kMediumPage / 4;
 constexpr std::uint64_t kMaxLarge = 16 * kMiB;  // larger blocks have a segment of their own
 
@@ -34,7 +34,7 @@ std::uint64_t Mimalloc::usable_bytes(std::uint64_t /*address*/, std::uint64_t re
 
 AddressRange Mimalloc::kept_range(std::uint64_t address, std::uint64_t requested_bytes) const noexcept {
   std::uint64_t begin = round_down(address, kSlice);
-  if (requested_bytes <= kMaxSmall) return {begin, begin + kSlice};
+  if (requested_bytes <= kMimallocMaxSmall) return {begin, begin + kSlice};
   if (requested_bytes <= kMaxMedium) {
     begin = span_start(address, quarter_step_class(requested_bytes), kSlice, kMediumPage / kSlice);
     return {begin, begin + kMediumPage};

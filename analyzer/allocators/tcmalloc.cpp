@@ -10,7 +10,7 @@ namespace {
 
 // src/common.cc of gperftools 2.10, SizeMap.
 constexpr std::uint64_t kPage = Tcmalloc::kTcmallocPage;
-constexpr std::uint64_t kMaxSmall = 256 * 1024;
+constexpr std::uint64_t kTcmallocMaxSmall = 256 * 1024;
 constexpr std::uint64_t kTransferBytes = 64 * 1024;  // moved at once between a thread's cache and the central list,
 constexpr std::uint64_t kMaxTransferBlocks = 32;     // at most so many blocks
 constexpr std::uint64_t kGranularity = 8;
@@ -33,7 +33,7 @@ std::uint64_t span_bytes_of(std::uint64_t size) {
 }  // namespace
 
 Tcmalloc::Tcmalloc() {
-  for (std::uint64_t size = kGranularity; size <= kMaxSmall; size += step_after(size)) {
+  for (std::uint64_t size = kGranularity; size <= kTcmallocMaxSmall; size += step_after(size)) {
     const std::uint64_t pages = span_bytes_of(size) / kPage;
     // A size of which a span holds as many blocks as of the one before replaces it.
     if (!classes_.empty() && classes_.back().span_pages == pages &&
@@ -41,9 +41,9 @@ Tcmalloc::Tcmalloc() {
       classes_.back().block_bytes = size;
     else classes_.push_back({size, pages});
   }
-  class_of_eighth_.reserve(kMaxSmall / kGranularity + 1);
+  class_of_eighth_.reserve(kTcmallocMaxSmall / kGranularity + 1);
   std::uint8_t position = 0;
-  for (std::uint64_t size = 0; size <= kMaxSmall; size += kGranularity) {
+  for (std::uint64_t size = 0; size <= kTcmallocMaxSmall; size += kGranularity) {
     while (classes_[position].block_bytes < size) ++position;
     class_of_eighth_.push_back(position);
   }
@@ -51,7 +51,7 @@ Tcmalloc::Tcmalloc() {
 
 /// Null: the block has a span of its own.
 const Tcmalloc::SizeClass* Tcmalloc::class_of(std::uint64_t requested_bytes) const noexcept {
-  if (requested_bytes > kMaxSmall) return nullptr;
+  if (requested_bytes > kTcmallocMaxSmall) return nullptr;
   return &classes_[class_of_eighth_[(requested_bytes + kGranularity - 1) / kGranularity]];
 }
 

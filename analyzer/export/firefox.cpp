@@ -53,7 +53,7 @@ class Table {
   std::size_t rows_ = 0;
 };
 
-class Strings {
+class StringTable {
  public:
   std::string number(const std::string& text) {
     const auto [at, fresh] = index_.try_emplace(text, index_.size());
@@ -130,7 +130,7 @@ void write_counters(const StackTable& table, Sink& output) {
 
 void write_firefox(const StackTable& table, const EventSource& source, Sink& output) {
   const model::Profile& profile = *table.profile;
-  Strings strings;
+  StringTable strings;
   write_meta(table, output);
   write_counters(table, output);
   const std::string pid = std::to_string(profile.recording.pid);

@@ -23,10 +23,10 @@ std::string label(const char* name, const std::string& text) {
   return out + '"';
 }
 
-class Writer {
+class OpenMetricsWriter {
  public:
-  Writer(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
-         const render::TextSink& out)
+  OpenMetricsWriter(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
+                    const render::TextSink& out)
       : profile_(profile), timeline_(timeline), out_(out),
         labels_(label("program", program) + "," + label("pid", std::to_string(profile.recording.pid))) {}
 
@@ -74,7 +74,7 @@ class Writer {
 
 void write_openmetrics(const model::Profile& profile, const render::Timeline& timeline, const std::string& program,
                        const render::TextSink& out) {
-  Writer writer(profile, timeline, program, out);
+  OpenMetricsWriter writer(profile, timeline, program, out);
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
   const std::string what = profile.kind == model::Kind::kHeap   ? "heap blocks"
                            : profile.kind == model::Kind::kMmap ? "mappings"

@@ -48,9 +48,9 @@ class Strings {
   std::vector<const std::string*> all_;
 };
 
-class Writer {
+class PprofWriter {
  public:
-  Writer(const StackTable& table, Sink& output) : table_(table), output_(output) {}
+  PprofWriter(const StackTable& table, Sink& output) : table_(table), output_(output) {}
 
   void write() {
     const model::Profile& profile = *table_.profile;
@@ -157,6 +157,6 @@ class Writer {
 
 }  // namespace
 
-void write_pprof(const StackTable& table, Sink& output) { Writer(table, output).write(); }
+void write_pprof(const StackTable& table, Sink& output) { PprofWriter(table, output).write(); }
 
 }  // namespace heapprof::exporter

@@ -18,7 +18,7 @@ namespace {
 /// Compared with each other at a time: one bit each.
 constexpr std::size_t kMaxCompared = 64;
 
-double share(std::uint64_t part, std::uint64_t whole) {
+double capped_share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : std::min(1.0, static_cast<double>(part) / static_cast<double>(whole));
 }
 
@@ -58,8 +58,8 @@ std::vector<Keeper> weigh_functions(const CodeFrames& frames, const Helpers& hel
   for (std::uint32_t function = 0; function < keepers.size(); ++function) {
     Keeper& keeper = keepers[function];
     keeper.function = function;
-    keeper.bytes_share = share(keeper.held.bytes, keeper.allocated.bytes);
-    keeper.blocks_share = share(keeper.held.blocks, keeper.allocated.blocks);
+    keeper.bytes_share = capped_share(keeper.held.bytes, keeper.allocated.bytes);
+    keeper.blocks_share = capped_share(keeper.held.blocks, keeper.allocated.blocks);
     keeper.weight = static_cast<double>(keeper.held.bytes) * keeper.bytes_share * keeper.blocks_share;
   }
   std::erase_if(keepers, [&](const Keeper& keeper) {

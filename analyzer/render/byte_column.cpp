@@ -3,14 +3,10 @@
 #include <cstdio>
 #include <iterator>
 
+#include "analyzer/render/unit_text.h"
 #include "analyzer/render/units.h"
 
 namespace heapprof::render {
-namespace {
-
-constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-
-}  // namespace
 
 ByteColumn::ByteColumn(std::uint64_t largest) noexcept {
   const auto value = static_cast<double>(largest);

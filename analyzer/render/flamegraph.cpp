@@ -19,7 +19,7 @@ namespace heapprof::render {
 namespace {
 
 // The drawing, in pixels of an SVG 1200 wide. Row height and margin are the same in flamegraph.js.
-constexpr double kWidth = 1200;
+constexpr double kPictureWidth = 1200;
 constexpr double kMargin = 16;
 constexpr double kRowHeight = 19;
 constexpr double kBarHeight = 18;
@@ -62,7 +62,7 @@ void draw(const FlameTree& tree, const FlameLayout& layout, const FlameModules& 
     const std::string label = modules.names[i].empty() ? "unknown" : clip_utf8(modules.names[i], 28);
     const std::string share = modules.values[i] == 0 ? "" : percent(modules.values[i], total);
     const double width = 18 + kCharWidth * static_cast<double>(length_utf8(label) + 1 + share.size()) + 14;
-    if (x + width > kWidth - kMargin) break;
+    if (x + width > kPictureWidth - kMargin) break;
     text +=
         "<rect class=\"h" + std::to_string(modules.hues[i]) + "l\" rx=\"2\" width=\"11\" height=\"11\" y=\"69\" x=\"";
     append_number(text, x, 2);
@@ -74,7 +74,7 @@ void draw(const FlameTree& tree, const FlameLayout& layout, const FlameModules& 
 
   for (const auto& box : layout.boxes) {
     if (box.depth >= kMaxDrawnRows) continue;
-    const double scale = (kWidth - 2 * kMargin) / static_cast<double>(total);
+    const double scale = (kPictureWidth - 2 * kMargin) / static_cast<double>(total);
     const double width = static_cast<double>(box.value) * scale;
     if (width < kMinDrawnWidth && box.depth != 0) continue;
     const double left = kMargin + static_cast<double>(box.left) * scale;

@@ -24,7 +24,7 @@ constexpr const char* kBold = "\x1b[1m";
 constexpr const char* kPlain = "\x1b[0m";
 
 /// Above this multiple of the peak, resident memory is printed and not drawn: it would flatten the heap.
-constexpr std::uint64_t kMaxResidentShare = 4;
+constexpr std::uint64_t kMaxDrawnResidentShare = 4;
 constexpr unsigned kMaxMarks = 8;
 
 /// One character of the plot with its colour.
@@ -69,7 +69,7 @@ class Plot {
       end_ = std::max(end_, sample.time_ns);
       max_resident_ = std::max(max_resident_, sample.bytes);
     }
-    draw_resident_ = max_resident_ > 0 && max_resident_ / kMaxResidentShare <= peak_.bytes;
+    draw_resident_ = max_resident_ > 0 && max_resident_ / kMaxDrawnResidentShare <= peak_.bytes;
     axis_ = byte_axis(std::max(peak_.bytes, draw_resident_ ? max_resident_ : 0), std::max(2u, height_ / 3));
     for (const std::uint64_t tick : axis_.ticks) gutter_ = std::max(gutter_, byte_tick_label(tick).size());
     gutter_ += 1;

@@ -1,4 +1,4 @@
-// What units.cpp and axis.cpp share: the units of sizes and times, and numbers as text.
+// What units.cpp, axis.cpp and byte_column.cpp share: the units of sizes and times, and numbers as text.
 #pragma once
 
 #include <cstdint>

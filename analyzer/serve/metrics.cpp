@@ -7,8 +7,6 @@
 namespace heapprof::serve {
 namespace {
 
-using Json = nlohmann::json;
-
 std::string label(const char* name, const std::string& text) {
   std::string out = std::string(name) + "=\"";
   for (const char c : text) {
@@ -19,7 +17,7 @@ std::string label(const char* name, const std::string& text) {
   return out + '"';
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string text_of(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
 }
@@ -27,10 +25,10 @@ std::string text_of(const Json& object, const char* key) {
 }  // namespace
 
 std::string metrics_of(const std::string& top_json) {
-  const Json table = Json::parse(top_json, nullptr, false);
+  const nlohmann::json table = nlohmann::json::parse(top_json, nullptr, false);
   if (!table.is_object() || !table.contains("total") || !table.contains("rows"))
     throw std::runtime_error("the table of live memory cannot be read");
-  const Json& total = table["total"];
+  const nlohmann::json& total = table["total"];
   const std::string program = text_of(table, "program");
   const std::string labels = label("program", program.substr(program.rfind('/') + 1)) + "," +
                              label("pid", std::to_string(table.value("pid", 0)));
@@ -39,7 +37,7 @@ std::string metrics_of(const std::string& top_json) {
     text += "# TYPE " + name + " " + type + "\n" + (bytes ? "# UNIT " + name + " bytes\n" : "") + "# HELP " + name +
             " " + help + "\n";
   };
-  const auto value = [&](const std::string& name, const std::string& more, const Json& number) {
+  const auto value = [&](const std::string& name, const std::string& more, const nlohmann::json& number) {
     text += name + "{" + labels + more + "} " + std::to_string(number.get<std::uint64_t>()) + "\n";
   };
   family("heapprof_live_bytes", "gauge", true, "Bytes of heap blocks that are live.");
@@ -56,7 +54,7 @@ std::string metrics_of(const std::string& top_json) {
   value("heapprof_allocated_bytes_total", "", total.at("allocated_bytes"));
   family("heapprof_site_live_bytes", "gauge", true, "Live bytes of the largest call sites.");
   std::size_t number = 0;
-  for (const Json& row : table["rows"]) {
+  for (const nlohmann::json& row : table["rows"]) {
     const std::string file = text_of(row, "file");
     const std::string line = row.contains("line") && row["line"].is_number() ? ":" + row["line"].dump() : "";
     value("heapprof_site_live_bytes",

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kMetrics[] = {"peak", "leaked", "allocated", "allocations", "temporary", "live"};
+constexpr const char* kMetricNames[] = {"peak", "leaked", "allocated", "allocations", "temporary", "live"};
 
 /// As JavaScript's encodeURIComponent().
 std::string encode(const std::string& text) {
@@ -103,7 +103,7 @@ std::string PageQuestion::key() const {
 
 PageGroup whole_questions() {
   PageGroup group{"the whole recording", {}};
-  add(group.questions, read_templates(), {std::begin(kMetrics), std::end(kMetrics)}, {});
+  add(group.questions, read_templates(), {std::begin(kMetricNames), std::end(kMetricNames)}, {});
   return group;
 }
 
@@ -139,7 +139,7 @@ PageGroup source_questions(const std::vector<std::string>& files) {
       PageQuestion question{one.command, one.options};
       for (Parameter& option : question.parameters) {
         fill(option.value, "{name}", file);
-        fill(option.value, "{metric}", kMetrics[0]);
+        fill(option.value, "{metric}", kMetricNames[0]);
       }
       group.questions.push_back(std::move(question));
     }

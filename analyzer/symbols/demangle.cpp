@@ -8,6 +8,8 @@
 #include <csetjmp>
 #include <cstddef>
 
+// Without it, libiberty's headers declare basename() in a way that contradicts <string.h>.
+#define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
 namespace heapprof::symbols {

@@ -11,7 +11,7 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31454d414e465048;  // "HPFNAME1"
+constexpr std::uint64_t kSymbolsMagic = 0x31454d414e465048;  // "HPFNAME1"
 
 class Encoder {
  public:
@@ -198,11 +198,11 @@ std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
       }
     }
   }
-  return pack_table(kMagic, encoder.table(), "the symbols");
+  return pack_table(kSymbolsMagic, encoder.table(), "the symbols");
 }
 
 std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded) {
-  const std::optional<std::string> table = unpack_table(kMagic, encoded);
+  const std::optional<std::string> table = unpack_table(kSymbolsMagic, encoded);
   return table ? decode_table(*table) : std::nullopt;
 }
 

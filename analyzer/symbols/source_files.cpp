@@ -17,7 +17,7 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3145435253465048;  // "HPFSRCE1"
+constexpr std::uint64_t kSourcesMagic = 0x3145435253465048;  // "HPFSRCE1"
 
 void append_text(std::string& table, std::string_view text) {
   std::uint8_t bytes[kMaxVarintBytes];
@@ -108,11 +108,11 @@ std::string encode_sources(const PackedSources& sources) {
     append_text(table, path);
     append_text(table, text);
   }
-  return pack_table(kMagic, table, "the source files");
+  return pack_table(kSourcesMagic, table, "the source files");
 }
 
 std::optional<PackedSources> decode_sources(std::string_view encoded) {
-  const std::optional<std::string> unpacked = unpack_table(kMagic, encoded);
+  const std::optional<std::string> unpacked = unpack_table(kSourcesMagic, encoded);
   if (!unpacked) return std::nullopt;
   std::string_view table = *unpacked;
   const std::optional<std::uint64_t> count = take_number(table);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "analyzer/trace/align.h"
+
 namespace heapprof::trace {
 namespace {
 
@@ -10,10 +12,6 @@ namespace {
 /// time, so some can be incomplete when a later one is complete: with 256 MiB, of 4,000 threads that start at once.
 /// More are there only in a damaged file, and each costs a read in each update.
 constexpr std::size_t kMaxUnclaimed = 1 << 16;
-
-constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept {
-  return (value + to - 1) / to * to;
-}
 
 }  // namespace
 

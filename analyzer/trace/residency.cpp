@@ -15,7 +15,7 @@ PlaneLayout layout_of(std::uint8_t layout, unsigned plane) {
 }
 
 /// a - b, but at least 0.
-std::uint64_t difference(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+std::uint64_t elapsed_ns(std::uint64_t to_ns, std::uint64_t from_ns) { return to_ns > from_ns ? to_ns - from_ns : 0; }
 
 }  // namespace
 
@@ -111,7 +111,7 @@ struct ResidencyReader::Visitor {
     if (reader.begun_ || !std::has_single_bit(item.page_bytes) || item.page_bytes > kMaxPageBytes) return false;
     snapshot.reason = item.reason;
     snapshot.method = item.method;
-    snapshot.begin_ns = snapshot.end_ns = difference(item.monotonic_ns, reader.start_ns_);
+    snapshot.begin_ns = snapshot.end_ns = elapsed_ns(item.monotonic_ns, reader.start_ns_);
     snapshot.resident_bytes = item.resident_bytes;
     snapshot.shared_bytes = item.shared_bytes;
     snapshot.pages.page_bytes_ = item.page_bytes;
@@ -168,7 +168,7 @@ struct ResidencyReader::Visitor {
   }
   bool end(const ResidencyEnd& item) {
     if (!reader.begun_) return false;
-    snapshot.end_ns = std::max(snapshot.begin_ns, difference(item.monotonic_ns, reader.start_ns_));
+    snapshot.end_ns = std::max(snapshot.begin_ns, elapsed_ns(item.monotonic_ns, reader.start_ns_));
     snapshot.spent_ns = item.spent_ns;
     snapshot.complete = item.complete;
     return reader.ended_ = true;
@@ -217,7 +217,7 @@ std::optional<std::uint64_t> snapshot_begin_ns(const TraceFile& file, const Even
   } visitor;
   decode_residency(reinterpret_cast<const std::uint8_t*>(text.text.data()), text.text.size(), visitor);
   if (!visitor.monotonic_ns) return std::nullopt;
-  return difference(*visitor.monotonic_ns, file.header().start_monotonic_ns);
+  return elapsed_ns(*visitor.monotonic_ns, file.header().start_monotonic_ns);
 }
 
 void for_each_snapshot(const TraceFile& file, const std::function<void(ResidencySnapshot&&)>& visit) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "analyzer/trace/align.h"
 #include "analyzer/trace/compact/origin.h"
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/recorder_process.h"
@@ -16,10 +17,6 @@ namespace {
 
 constexpr std::uint32_t kMaxUnitBytes = 1 << 20;
 constexpr std::uint64_t kMinStreamLimit = 4096;
-
-constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) noexcept {
-  return (value + to - 1) / to * to;
-}
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
 

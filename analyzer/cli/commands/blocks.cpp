@@ -8,13 +8,11 @@
 namespace heapprof::cli {
 namespace {
 
-using model::Kind;
-
 /// Whether the selection's kind counts the mapping: address space without access counts nowhere, and what an
 /// allocator requested is counted as blocks already.
-bool counts(const replay::LiveMapping& mapping, Kind kind) noexcept {
+bool counts(const replay::LiveMapping& mapping, model::Kind kind) noexcept {
   if ((mapping.flags & kMapReserve) != 0 || mapping.before_slice) return false;
-  return kind == Kind::kMmap || (mapping.flags & kMapFromAllocator) == 0;
+  return kind == model::Kind::kMmap || (mapping.flags & kMapFromAllocator) == 0;
 }
 
 }  // namespace
@@ -22,13 +20,13 @@ bool counts(const replay::LiveMapping& mapping, Kind kind) noexcept {
 int run_blocks(const BlocksOptions& options) {
   TraceOptions trace = options.trace;
   trace.selection.only_live = true;
-  const Kind kind = trace.selection.kind;
+  const model::Kind kind = trace.selection.kind;
   views::BlockPage page(options.order, options.skip, options.top);
   const auto add_block = [&](const replay::LiveBlock& block) {
-    if (kind != Kind::kMmap) page.add({block.time_ns, block.address, block.size, block.node, block.thread});
+    if (kind != model::Kind::kMmap) page.add({block.time_ns, block.address, block.size, block.node, block.thread});
   };
   const auto add_mapping = [&](const replay::LiveMapping& mapping) {
-    if (kind != Kind::kHeap && counts(mapping, kind))
+    if (kind != model::Kind::kHeap && counts(mapping, kind))
       page.add({views::kUnknownTime, mapping.begin, mapping.end - mapping.begin, mapping.node, mapping.thread});
   };
   const auto print = [&](const replay::Analysis& analysis) {

@@ -29,15 +29,9 @@ using render::exact_number;
 using views::BlockOrder;
 using views::ListedBlock;
 
-const char* name_of(model::Kind kind) {
-  return kind == model::Kind::kHeap ? "heap" : kind == model::Kind::kMmap ? "mmap" : "all";
-}
-
 const char* name_of(BlockOrder order) {
   return order == BlockOrder::kSize ? "size" : order == BlockOrder::kAge ? "age" : "address";
 }
-
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// The call site of a node's stack.
 ViewName site_of(const BlockList& list, const ViewNames& names, std::uint32_t node) {
@@ -224,7 +218,7 @@ void write_blocks_json(const BlockList& list) {
   const model::Profile& profile = list.profile;
   Json json = head_json(profile);
   json["at_ns"] = list.at_ns;
-  json["kind"] = name_of(profile.kind);
+  json["kind"] = kind_word(profile.kind);
   json["sort"] = name_of(list.options.order);
   json["total"] = {{"bytes", list.all.bytes}, {"blocks", list.all.blocks}};
   json["skipped"] = std::min<std::uint64_t>(list.options.skip, list.all.blocks);

@@ -26,7 +26,7 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr std::size_t kLineWidth = 100;  ///< of printed warnings
+constexpr std::size_t kWarningWidth = 100;  ///< of printed warnings
 
 /// Copies the recording and pads it to a whole number of units; returns the size of the result. Throws OutputError
 /// when the trace cannot be read.
@@ -126,7 +126,7 @@ void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysi
   if (bundle_options.sources) print_sources(output, sources);
   for (const std::string& warning : symbolizer.warnings()) {
     const char* indent = "  - ";
-    for (const std::string& line : render::wrapped(render::clean_utf8(warning), kLineWidth - 4)) {
+    for (const std::string& line : render::wrapped(render::clean_utf8(warning), kWarningWidth - 4)) {
       std::fprintf(stderr, "%s%s\n", indent, line.c_str());
       indent = "    ";
     }

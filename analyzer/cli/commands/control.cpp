@@ -19,7 +19,7 @@ using trace::RecorderState;
 
 using Action = ControlOptions::Action;
 
-MailboxCommand command_of(Action action) {
+MailboxCommand mailbox_command_of(Action action) {
   switch (action) {
     case Action::kPause: return MailboxCommand::kPause;
     case Action::kResume: return MailboxCommand::kResume;
@@ -96,7 +96,7 @@ int control(const ControlOptions& options) {
         why != nullptr && options.action == Action::kSnapshot)
       return fail(path + ": " + why);
     const auto patience = std::chrono::milliseconds(static_cast<long>(options.wait_seconds * 1000));
-    switch (mailbox.send(command_of(options.action), options.text, patience)) {
+    switch (mailbox.send(mailbox_command_of(options.action), options.text, patience)) {
       case Mailbox::Answer::kDone:
         if (options.json) return print_status(mailbox, path, true);
         write_output("-", result_of(options.action));

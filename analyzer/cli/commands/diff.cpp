@@ -32,24 +32,22 @@ using render::human_bytes;
 using render::pad_left;
 using render::pad_right;
 
-using Format = DiffOptions::Format;
-
-struct Line {
+struct FrameLine {
   std::string function;  ///< or module and offset of an unresolved address
   std::string location;  ///< file and line, or module
   std::string beside;    ///< the location as text shows it: empty where `function` has the module
 };
 
-struct Figures {
+struct PairFigures {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
 };
 
 /// A stack of one recording, or matching stacks of both.
 struct Pair {
-  Figures before;
-  Figures after;
-  std::vector<Line> lines;  ///< innermost first; of the later recording that has the stack
+  PairFigures before;
+  PairFigures after;
+  std::vector<FrameLine> lines;  ///< innermost first; of the later recording that has the stack
 };
 
 struct Side {
@@ -151,17 +149,17 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 }
 
 /// Adds a recording's stacks to `pairs`.
-void add_stacks(const DiffOptions& options, const replay::Analysis& analysis, Figures Pair::*side, Side& totals,
-                Pairs& pairs) {
+void add_recording(const DiffOptions& options, const replay::Analysis& analysis, PairFigures Pair::*side,
+                   Side& totals, Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(options, side == &Pair::before ? options.trace.trace : options.after, profile);
   for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     std::string key;
-    std::vector<Line> lines;
+    std::vector<FrameLine> lines;
     for (const Frame& frame : frames) {
       const std::string module = frame.module == nullptr ? std::string() : base_name(frame.module->path);
-      Line line{frame.function.empty() ? unresolved_name(frame) : frame.function, module,
-                frame.function.empty() || module.empty() ? "" : "in " + module};
+      FrameLine line{frame.function.empty() ? unresolved_name(frame) : frame.function, module,
+                     frame.function.empty() || module.empty() ? "" : "in " + module};
       if (!frame.file.empty())
         line.beside = line.location =
             base_name(frame.file) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
@@ -183,9 +181,6 @@ std::int64_t change(std::uint64_t before, std::uint64_t after) noexcept {
   return static_cast<std::int64_t>(after - before);
 }
 
-std::string signed_bytes(std::int64_t bytes) {
-  return (bytes < 0 ? "-" : "+") + human_bytes(static_cast<std::uint64_t>(std::llabs(bytes)));
-}
 std::string signed_number(std::int64_t number) {
   return (number < 0 ? "-" : "+") + exact_number(static_cast<std::uint64_t>(std::llabs(number)));
 }
@@ -246,7 +241,7 @@ void append_frames(TextPage& text, const Pair& pair) {
   const std::size_t location_width = style.width - kIndent - kGap - function_width;
   const std::size_t lines = style.frames == 0 ? pair.lines.size() : std::min(style.frames, pair.lines.size());
   for (std::size_t i = 0; i < lines; ++i) {
-    const Line& line = pair.lines[i];
+    const FrameLine& line = pair.lines[i];
     std::string function = clean_utf8(line.function);
     if (!style.full_names) function = clip_utf8(render::without_arguments(function), function_width);
     if (!line.beside.empty())
@@ -320,7 +315,7 @@ Json json_of(const DiffOptions& options, const Side& before, const Side& after,
   for (std::size_t i = 0; i < shown; ++i) {
     const Pair& pair = *changed[i];
     Json stack = Json::array();
-    for (const Line& line : pair.lines)
+    for (const FrameLine& line : pair.lines)
       stack.push_back({{"function", clean_utf8(line.function)},
                        {"location", clean_utf8(line.location)},
                        {"place", clean_utf8(line.location)}});  // old name, for one release
@@ -339,7 +334,7 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
                        const render::FlameTree& tree) {
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
-  if (options.format == Format::kFolded) {
+  if (options.format == DiffOptions::Format::kFolded) {
     render::write_folded(tree, sink, true);
     return text;
   }
@@ -386,11 +381,11 @@ int diff_as_text(const DiffOptions& options) {
   Side after{};
   Pairs pairs;
   const int first = run_on_trace(options_before(options), [&](const replay::Analysis& analysis) {
-    add_stacks(options, analysis, &Pair::before, before, pairs);
+    add_recording(options, analysis, &Pair::before, before, pairs);
   });
   if (first != 0 && pairs.empty()) return first;
   const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
-    add_stacks(options, analysis, &Pair::after, after, pairs);
+    add_recording(options, analysis, &Pair::after, after, pairs);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))
                                                           : text_of(options, before, after, changed));
@@ -408,7 +403,7 @@ int run_diff(const DiffOptions& given) {
     TraceOptions after = options.trace;
     after.trace = options.after;
     resolve_peak(after, options.moment_after);
-    if (options.format != Format::kText) return diff_as_picture(options);
+    if (options.format != DiffOptions::Format::kText) return diff_as_picture(options);
     return options.two_moments ? run_diff_moments(options) : diff_as_text(options);
   });
 }

@@ -38,7 +38,6 @@ using findings::Held;
 using render::exact_number;
 using render::human_bytes;
 using render::human_time;
-using Order = DiffOptions::Order;
 
 struct Sums {
   Held before;  ///< live at A
@@ -143,19 +142,19 @@ std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analys
 }
 
 /// What is ranked by, then by what. A net difference counts whatever its sign, so that no large one is cut off.
-std::pair<std::int64_t, std::int64_t> rank_of(const Sums& sums, Order order) {
+std::pair<std::int64_t, std::int64_t> rank_of(const Sums& sums, DiffOptions::Order order) {
   const auto fresh = static_cast<std::int64_t>(sums.fresh.bytes);
   const std::int64_t net = std::abs(sums.net_bytes());
-  return order == Order::kNet ? std::pair(net, fresh) : std::pair(fresh, net);
+  return order == DiffOptions::Order::kNet ? std::pair(net, fresh) : std::pair(fresh, net);
 }
 
-void rank_nodes(std::vector<std::uint32_t>& nodes, const std::vector<Sums>& sums, Order order) {
+void rank_nodes(std::vector<std::uint32_t>& nodes, const std::vector<Sums>& sums, DiffOptions::Order order) {
   std::ranges::stable_sort(nodes, std::greater{}, [&](std::uint32_t node) { return rank_of(sums[node], order); });
 }
 
 /// Precondition: `changed` is ranked.
 std::vector<Site> sites_of(const Findings& findings, const std::vector<Sums>& sums,
-                           const std::vector<std::uint32_t>& changed, Order order) {
+                           const std::vector<std::uint32_t>& changed, DiffOptions::Order order) {
   const std::vector<findings::FrameRef> frames = findings::find_site_frames(findings.frames(), findings.helpers());
   std::vector<Site> sites;
   std::unordered_map<std::uint32_t, std::size_t> position;  // by the number of function and line
@@ -174,9 +173,6 @@ std::vector<Site> sites_of(const Findings& findings, const std::vector<Sums>& su
 
 // --- Text ------------------------------------------------------------------------------------------------
 
-std::string signed_bytes(std::int64_t bytes) {
-  return (bytes < 0 ? "-" : "+") + human_bytes(static_cast<std::uint64_t>(std::llabs(bytes)));
-}
 std::string signed_blocks(std::int64_t blocks) {
   return (blocks < 0 ? "-" : "+") + render::block_count(static_cast<std::uint64_t>(std::llabs(blocks)));
 }
@@ -246,8 +242,9 @@ class MomentsText : public ReportText {
   }
 
   void table() {
-    heading(std::string(options_.order == Order::kNet ? "Net difference" : "New blocks") + " by call site (" +
-            exact_number(shown()) + " of " + exact_number(comparison_.sites.size()) + " that changed)");
+    heading(std::string(options_.order == DiffOptions::Order::kNet ? "Net difference" : "New blocks") +
+            " by call site (" + exact_number(shown()) + " of " + exact_number(comparison_.sites.size()) +
+            " that changed)");
     if (comparison_.sites.empty()) {
       line("  none");
       return;
@@ -373,7 +370,7 @@ Json json_of(const DiffOptions& options, const Comparison& comparison, const mod
   json["before"] = side(moments.before_ns, moments.before_text, comparison.total.before);
   json["after"] = side(moments.after_ns, moments.after_text, comparison.total.after);
   json["survivors_ns"] = has_left ? Json(*moments.survivors_ns) : Json(nullptr);
-  json["sort"] = options.order == Order::kNet ? "net" : "new";
+  json["sort"] = options.order == DiffOptions::Order::kNet ? "net" : "new";
   add_sums(json["total"], comparison.total, has_left);
   const auto count = [&](std::size_t all) { return options.top == 0 ? all : std::min(options.top, all); };
   json["changed_sites"] = comparison.sites.size();
@@ -422,6 +419,10 @@ void print_moments(const DiffOptions& options, const TraceOptions& trace, const 
 }
 
 }  // namespace
+
+std::string signed_bytes(std::int64_t bytes) {
+  return (bytes < 0 ? "-" : "+") + human_bytes(static_cast<std::uint64_t>(std::llabs(bytes)));
+}
 
 int run_diff_moments(const DiffOptions& options) {
   TraceOptions trace;

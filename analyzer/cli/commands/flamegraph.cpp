@@ -19,8 +19,6 @@
 namespace heapprof::cli {
 namespace {
 
-using Format = FlamegraphOptions::Format;
-
 /// Whether `cost` is what of the slice is live at the moment of --survivors, or at the slice's end.
 bool is_of_slice(Cost cost, const model::Profile& profile) {
   return profile.slice && (cost == Cost::kLeaked || (profile.survivors_ns && is_of_live_blocks(cost)));
@@ -162,7 +160,7 @@ void print_flamegraph(const FlamegraphOptions& options, const replay::Analysis& 
 
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
-  if (options.format == Format::kFolded) {
+  if (options.format == FlamegraphOptions::Format::kFolded) {
     render::write_folded(tree, sink);
   } else {
     render::FlameOptions flame;

@@ -116,18 +116,18 @@ void sort_stacks(const model::Profile& profile, std::vector<RankedStack>& stacks
                    [&](const RankedStack& a, const RankedStack& b) { return key(a) > key(b); });
 }
 
-struct Sums {
+struct GrowthSums {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t stacks = 0;
 };
 
-using SumsByGrowth = std::map<Growth, Sums>;
+using SumsByGrowth = std::map<Growth, GrowthSums>;
 
 SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model::LeakHistory& history) {
   SumsByGrowth sums;
   for (const RankedStack& stack : stacks) {
-    Sums& sum = sums[history.of(stack.node).growth];
+    GrowthSums& sum = sums[history.of(stack.node).growth];
     sum.bytes += stack.bytes;
     sum.blocks += stack.blocks;
     ++sum.stacks;
@@ -192,7 +192,7 @@ void add_trends(Json& json, SumsByGrowth& sums) {
   Json trends = Json::object();
   Json growth = Json::object();
   for (const TrendWords& words : kTrends) {
-    const Sums& sum = sums[words.growth];
+    const GrowthSums& sum = sums[words.growth];
     trends[words.json] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}, {"stacks", sum.stacks}};
     growth[words.json_old] = trends[words.json];
   }

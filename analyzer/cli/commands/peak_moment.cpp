@@ -8,7 +8,7 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr const char* kPeak = "peak";
+constexpr const char* kPeakWord = "peak";
 
 std::uint64_t peak_ns_of(const TraceOptions& options) {
   replay::Selection selection;
@@ -30,18 +30,18 @@ void resolve_peak(TraceOptions& options) {
   std::string time;
   for (std::string* const moment :
        {&options.texts.from, &options.texts.to, &options.texts.live_at, &options.texts.survivors}) {
-    if (*moment != kPeak) continue;
+    if (*moment != kPeakWord) continue;
     if (time.empty()) time = replay::exact_time(peak_ns_of(options));
     *moment = time;
   }
 }
 
 std::string resolve_peak(const TraceOptions& options, const std::string& moment) {
-  return moment == kPeak ? replay::exact_time(peak_ns_of(options)) : moment;
+  return moment == kPeakWord ? replay::exact_time(peak_ns_of(options)) : moment;
 }
 
 void resolve_peak(const TraceOptions& options, std::optional<replay::Moment>& moment) {
-  if (!moment || moment->mark != kPeak || moment->text != kPeak) return;
+  if (!moment || moment->mark != kPeakWord || moment->text != kPeakWord) return;
   moment->value = static_cast<double>(peak_ns_of(options)) / 1e9;
   moment->mark.clear();
 }

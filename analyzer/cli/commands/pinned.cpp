@@ -35,7 +35,7 @@ const pins::PinnedMoment* moment_at(const std::vector<pins::PinnedMoment>& momen
 }
 
 /// "3.217": a value of --at that means the moment at this time.
-std::string time_option(std::uint64_t ns) {
+std::string time_text(std::uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, ns < 1'000'000'000 ? "%.6f" : "%.3f", static_cast<double>(ns) / 1e9);
   return text;
@@ -54,7 +54,7 @@ std::string describe(std::vector<pins::PinnedMoment> moments, std::uint64_t at_n
   }
   std::string text = "the end and for " + render::exact_number(all) + (all == 1 ? " snapshot" : " snapshots") +
                      " only. Use one of the times ";
-  for (const pins::PinnedMoment& one : moments) text += time_option(one.at_ns) + ", ";
+  for (const pins::PinnedMoment& one : moments) text += time_text(one.at_ns) + ", ";
   if (all > kMaxNamed) text += "which are the nearest, ";
   return text + "or ";
 }

@@ -18,8 +18,6 @@
 namespace heapprof::cli {
 namespace {
 
-using By = PinsOptions::By;
-
 constexpr std::size_t kMaxCompanions = 3;
 
 /// The groups of the stacks that have live blocks.
@@ -29,20 +27,21 @@ struct Grouping {
 };
 
 /// What stacks of one group have in common.
-std::uint32_t key_of(const findings::CodeFrames& frames, By by, std::uint32_t node, findings::FrameRef site) {
-  if (by == By::kStack) return node;
+std::uint32_t key_of(const findings::CodeFrames& frames, PinsOptions::By by, std::uint32_t node,
+                     findings::FrameRef site) {
+  if (by == PinsOptions::By::kStack) return node;
   if (!site.exists()) return model::kNoIndex;
-  return by == By::kFunction ? frames.function_of(site) : frames.lines_at(site.address)[site.index];
+  return by == PinsOptions::By::kFunction ? frames.function_of(site) : frames.lines_at(site.address)[site.index];
 }
 
-std::string name_of(const Findings& findings, By by, findings::FrameRef site) {
+std::string name_of(const Findings& findings, PinsOptions::By by, findings::FrameRef site) {
   if (!site.exists()) return findings.without_site();
   const Frame frame = findings.frame(site);
-  if (by == By::kFunction) return findings.frames().name_of(findings.frames().function_of(site));
+  if (by == PinsOptions::By::kFunction) return findings.frames().name_of(findings.frames().function_of(site));
   return site_name(frame);
 }
 
-Grouping group_stacks(const Findings& findings, const std::vector<pins::LiveSum>& live_by_node, By by) {
+Grouping group_stacks(const Findings& findings, const std::vector<pins::LiveSum>& live_by_node, PinsOptions::By by) {
   const findings::CodeFrames& frames = findings.frames();
   const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames, findings.helpers());
   Grouping result;
@@ -98,7 +97,7 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
     }
     entry["with"] = std::move(with);
     entry["with_bytes"] = std::move(with_bytes);
-    if (options.by == By::kStack) entry["stack"] = stack_json(answer.names, name.node);
+    if (options.by == PinsOptions::By::kStack) entry["stack"] = stack_json(answer.names, name.node);
     list.push_back(std::move(entry));
   }
   json["symbol_warnings"] = answer.names.warnings();

@@ -54,7 +54,7 @@ void append_totals(ReportText& text, const PinsAnswer& answer) {
 }
 
 /// In its own unit: the sizes of a table differ too much for a common one.
-std::string signed_bytes(std::int64_t bytes) {
+std::string growth_text(std::int64_t bytes) {
   return bytes < 0 ? "-" + human_bytes(static_cast<std::uint64_t>(-bytes))
                    : human_bytes(static_cast<std::uint64_t>(bytes));
 }
@@ -112,7 +112,7 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
       own = answer.findings.frames().at(name.frame).origin == findings::Origin::kOwn;
     }
     rows.push_back({{std::to_string(i + 1)},
-                    {signed_bytes(group.overhead_bytes), TextColour::kBold},
+                    {growth_text(group.overhead_bytes), TextColour::kBold},
                     {human_bytes(group.alone_bytes)},
                     {human_bytes(group.shared_bytes)},
                     {human_bytes(group.live.usable_bytes)},

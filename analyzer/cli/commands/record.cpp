@@ -26,7 +26,7 @@ namespace heapprof::cli {
 
 namespace {
 
-constexpr int kWrongCommandLine = 2;
+constexpr int kWrongUsage = 2;
 constexpr int kOwnFailure = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
@@ -50,7 +50,7 @@ bool records_children(const RecordOptions& options) {
 
 int run_record(const RecordOptions& options) {
   std::string error;
-  if (!launch::check_environment(error)) return fail(kWrongCommandLine, error);
+  if (!launch::check_environment(error)) return fail(kWrongUsage, error);
 
   std::string recorder;
   if (!launch::find_recorder(recorder, error)) return fail(kOwnFailure, error);
@@ -76,12 +76,12 @@ int run_record(const RecordOptions& options) {
     launch::check_writable(pattern, reason);
     return reason;
   });
-  if (!error.empty()) return fail(kWrongCommandLine, error);
+  if (!error.empty()) return fail(kWrongUsage, error);
   // -o with a fixed name is for one trace, so an existing file is replaced only with --force. A variable may be for
   // many runs, whose traces get the suffixes .1, .2, ...
   if (options.output)
     if (const std::string name = launch::fixed_name(pattern); !name.empty())
-      if (!launch::remove_existing(name, options.force, error)) return fail(kWrongCommandLine, error);
+      if (!launch::remove_existing(name, options.force, error)) return fail(kWrongUsage, error);
 
   auto variables = options.settings;
   for (auto& [name, value] : variables)

@@ -37,7 +37,7 @@ using views::By;
 using views::Row;
 
 /// Tables end where a row has less than this share of the total by which they are sorted.
-constexpr double kMinShare = 0.005;
+constexpr double kMinRowShare = 0.005;
 constexpr std::size_t kHistoryParts = 9;
 /// Further rows have no live bytes over time, which take 8 KiB a row while the trace is read.
 constexpr std::size_t kMaxRowsWithHistory = 1'000;
@@ -119,7 +119,7 @@ void sort_rows(RankedRows& ranked) {
 std::size_t rows_worth_showing(const RankedRows& ranked) {
   const std::size_t top = ranked.options.top;
   if (top == 0) return ranked.rows.size();
-  const double least = kMinShare * static_cast<double>(ranked.sort.figure->of(ranked.profile.totals));
+  const double least = kMinRowShare * static_cast<double>(ranked.sort.figure->of(ranked.profile.totals));
   std::size_t count = 0;
   while (count < std::min(top, ranked.rows.size()) && value_of(ranked.rows[count], ranked.sort) != 0 &&
          static_cast<double>(value_of(ranked.rows[count], ranked.sort)) >= least)

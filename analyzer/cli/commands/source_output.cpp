@@ -30,8 +30,6 @@ using views::SourceLine;
 constexpr const char* kNoFile = "(no source file known)";
 constexpr std::size_t kTabWidth = 8;
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 /// A line of a file as it is printed: tabs expanded, and no control characters, which a terminal would obey.
 std::string printable(std::string_view line) {
   std::string expanded;

@@ -34,7 +34,7 @@ struct ThreadFrees {
   BlockSum not_freed;  ///< allocated by the thread, live at the end
 };
 
-std::string thread_name(const model::Profile& profile, std::uint32_t index) {
+std::string name_of_thread(const model::Profile& profile, std::uint32_t index) {
   if (index >= profile.threads.size()) return "(unknown)";
   const model::Thread& thread = profile.threads[index];
   return (thread.name.empty() ? "(no name)" : render::clip_utf8(render::clean_utf8(thread.name), 20)) + " " +
@@ -124,7 +124,7 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
     rows.push_back({exact_number(profile.threads[i].allocations), human_bytes(profile.threads[i].allocated_bytes),
                     exact_number(thread.by_itself.blocks), exact_number(thread.by_others.blocks),
                     exact_number(thread.of_others.blocks), exact_number(thread.not_freed.blocks),
-                    thread_name(profile, i)});
+                    name_of_thread(profile, i)});
   }
   text.table({"allocations", "bytes", "self-freed", "by others", "for others", "not freed", "thread"}, rows);
   if (rows.size() < of_thread.size())
@@ -137,8 +137,8 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
                       : std::string()));
     rows.clear();
     for (const auto& pair : ranked)
-      rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), thread_name(profile, pair.from),
-                      thread_name(profile, pair.to)});
+      rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), name_of_thread(profile, pair.from),
+                      name_of_thread(profile, pair.to)});
     text.table({"blocks", "bytes", "allocated by", "freed by"}, rows);
     text.heading("Cross-thread frees by allocating call site" +
                  (sites.size() < all_sites

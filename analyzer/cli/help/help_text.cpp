@@ -9,12 +9,12 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr std::size_t kColumn = 30;     ///< where descriptions begin
-constexpr std::size_t kMaxWidth = 100;  ///< as wide as reports are
+constexpr std::size_t kColumn = 30;         ///< where descriptions begin
+constexpr std::size_t kMaxHelpWidth = 100;  ///< as wide as reports are
 
 std::size_t width() {
   const std::size_t columns = terminal_columns("-");
-  return columns == 0 ? kMaxWidth : std::clamp<std::size_t>(columns, 60, kMaxWidth);
+  return columns == 0 ? kMaxHelpWidth : std::clamp<std::size_t>(columns, 60, kMaxHelpWidth);
 }
 
 /// "  -o, --output FILE           Write the output to FILE; ..."

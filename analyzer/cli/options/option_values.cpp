@@ -16,14 +16,14 @@ bool take_digits(std::string_view& text, std::uint64_t& number) {
   return error == std::errc();
 }
 
-std::string lower_case(std::string_view text) {
+}  // namespace
+
+std::string ascii_lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return result;
 }
-
-}  // namespace
 
 bool read_whole_number(std::string_view text, std::uint64_t& number, std::uint64_t max) {
   std::uint64_t read = 0;
@@ -36,7 +36,7 @@ bool read_size(std::string_view text, std::uint64_t& bytes) {
   std::uint64_t number = 0;
   if (!take_digits(text, number)) return false;
   while (text.starts_with(' ')) text.remove_prefix(1);
-  std::string unit = lower_case(text);
+  std::string unit = ascii_lower_case(text);
   if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
   else if (unit.ends_with('b')) unit.pop_back();
   constexpr std::string_view kUnits = "kmgtpe";

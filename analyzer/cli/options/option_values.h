@@ -14,6 +14,9 @@ namespace heapprof::cli {
 template <typename Value>
 using WordsFor = std::vector<std::pair<std::string, Value>>;
 
+/// `text` with the letters A to Z as a to z.
+std::string ascii_lower_case(std::string_view text);
+
 /// Reads a whole number of decimal digits, at most `max`: no sign, no 0x, and 010 is ten. False: `text` is not valid.
 bool read_whole_number(std::string_view text, std::uint64_t& number,
                        std::uint64_t max = std::numeric_limits<std::uint64_t>::max());

@@ -1,19 +1,15 @@
 #include "analyzer/cli/options/spelling_suggestion.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
+
+#include "analyzer/cli/options/option_values.h"
 
 namespace heapprof::cli {
 
 namespace {
 
 constexpr std::size_t kMaxLength = 40;  // the edit distance takes time quadratic in it
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 /// "BEGIN'a', 'b'".
 std::string listed(const std::string& begin, const std::vector<std::string>& words, const char* between) {
@@ -66,10 +62,10 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
 std::string suggested_names(const std::string& typed, const std::vector<std::string>& names) {
   constexpr std::size_t kMaxNames = 5;
   const std::set<std::string> sorted(names.begin(), names.end());
-  const std::string wanted = lower_case(typed);
+  const std::string wanted = ascii_lower_case(typed);
   std::vector<std::string> found;
   for (const std::string& name : sorted)
-    if (!wanted.empty() && found.size() < kMaxNames && lower_case(name).find(wanted) != std::string::npos)
+    if (!wanted.empty() && found.size() < kMaxNames && ascii_lower_case(name).find(wanted) != std::string::npos)
       found.push_back(name);
   if (!found.empty()) return listed("; names that contain it: ", found, ", ");
   if (wanted.size() > kMaxLength) return {};
@@ -79,7 +75,7 @@ std::string suggested_names(const std::string& typed, const std::vector<std::str
     // A name may be typed without its scopes.
     const std::size_t scope = name.rfind("::");
     for (const std::size_t begin : {std::size_t{0}, scope == std::string::npos ? 0 : scope + 2}) {
-      const std::string part = lower_case(name.substr(begin));
+      const std::string part = ascii_lower_case(name.substr(begin));
       if (part.size() > wanted.size() + least || wanted.size() > part.size() + least) continue;
       const std::size_t edits = edit_distance(wanted, part);
       if (edits > least) continue;

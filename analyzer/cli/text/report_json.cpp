@@ -13,8 +13,6 @@
 namespace heapprof::cli {
 namespace {
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 double share_of(const RankedStack& part, const RankedStack& total, Cost cost) {
   const std::uint64_t of = ranks_by_blocks(cost) ? total.blocks : total.bytes;
   const std::uint64_t share = ranks_by_blocks(cost) ? part.blocks : part.bytes;
@@ -25,10 +23,6 @@ std::string name_of(Cost cost) {
   for (const auto& [name, value] : cost_names())
     if (value == cost) return name;
   return {};
-}
-
-std::string name_of(model::Kind kind) {
-  return kind == model::Kind::kHeap ? "heap" : kind == model::Kind::kMmap ? "mmap" : "all";
 }
 
 Json mmap_json(const model::MmapTotals& mmap) {
@@ -65,6 +59,12 @@ Json stack_json(const StackNames& names, std::uint32_t node) {
   for (const Frame& frame : names.stack(node)) frames.push_back(frame_json(frame));
   return frames;
 }
+
+const char* kind_word(model::Kind kind) noexcept {
+  return kind == model::Kind::kHeap ? "heap" : kind == model::Kind::kMmap ? "mmap" : "all";
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json json_document() {
   Json json;
@@ -144,7 +144,7 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
                            : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
                                                             : Json(nullptr);
   json["threads"] = threads_json(profile);
-  json["kind"] = name_of(profile.kind);
+  json["kind"] = kind_word(profile.kind);
   json["cost"] = name_of(cost);
   const RankedStack total = figures_of(profile.totals, cost);
   json["total"] = {{"bytes", total.bytes}, {"blocks", total.blocks}};
@@ -163,8 +163,6 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
 }
 
 namespace {
-
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// Frames as JSON text; or, if `shared`, their positions in a list of different frames.
 class FrameTexts {
@@ -190,7 +188,7 @@ class FrameTexts {
 };
 
 /// Between two frames of a stack.
-constexpr const char* kGap = ",\n        ";
+constexpr const char* kStackGap = ",\n        ";
 constexpr const char* kSharedGap = ",";
 
 /// The frames of a node, innermost first, as the text of a stack.
@@ -215,7 +213,8 @@ FramesSize frames_size(const std::vector<RankedStack>& stacks, const StackNames&
       FramesSize& size = by_key[key];
       if (size.frames == kUnknown) {
         size.frames = names.frames_of_node(node).size();
-        size.bytes = text_of_node(names, node, texts, kGap).size() + (size.frames == 0 ? 0 : std::strlen(kGap));
+        size.bytes =
+            text_of_node(names, node, texts, kStackGap).size() + (size.frames == 0 ? 0 : std::strlen(kStackGap));
       }
       sum.frames += size.frames;
       sum.bytes += size.bytes;
@@ -246,7 +245,7 @@ void write_report(const std::string& output, Json report, const std::vector<Rank
   out.write(head);
   FrameTexts texts(shared);
   std::vector<std::string> text_of_key(names.key_count());
-  const char* const gap = shared ? kSharedGap : kGap;
+  const char* const gap = shared ? kSharedGap : kStackGap;
   out.write(",\n  \"top\": [");
   for (std::size_t i = 0; i < stacks.size() && out.ok(); ++i) {
     std::string entry = line_of(top[i]);
@@ -326,6 +325,8 @@ Json info_json(const model::Profile& profile) {
   }
   return json;
 }
+
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 

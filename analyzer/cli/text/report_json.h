@@ -22,6 +22,12 @@ inline constexpr int kJsonFormatVersion = 1;
 /// A document with nothing but its "format_version".
 Json json_document();
 
+/// "heap", "mmap" or "all", the value of "kind".
+const char* kind_word(model::Kind kind) noexcept;
+
+/// `text`, or null if it is empty.
+Json text_or_null(const std::string& text);
+
 /// Sets the key `name` and, for one release, the key `old_name` that it replaces.
 void set_renamed(Json& json, const char* name, const char* old_name, const Json& value);
 Json integrity_json(const model::Integrity& integrity);
@@ -50,6 +56,9 @@ std::string size_warning(const FramesSize& size);
 void write_report(const std::string& output, Json report, const std::vector<RankedStack>& stacks,
                   const StackNames& names, bool shared);
 Json info_json(const model::Profile& profile);
+
+/// `json` as text in one line, without a line feed.
+std::string line_of(const Json& json);
 
 /// `json` as text with a line feed at the end.
 std::string dump(const Json& json);

@@ -12,7 +12,7 @@
 namespace heapprof::cli {
 namespace {
 
-using Kind = StackLine::Kind;
+using LineKind = StackLine::Kind;
 
 /// Fewer frames are printed rather than folded.
 constexpr std::size_t kMinFolded = 2;
@@ -73,20 +73,20 @@ class Folding {
     fold_libraries();
     const std::size_t outside = frames.size() - end_;
     if (outside == 0 || is_main(frames[end_ - 1].function) || calls_main(frames[end_].function)) return;
-    lines_.push_back({outside >= kMinFolded ? Kind::kStart : Kind::kFrame, end_, outside});
+    lines_.push_back({outside >= kMinFolded ? LineKind::kStart : LineKind::kFrame, end_, outside});
   }
 
   std::vector<StackLine> take() { return std::move(lines_); }
 
  private:
-  void add_frame(std::size_t at) { lines_.push_back({Kind::kFrame, at, 1}); }
+  void add_frame(std::size_t at) { lines_.push_back({LineKind::kFrame, at, 1}); }
 
   /// Prints [begin, end), a part of a recursion: frames of functions that occur once are no repetitions.
   void add_repetitions(std::size_t begin, std::size_t end) {
     while (begin < end) {
       std::size_t next = begin;
       while (next < end && uses_[functions_[next]] > 1) ++next;
-      if (next - begin >= kMinFolded) lines_.push_back({Kind::kRecursion, begin, next - begin});
+      if (next - begin >= kMinFolded) lines_.push_back({LineKind::kRecursion, begin, next - begin});
       else
         for (std::size_t i = begin; i < next; ++i) add_frame(i);
       if (next < end) add_frame(next++);
@@ -114,15 +114,15 @@ class Folding {
   void fold_libraries() {
     std::vector<StackLine> folded;
     for (const StackLine& line : lines_) {
-      const bool library = line.kind == Kind::kFrame && roles_[line.first] != FrameRole::kProgram;
-      if (library && !folded.empty() && folded.back().kind == Kind::kLibrary &&
+      const bool library = line.kind == LineKind::kFrame && roles_[line.first] != FrameRole::kProgram;
+      if (library && !folded.empty() && folded.back().kind == LineKind::kLibrary &&
           folded.back().first + folded.back().count == line.first)
         ++folded.back().count;
-      else folded.push_back({library ? Kind::kLibrary : line.kind, line.first, line.count});
+      else folded.push_back({library ? LineKind::kLibrary : line.kind, line.first, line.count});
     }
     for (StackLine& line : folded)
-      if (line.kind == Kind::kLibrary && line.count < kMinFolded && roles_[line.first] != FrameRole::kHidden)
-        line.kind = Kind::kFrame;
+      if (line.kind == LineKind::kLibrary && line.count < kMinFolded && roles_[line.first] != FrameRole::kHidden)
+        line.kind = LineKind::kFrame;
     lines_ = std::move(folded);
   }
 
@@ -143,7 +143,7 @@ std::vector<StackLine> lines_of_stack(std::span<const Frame> frames, std::span<c
                                       std::size_t limit) {
   std::vector<StackLine> lines;
   if (limit == 0) {
-    for (std::size_t i = 0; i < frames.size(); ++i) lines.push_back({Kind::kFrame, i, 1});
+    for (std::size_t i = 0; i < frames.size(); ++i) lines.push_back({LineKind::kFrame, i, 1});
     return lines;
   }
   lines = Folding(frames, roles).take();
@@ -151,7 +151,7 @@ std::vector<StackLine> lines_of_stack(std::span<const Frame> frames, std::span<c
   const std::size_t tail = std::min<std::size_t>(2, limit / 3);
   const auto first = lines.begin() + static_cast<std::ptrdiff_t>(limit - tail - 1);
   const auto last = lines.end() - static_cast<std::ptrdiff_t>(tail);
-  StackLine more{Kind::kMore, first->first, 0};
+  StackLine more{LineKind::kMore, first->first, 0};
   for (auto line = first; line != last; ++line) more.count += line->count;
   lines.insert(lines.erase(first, last), more);
   return lines;
@@ -161,11 +161,11 @@ std::string folded_text(const StackLine& line, std::span<const Frame> frames) {
   const std::span<const Frame> folded = frames.subspan(line.first, line.count);
   const std::string count = render::exact_number(line.count) + (line.count == 1 ? " frame" : " frames");
   switch (line.kind) {
-    case Kind::kFrame: return name_of(folded.front());
-    case Kind::kLibrary:
+    case LineKind::kFrame: return name_of(folded.front());
+    case LineKind::kLibrary:
       if (line.count == 1) return "… " + count + ", " + name_of(folded.front()) + " …";
       return "… " + count + ", " + name_of(folded.back()) + " to " + name_of(folded.front()) + " …";
-    case Kind::kRecursion: {
+    case LineKind::kRecursion: {
       constexpr std::size_t kMaxNames = 3;
       std::vector<std::string> names;
       for (const Frame& frame : folded)
@@ -176,12 +176,12 @@ std::string folded_text(const StackLine& line, std::span<const Frame> frames) {
       if (names.size() > kMaxNames) text += " and " + std::to_string(names.size() - kMaxNames) + " other functions";
       return text + " …";
     }
-    case Kind::kStart: {
+    case LineKind::kStart: {
       const bool of_thread =
           std::any_of(folded.begin(), folded.end(), [](const Frame& frame) { return starts_thread(frame.function); });
       return "… " + count + (of_thread ? " that start the thread …" : " that start the program …");
     }
-    case Kind::kMore: return "… " + count + " more …";
+    case LineKind::kMore: return "… " + count + " more …";
   }
   return {};
 }

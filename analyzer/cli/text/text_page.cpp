@@ -10,7 +10,7 @@
 namespace heapprof::cli {
 namespace {
 
-constexpr std::size_t kLabelWidth = 11;
+constexpr std::size_t kFigureLabelWidth = 11;
 constexpr std::size_t kValueWidth = 10;
 
 /// On narrower pages sentences that do not fit are wrapped, with at most kMaxIndent of their blanks. Tables fit.
@@ -107,7 +107,7 @@ TextPage& TextPage::heading(const std::string& text) {
 }
 
 TextPage& TextPage::row(const std::string& label, const std::string& value, const std::string& more) {
-  const std::string left = "  " + render::pad_right(label, kLabelWidth);
+  const std::string left = "  " + render::pad_right(label, kFigureLabelWidth);
   const std::size_t used = left.size() + kValueWidth + 2;
   if (style_.width < kWrappedWidth && used + render::length_utf8(plain(more)) > style_.width) {
     line(left + bold(render::pad_left(value, kValueWidth)));

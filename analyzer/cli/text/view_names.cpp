@@ -12,8 +12,6 @@ namespace {
 using findings::Origin;
 using render::clean_utf8;
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
 }  // namespace
 
 const char* ViewNames::without_frames() const noexcept {

@@ -37,7 +37,7 @@ std::uint64_t processor_ns() {
 }
 
 /// What a row had at the three moments that its figures need.
-struct Moments {
+struct SumsAtMoments {
   LiveSums now;
   LiveSums base;
   LiveSums before;
@@ -183,12 +183,12 @@ std::vector<TopRow> TopModel::thread_rows() const {
 
 std::vector<TopRow> TopModel::stack_rows(By by, views::Scope scope) const {
   const LiveGroups& groups = this->groups(by, scope);
-  std::vector<Moments> moments(groups.rows.size() + 1);  // the last one: of stacks that are not in the tree yet
+  std::vector<SumsAtMoments> moments(groups.rows.size() + 1);  // the last one: of stacks that are not in the tree yet
   const std::vector<LiveSums>& nodes = state_.nodes();
   for (std::size_t index = 0; index < nodes.size(); ++index) {
     if (nodes[index].allocations == 0) continue;
     const std::uint32_t row = index < groups.row_of_index.size() ? groups.row_of_index[index] : model::kNoIndex;
-    Moments& sums = moments[std::min<std::size_t>(row, groups.rows.size())];
+    SumsAtMoments& sums = moments[std::min<std::size_t>(row, groups.rows.size())];
     sums.now += nodes[index];
     sums.base += at(base_.nodes, index);
     sums.before += at(before_.nodes, index);
@@ -290,7 +290,7 @@ void TopModel::add_over_time(TopTable& table, views::Scope scope) const {
 
 std::vector<std::pair<std::uint32_t, TopFigures>> TopModel::stacks_of(By by, const ViewOptions& view,
                                                                       std::uint32_t key) const {
-  std::map<std::uint32_t, Moments> by_node;  // two indices of the trace can be equal stacks
+  std::map<std::uint32_t, SumsAtMoments> by_node;  // two indices of the trace can be equal stacks
   if (by == By::kThread) {
     for (const auto& [index, sums] : state_.live_stacks_of(key)) by_node[tree_.node_of(index)].now += sums;
   } else {
@@ -298,7 +298,7 @@ std::vector<std::pair<std::uint32_t, TopFigures>> TopModel::stacks_of(By by, con
     const std::size_t count = std::min(groups.row_of_index.size(), state_.nodes().size());
     for (std::size_t index = 0; index < count; ++index) {
       if (groups.row_of_index[index] != key || state_.nodes()[index].allocations == 0) continue;
-      Moments& moments = by_node[tree_.node_of(static_cast<std::uint32_t>(index))];
+      SumsAtMoments& moments = by_node[tree_.node_of(static_cast<std::uint32_t>(index))];
       moments.now += state_.nodes()[index];
       moments.base += at(base_.nodes, index);
       moments.before += at(before_.nodes, index);

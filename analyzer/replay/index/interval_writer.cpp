@@ -9,7 +9,7 @@ constexpr std::uint64_t kMaxShareOfTrace = 20;        // one part in 20
 constexpr std::uint64_t kSmallestBudget = 256 << 10;  // bytes
 constexpr std::uint64_t kShareForEnd = 16;            // of the budget, one part in 16 is left for end_of_trace()
 constexpr std::uint64_t kChangesPerWhole = 2;         // how much larger the changes are before a whole snapshot
-constexpr int kCompressionLevel = 3;
+constexpr int kIntervalCompressionLevel = 3;
 
 // Bytes of a block, until some have been written: of a change, and in a whole snapshot of blocks that were allocated
 // one after the other, or at all times.
@@ -115,7 +115,7 @@ std::vector<std::uint8_t> IntervalWriter::section(trace::SectionKind kind, std::
   header.number = records;
   header.last_time = replay_.now();
   header.events = flags;
-  return trace::make_section(header, contents_.bytes(), kCompressionLevel);
+  return trace::make_section(header, contents_.bytes(), kIntervalCompressionLevel);
 }
 
 /// Returns the bytes of the section. An empty one was too large: then nothing is written any more.

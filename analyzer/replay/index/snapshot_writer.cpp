@@ -6,7 +6,7 @@ namespace heapprof::replay {
 namespace {
 
 constexpr std::uint64_t kRecordsPerLiveBlock = 16;
-constexpr int kCompressionLevel = 3;
+constexpr int kSnapshotCompressionLevel = 3;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void SnapshotWriter::after(const trace::Batch& batch, const Replay& replay) {
   header.file_id = file_id_;
   header.number = batch.records;
   header.last_time = replay.now();
-  file_.append(trace::make_section(header, contents_.bytes(), kCompressionLevel));
+  file_.append(trace::make_section(header, contents_.bytes(), kSnapshotCompressionLevel));
 }
 
 }  // namespace heapprof::replay
