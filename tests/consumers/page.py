@@ -46,7 +46,7 @@ class PageCase(consumers.Case):
         if trace not in cls.servers:
             server = subprocess.Popen([harness.HEAPPROF, "serve", trace, "--no-open"], stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cls.folder,
-                                      env=harness.clean_environment(XDG_CACHE_HOME=cls.folder / "cache"))
+                                      env=harness.analyzer_environment())
             cls.addClassCleanup(cls.end, server)
             cls.servers[trace] = server.stdout.readline().strip()
         return cls.servers[trace]

@@ -102,7 +102,7 @@ class Pprof(consumers.Case):
         command("aaa")
         server = self.popen([str(harness.HEAPPROF), "serve", str(trace), "--no-open"], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                            env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"))
+                            env=harness.analyzer_environment())
         base, _, token = server.stdout.readline().strip().partition("/?token=")
 
         def pprof(*arguments):

@@ -41,10 +41,19 @@ create index i on t(b); select count(*) from t where b like '%9%';"""
 
 
 class Compact(harness.Case):
+    of_originals = {}
+
     def compact(self, trace, *options):
         result = self.dir / f"{trace.stem}{''.join(options)}.compact.heapprof"
         self.heapprof("compact", trace, "-o", result, *options)
         return result
+
+    def output_of_original(self, trace, command):
+        """output_of(), once for all tests."""
+        key = (trace, *command)
+        if key not in self.of_originals:
+            self.of_originals[key] = self.output_of(trace, command)
+        return self.of_originals[key]
 
     def output_of(self, trace, command):
         """The output of a command, without the names of traces."""
@@ -59,14 +68,14 @@ class Compact(harness.Case):
 
     def recordings(self):
         """Threads, reallocations, call stacks of frees, mappings, marks; and two real programs."""
-        yield self.record(harness.program("ledger_threads"), 1_000, 1, 3, 1).trace
-        yield self.record(harness.program("ledger_patterns"), FREE_STACKS=1).trace
-        yield self.record(harness.program("ledger_growth")).trace
-        yield self.record(harness.program("ledger_mmap")).trace
+        yield self.record_once(harness.program("ledger_threads"), 1_000, 1, 3, 1).trace
+        yield self.record_once(harness.program("ledger_patterns"), FREE_STACKS=1).trace
+        yield self.record_once(harness.program("ledger_growth")).trace
+        yield self.record_once(harness.program("ledger_mmap")).trace
         python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-        yield self.record(python, "-c", PYTHON, _PYTHONMALLOC="malloc").trace
+        yield self.record_once(python, "-c", PYTHON, _PYTHONMALLOC="malloc").trace
         if shutil.which("sqlite3"):
-            yield self.record("sqlite3", ":memory:", SQL).trace
+            yield self.record_once("sqlite3", ":memory:", SQL).trace
 
     def test_exact(self):
         for trace in self.recordings():
@@ -78,7 +87,7 @@ class Compact(harness.Case):
                     ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
                     ("export", "ndjson", "--from", "30%", "--to", "60%")):
                 with self.subTest(trace=trace.name, command=command):
-                    self.assertEqual(self.output_of(exact, command), self.output_of(trace, command))
+                    self.assertEqual(self.output_of(exact, command), self.output_of_original(trace, command))
 
     def same(self, was, now, where=""):
         """Checks that two JSON values are equal, except for times, which may differ by MAX_DIFFERENCE_NS."""
@@ -100,7 +109,7 @@ class Compact(harness.Case):
     def same_events(self, trace, rounded, *options):
         """Checks that both traces have the same events in the same order. In a rounded trace, a number replaces each
         block's address."""
-        was = [json.loads(line) for line in self.output_of(trace, ("export", "ndjson", *options)).splitlines()]
+        was = [json.loads(line) for line in self.output_of_original(trace, ("export", "ndjson", *options)).splitlines()]
         now = [json.loads(line) for line in self.output_of(rounded, ("export", "ndjson", *options)).splitlines()]
         self.assertGreater(len(was), 0)
         number_of = {}
@@ -127,7 +136,7 @@ class Compact(harness.Case):
     def lifetime_of_no_block(self, trace):
         """A time near a millisecond that no block's lifetime equals within some microseconds."""
         born, lives = {}, []
-        for event in map(json.loads, self.output_of(trace, ("export", "ndjson")).splitlines()):
+        for event in map(json.loads, self.output_of_original(trace, ("export", "ndjson")).splitlines()):
             if event.get("event") == "alloc":
                 born[event["address"]] = event["time_ns"]
             elif event.get("event") == "free" and event["address"] in born:
@@ -149,11 +158,11 @@ class Compact(harness.Case):
                                        ("frees", "--json"),
                                        ("churn", "--json", "--within", self.lifetime_of_no_block(trace))):
                 with self.subTest(trace=trace.name, command=command):
-                    self.same(json.loads(self.output_of(trace, command)),
+                    self.same(json.loads(self.output_of_original(trace, command)),
                               json.loads(self.output_of(rounded, command)))
             for command in (("flamegraph", "--format", "folded"), ("export", "callgrind"), ("export", "speedscope")):
                 with self.subTest(trace=trace.name, command=command):
-                    self.assertEqual(self.output_of(rounded, command), self.output_of(trace, command))
+                    self.assertEqual(self.output_of(rounded, command), self.output_of_original(trace, command))
             with self.subTest(trace=trace.name):
                 events = self.same_events(trace, rounded)
                 moments = self.times_without_events(events, 3) if len(events) > 100 else []

@@ -30,7 +30,7 @@ class FirstUse(harness.Case):
         with open(self.dir / "stderr", "wb") as errors:
             process = subprocess.Popen([harness.HEAPPROF, *map(str, words)], stdin=subprocess.DEVNULL, stdout=end,
                                        stderr=errors, cwd=self.dir,
-                                       env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"))
+                                       env=harness.analyzer_environment())
         os.close(end)
         output = b""
         while True:
@@ -278,7 +278,7 @@ class FirstUse(harness.Case):
                 self.assertIn(f"-o {name}", errors)
                 # The output is written to a pipe.
                 piped = subprocess.run([harness.HEAPPROF, *map(str, command), self.newer], capture_output=True,
-                                       env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"), timeout=60)
+                                       env=harness.analyzer_environment(), timeout=60)
                 self.assertEqual(piped.returncode, 0, piped.stderr)
                 self.assertTrue(piped.stdout)
         for command in (["flamegraph", "--format", "folded"], ["timeline"], ["timeline", "--format", "csv"]):

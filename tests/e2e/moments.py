@@ -330,8 +330,7 @@ class CacheAndLeak(harness.Case):
 
     def test_tables_fit_the_terminal(self):
         for width in (40, 60, 80, 120):
-            environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",
-                                                    XDG_CACHE_HOME=self.dir / "cache")
+            environment = harness.analyzer_environment(COLUMNS=width, LC_ALL="C.UTF-8")
             text = subprocess.run([str(harness.HEAPPROF), "diff", f"{self.trace}@first", f"{self.trace}@second",
                                    "--survivors"], env=environment, capture_output=True, text=True, check=True,
                                   stdin=subprocess.DEVNULL, timeout=120).stdout
@@ -339,7 +338,7 @@ class CacheAndLeak(harness.Case):
 
     def test_nothing_is_lost_in_a_narrow_terminal(self):
         """In 40 columns sentences are wrapped, not cut, and every row of a table is one line with its figures."""
-        environment = harness.clean_environment(COLUMNS=40, LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.dir / "cache")
+        environment = harness.analyzer_environment(COLUMNS=40, LC_ALL="C.UTF-8")
         for command in ("leaks", "pins", "rss"):
             # A path can be longer than a line.
             text = subprocess.run([str(harness.HEAPPROF), command, self.trace.name], env=environment, check=True,

@@ -15,6 +15,8 @@ import harness
 import trace_reader
 
 BLOCKS = int(os.environ.get("HEAPPROF_TEST_PIN_BLOCKS", "100000"))
+# Enough for tables of all kinds in a compacted trace.
+COMPACTED_BLOCKS = min(BLOCKS, 30_000)
 GROUPS = ("session", "cache", "log_line", "index_entry")
 MIB = 1 << 20
 
@@ -32,8 +34,8 @@ class Fragmentation:
     def __init__(self, case, library="", blocks=BLOCKS, threads=1, **variables):
         if library:
             variables["_LD_PRELOAD"] = library
-        recording = case.record(harness.program("fragmentation"), blocks, threads, how="record", options=["-q"],
-                                **variables)
+        recording = case.record_once(harness.program("fragmentation"), blocks, threads, how="record",
+                                     options=("-q",), **variables)
         self.case = case
         self.trace = str(recording.trace)
         self.resident = {name: int(size) for name, size in map(str.split, recording.stdout.splitlines())}
@@ -42,7 +44,7 @@ class Fragmentation:
 
     def run(self, command, *options, status=0):
         result = subprocess.run([str(harness.HEAPPROF), command, self.trace, *options],
-                                capture_output=True, text=True, env=harness.clean_environment(), check=False)
+                                capture_output=True, text=True, env=harness.analyzer_environment(), check=False)
         self.case.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout if status == 0 else result.stdout + result.stderr
 
@@ -148,7 +150,7 @@ class Returnable(harness.Case):
 
         def run(name, *options):
             return subprocess.run([str(harness.HEAPPROF), name, str(recording.trace), *options], check=True,
-                                  capture_output=True, text=True, env=harness.clean_environment()).stdout
+                                  capture_output=True, text=True, env=harness.analyzer_environment()).stdout
 
         mark = next(mark for mark in json.loads(run("timeline", "--json"))["marks"] if mark["text"] == "trim")
         at = ("--at", f"{mark['time_ns'] / 1e9:.9f}")
@@ -283,7 +285,7 @@ class Compacted(harness.Case):
     def compare(self, library="", **variables):
         if library and not preload_is_installed(library):
             self.skipTest(f"{library} is not installed")
-        original = Fragmentation(self, library, **variables)
+        original = Fragmentation(self, library, COMPACTED_BLOCKS, **variables)
         recorded = trace_reader.Trace(original.trace)
         moments = [f"{(one.begin_ns - recorded.start_monotonic_ns) / 1e9:.9f}" for one in recorded.snapshots]
         self.assertGreater(len(moments), 3)

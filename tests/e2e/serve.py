@@ -30,7 +30,7 @@ class Serve(harness.Case):
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
             variables.setdefault(name, "")
         self.server = self.popen([str(harness.HEAPPROF), "serve", *map(str, arguments)], text=True, cwd=self.dir,
-                                 env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache", **variables),
+                                 env=harness.analyzer_environment(**variables),
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.url = self.server.stdout.readline().strip()
         if not self.url:
@@ -176,7 +176,7 @@ class Answers(Serve):
         secret.write_text("secret words")
         target = self.dir / "written"
         def files():
-            return sorted(path.name for path in self.dir.iterdir() if path.name != "cache")
+            return sorted(path.name for path in self.dir.iterdir())
         before = files()
         for name in ("output", "o", "-o", "--output", "junit", "config", "suppressions", "sysroot", "debug-dir",
                      "source-path", "baseline", "debuginfod", "file"):

@@ -210,8 +210,7 @@ class Source(harness.Case):
     def test_tables_fit_the_terminal(self):
         trace = self.recorded(200, 1, 1)
         for width in (40, 60, 80, 120):
-            environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",
-                                                    XDG_CACHE_HOME=self.dir / "cache")
+            environment = harness.analyzer_environment(COLUMNS=width, LC_ALL="C.UTF-8")
             for what in ((), ("sites.h",), ("site_malloc",)):
                 text = subprocess.run([str(harness.HEAPPROF), "source", str(trace), *what], env=environment, check=True,
                                       capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120).stdout

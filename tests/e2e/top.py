@@ -47,7 +47,7 @@ class Top(harness.Case):
 
     def start_batch(self, *options):
         self.batch = self.popen([str(harness.HEAPPROF), "top", str(self.trace), "--batch", "--json", "--interval",
-                                 "0.05", *options], env=harness.clean_environment(XDG_CACHE_HOME=self.dir / "cache"),
+                                 "0.05", *options], env=harness.analyzer_environment(),
                                 text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def next_table(self):

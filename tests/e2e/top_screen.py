@@ -22,7 +22,7 @@ CONTROL_C, CONTROL_Z = "\x03", "\x1a"
 class TopScreen(harness.Case):
     def screen(self, columns, lines, *arguments, shell=(), **variables):
         """`top` in a terminal of its own. `shell` runs the command that follows it."""
-        environment = harness.clean_environment(TERM="xterm", LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.dir / "cache")
+        environment = harness.analyzer_environment(TERM="xterm", LC_ALL="C.UTF-8")
         environment.update({name: str(value) for name, value in variables.items() if value is not None})
         for name in [name for name, value in variables.items() if value is None]:
             environment.pop(name, None)

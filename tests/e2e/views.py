@@ -250,8 +250,7 @@ class Views(harness.Case):
 
     def printed(self, width, *command):
         import subprocess
-        environment = harness.clean_environment(COLUMNS=width, LC_ALL="C.UTF-8",
-                                                XDG_CACHE_HOME=self.dir / "cache")
+        environment = harness.analyzer_environment(COLUMNS=width, LC_ALL="C.UTF-8")
         return subprocess.run([str(harness.HEAPPROF), *map(str, command)], env=environment, capture_output=True,
                               text=True, check=True, stdin=subprocess.DEVNULL, timeout=120).stdout
 

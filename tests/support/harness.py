@@ -6,6 +6,7 @@ HEAPPROF_TEST_BUILD to the build folder; by hand:
     HEAPPROF_TEST_BUILD=build python3 tests/e2e/figures_single_thread.py -v [Class.test]
 """
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -72,6 +73,20 @@ def clean_environment(**extra):
     return environment
 
 
+@functools.cache
+def shared_folder():
+    """A folder for what several tests of this process use, which is removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="heapprof-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def analyzer_environment(**extra):
+    """The environment for heapprof. The commands of all tests have one cache, as those of a user: the first one that
+    shows a module resolves its symbols."""
+    return clean_environment(**{"XDG_CACHE_HOME": shared_folder() / "cache", **extra})
+
+
 def random_generator(what):
     """A generator for one purpose, which depends on SEED and `what` only."""
     return random.Random(f"{SEED}:{what}")
@@ -91,6 +106,9 @@ def wait_until(condition, what, seconds=60):
 def process_state(pid):
     """The state in /proc/PID/stat: R, S, T (stopped), Z, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+RECORDED_ONCE = {}  # Case.record_once()
 
 
 @dataclass
@@ -159,6 +177,18 @@ class Case(unittest.TestCase):
             self.assertEqual(result.returncode, status, f"{command}\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
         return Recording(trace, result.returncode, result.stdout, result.stderr, ledger_path)
 
+    def record_once(self, *command, **options):
+        """record() for tests that do not change the recording: one recording for all tests of this process that give
+        the same arguments, which must be hashable."""
+        key = (command, *sorted(options.items()))
+        if key not in RECORDED_ONCE:
+            own, self.dir = self.dir, Path(tempfile.mkdtemp(dir=shared_folder()))
+            try:
+                RECORDED_ONCE[key] = self.record(*command, **options)
+            finally:
+                self.dir = own
+        return RECORDED_ONCE[key]
+
     def popen(self, *arguments, **options):
         """subprocess.Popen. The process, its children, and its process group if it has its own, are killed at the end
         of the test."""
@@ -205,10 +235,8 @@ class Case(unittest.TestCase):
         return result.stdout
 
     def run_heapprof(self, *arguments, timeout=120):
-        # One symbol cache for all runs of a test, not that of the user.
-        return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True,
-                              env=clean_environment(XDG_CACHE_HOME=self.dir / "cache"), text=True, errors="replace",
-                              timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
+        return subprocess.run([str(HEAPPROF), *map(str, arguments)], capture_output=True, env=analyzer_environment(),
+                              text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL, cwd=self.dir)
 
     def report(self, trace, *options, status=0):
         """The JSON of `report --json` after check_form()."""
