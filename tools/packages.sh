@@ -38,6 +38,8 @@ test=(
   heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
   redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
+  # the page of `heapprof html` in a second browser: 76 MB to download, 302 MB installed
+  firefox-esr
   # full disks, other allocators, child processes of all kinds
   xfsprogs btrfs-progs bindfs libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 make cmake clang
   # the screen of top
