@@ -154,10 +154,14 @@ class Page(PageCase):
             with self.subTest(by=by):
                 self.select(view="table", by=by, metric="allocated")
                 self.check_table(self.printed()["rows"], "allocated")
+        # A slice that has events, wherever the scheduler stopped the program while it was recorded.
+        events = map(json.loads, self.heapprof("export", "ndjson", self.trace, "-o", "-").splitlines())
+        times = sorted(event["time_ns"] for event in events if "time_ns" in event)
+        begin, end = times[len(times) // 4], times[len(times) * 3 // 4]
         for metric in ("leaked", "temporary", "live"):
             with self.subTest(metric=metric):
                 moment = f"{self.json('report')['heap']['peak_time_ns']}ns"
-                selection = {"at": moment} if metric == "live" else {"from": "20%", "to": "70%"}
+                selection = {"at": moment} if metric == "live" else {"from": f"{begin}ns", "to": f"{end}ns"}
                 self.select(view="table", metric=metric, **selection)
                 self.check_table(self.printed()["rows"], metric)
 
