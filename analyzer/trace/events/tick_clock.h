@@ -1,8 +1,9 @@
 // Converts ticks of the trace to nanoseconds since its start.
 //
 // Every sample pairs ticks with CLOCK_MONOTONIC. Between two samples the clock is interpolated; beyond the last
-// sample it runs at the mean rate of the recording; when the samples are of a short time, at the rate in the header, if
-// that has one. Samples are thinned out while they are added, so memory does not grow with the length of the recording.
+// sample it runs at the mean rate of the recording; when the samples are of a short time, at the rate in the header,
+// if that has one. Samples are thinned out while they are added, so memory does not grow with the length of the
+// recording.
 #pragma once
 
 #include <algorithm>
