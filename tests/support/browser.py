@@ -134,13 +134,15 @@ class Browser:
 
     def cost_ms(self, expression):
         """Processor time of the page's thread for the expression and for drawing its changes."""
-        def spent():
-            return next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
-                        if metric["name"] == "TaskDuration")
-        before = spent()
+        before = self.spent_ms()
         self.evaluate(expression)
         self.settle()
-        return 1000 * (spent() - before)
+        return self.spent_ms() - before
+
+    def spent_ms(self):
+        """Processor time of the page's thread so far."""
+        return 1000 * next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
+                           if metric["name"] == "TaskDuration")
 
     def press(self, *keys, modifiers=0):
         for key in keys:
