@@ -58,20 +58,9 @@ async function received(address, signal) {
   return content;
 }
 
-/// Commands that answer a range of time from the index of a recording, but read all of it without a range. The range
-/// from start to end has the same figures. A recording that still grows has no index.
-const INDEXED = ['report', 'tree', 'callers', 'source'];
-const RANGES = ['from', 'to', 'live-at', 'survivors'];
-const running = new Set();
-function indexed(command, options) {
-  const isWhole = INDEXED.includes(command) && !running.has(options.trace || '0') &&
-    !RANGES.some(option => options[option]) && options.columns !== 'over-time';
-  return isWhole ? {...options, from: 'start', to: 'end'} : options;
-}
-
 /// The answer as a promise; the same question is asked once. Throws NotInFile where a file has no such answer.
 function question(command, options = {}, isSlow = false) {
-  const wanted = key(command, file ? options : indexed(command, options));
+  const wanted = key(command, options);
   if (file) {
     const answer = Object.hasOwn(file.answers, wanted) ? file.answers[wanted] : undefined;
     return answer === undefined ? Promise.reject(new NotInFile('This file does not contain the answer.')) :
@@ -96,8 +85,7 @@ function question(command, options = {}, isSlow = false) {
 }
 
 /// Questions that need another pass over the recording, and whose answers are added to a view later. They are given
-//up
-/// when the view changes: the server ends them, and answers others sooner.
+/// up when the view changes: the server ends them, and answers others sooner.
 const SLOW = ['over_time', 'function_over_time', 'growth', 'short_lived'];
 const slow = new Map();   // key: controller of the request
 function giveUp() {
@@ -123,10 +111,17 @@ function template(name, values, selected, more = {}) {
 /// The traces that are served: {traces: [{name, n, running}], live}.
 async function traces() {
   if (file) return {traces: [{name: file.trace, n: 0, running: false}], live: false};
-  const answer = await fetched('');
-  running.clear();
-  for (const trace of answer.traces) if (trace.running) running.add(String(trace.n));
-  return answer;
+  return fetched('');
+}
+
+/// What the server computes at the moment, the oldest first: [{command, time_ns, what, share, events}]. Never throws.
+async function progress() {
+  if (file) return [];
+  try {
+    return (await (await fetch('/api/progress', {credentials: 'same-origin'})).json()).running;
+  } catch (error) {
+    return [];
+  }
 }
 
 async function control(what) {
@@ -136,5 +131,5 @@ async function control(what) {
   return content;
 }
 
-return {question, template, giveUp, traces, control, NotInFile, file, forget: () => kept.clear()};
+return {question, template, giveUp, traces, progress, control, NotInFile, file, forget: () => kept.clear()};
 })();

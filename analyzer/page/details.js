@@ -40,17 +40,14 @@ function stackOf(frames, originOf) {
   return lines;
 }
 
-/// A frame counts as own code when its module is the program itself and its source is not a system's header. This is
-/// for the looks of a stack only; figures use the origin that the analysis found.
-function looksOf(info) {
-  const own = new Set(info.modules.filter(module => module.main).map(module => module.path));
-  return frame => {
-    if (!frame.function) return 'unknown';
-    const isSystem = /^(std::|__gnu_cxx::|operator new|operator delete|_start$|__libc_)/.test(frame.function) ||
-      /^\/usr\/(include|lib)\//.test(frame.file || '');
-    return isSystem ? 'standard' : own.has(frame.module) ? 'own' :
-      /\/lib[^/]*\/(ld-|lib(c|m|stdc\+\+|pthread|gcc_s)[.-])/.test(frame.module || '') ? 'standard' : 'third_party';
-  };
+/// The origin of each function, from the rows of the whole recording. The file of `heapprof html` may have few rows.
+async function origins(context) {
+  const rows = await context.functionRows().catch(error => {
+    if (error instanceof ask.NotInFile) return {rows: []};
+    throw error;
+  });
+  const known = new Map(rows.rows.map(row => [row.name, row.origin]));
+  return frame => known.get(names.ofFrame(frame).name) || 'unknown';
 }
 
 function actions(name, place) {
@@ -123,7 +120,7 @@ async function functionDetails(context, name) {
   if (stack) {
     nodes.push(make('h3', {}, 'Largest stack'), make('p', {class: 'muted'},
       `${figures.bytes(report.top[0].bytes)}, ${figures.percent(report.top[0].bytes, report.total.bytes)} of it`),
-               stackOf(stack, looksOf(context.info)));
+               stackOf(stack, await origins(context)));
   }
   if (callers) {
     for (const [title, entries] of [['Callers', callers.callers], ['Callees', callers.callees]]) {
@@ -141,9 +138,9 @@ async function functionDetails(context, name) {
 }
 
 /// A stack that a view shows: {title, entries: [[label, text]], frames}.
-function stackDetails(context, {title, entries, frames}) {
+async function stackDetails(context, {title, entries, frames}) {
   return [make('h2', {}, title), list(entries), make('h3', {}, 'Stack'),
-          frames.length ? stackOf(frames, looksOf(context.info)) : make('p', {class: 'muted'},
+          frames.length ? stackOf(frames, await origins(context)) : make('p', {class: 'muted'},
               'no stack was recorded')];
 }
 

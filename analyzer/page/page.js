@@ -70,12 +70,13 @@ function choice(field, value, labels, standard) {
 }
 
 /// Shows a stack in the details: {title, entries, frames, name}; `later` is a function that asks for more, and
-//returns a
-/// promise of elements.
+/// returns a promise of elements.
 function showStack(shown) {
   stack = shown;
   refreshDetails();
 }
+
+const fileName = what => `${names.base(info.program)}-${what}`.replace(/[^\w.-]/g, '_');
 
 // ---- Header and timeline ----------------------------------------------------------------------------
 
@@ -132,10 +133,15 @@ function createChart() {
       else if (series === 'thread') selection.add('thread', (/\d+$/.exec(site.label) || [site.label])[0]);
       else selection.change({name: fullName(site)});
     },
+    tools: [make('span', {class: 'chart-saves'},
+                 button('CSV', () => saving.save(fileName('timeline.csv'), 'text/csv', saving.csv(chart.csv())),
+                        {title: 'Save the timeline as CSV'}),
+                 button('SVG', () => saving.save(fileName('timeline.svg'), 'image/svg+xml',
+                                                 saving.svg(chart.picture())), {title: 'Save the timeline as SVG'})),
     // A file has the areas of call sites only.
-    series: ask.file ? null : make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
+    ...ask.file ? [] : [make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
       selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
-        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text))),
+        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))]],
   });
 }
 /// The whole name of a site of the timeline, whose label is short.
@@ -157,7 +163,7 @@ async function refreshChart() {
     markChart();
   } catch (error) {
     if (mine !== chartTurn) return;
-    if (!chart.data()) at('timeline').replaceChildren(elements.empty(error.message));
+    if (chart.data().isPending) at('timeline').replaceChildren(elements.empty(error.message));
     else fail(error);
   } finally {
     if (mine === chartTurn) at('timeline').classList.remove('waiting');
@@ -166,7 +172,6 @@ async function refreshChart() {
 
 function markChart() {
   const {from, to, at: moment, before, after} = selection.now();
-  if (!chart.data()) return;
   const ns = text => {
     if (!text) return null;
     const value = selection.nanoseconds(text, info.duration_ns);
@@ -281,14 +286,45 @@ function fail(error) {
   at('progress').replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
 }
 
+/// All functions of the recording, with their origins.
+function functionRows() {
+  const {trace, own} = selection.options(selection.now(), true);
+  return ask.template('function_rows', {}, {trace, own});
+}
+
 /// Everything a view needs to ask its questions.
 function contextOf(state) {
   const selected = selection.options(state);
   return {state, metric: state.metric, selected, info, traces, traceName: traceName(),
-          filters: selection.options(state, true),
+          filters: selection.options(state, true), functionRows,
           ask: (name, values) => ask.template(name, values, selected),
           // Asked when a view needs it: the questions before it are answered first.
           get report() { return ask.template('report', {metric: state.metric}, selected); }};
+}
+
+/// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
+/// returned is called.
+function showProgress(view, isCurrent) {
+  const began = performance.now();
+  let running = [], isAsking = false;
+  const ticking = setInterval(async () => {
+    const passed = performance.now() - began;
+    if (!isCurrent()) return;
+    at('view').classList.add('waiting');
+    // The question that the view waits for, or the index that this one waits for.
+    const one = running.find(({command}) => command === 'index') ||
+      running.find(({command}) => command === COMMANDS[view.key]) || running[0];
+    at('progress').replaceChildren(make('span', {class: 'busy'}), [
+      one && one.command === 'index' ? 'Reading the recording, and writing its index' : 'Reading the recording',
+      one && one.share > 0 ? `\u2026 ${figures.percent(one.share, 1)}, ${figures.plural(one.events, 'event')}` :
+        '\u2026',
+      passed < 1000 ? '' : `${Math.floor(passed / 1000)} s`].join(' '));
+    if (isAsking) return;
+    isAsking = true;
+    running = await ask.progress();
+    isAsking = false;
+  }, PROGRESS_AFTER_MS);
+  return () => clearInterval(ticking);
 }
 
 async function refreshView() {
@@ -298,14 +334,7 @@ async function refreshView() {
   const host = at('view');
   host.dataset.asked = String(mine);
   ask.giveUp();
-  const began = performance.now();
-  const ticking = setInterval(() => {
-    const passed = performance.now() - began;
-    if (mine !== turn || passed < PROGRESS_AFTER_MS) return;
-    host.classList.add('waiting');
-    at('progress').replaceChildren(make('span', {class: 'busy'}), passed < 1000 ? 'Reading the recording \u2026' :
-      `Reading the recording \u2026 ${Math.floor(passed / 1000)} s`);
-  }, PROGRESS_AFTER_MS);
+  const stopProgress = showProgress(view, () => mine === turn);
   let result;
   try {
     const context = contextOf(state);
@@ -322,15 +351,14 @@ async function refreshView() {
     drawStatus(state, undefined, {command: [COMMANDS[view.key], []]});
     at('progress').replaceChildren();
   } finally {
-    clearInterval(ticking);
+    stopProgress();
     if (mine === turn) host.classList.remove('waiting');
   }
   shownView = {...result, key: view.key};
   const saves = make('span', {class: 'saves'});
-  const fileName = `${names.base(info.program)}-${view.key}`.replace(/[^\w.-]/g, '_');
-  if (result.csv) saves.append(button('CSV', () => saving.save(fileName + '.csv', 'text/csv',
+  if (result.csv) saves.append(button('CSV', () => saving.save(fileName(view.key + '.csv'), 'text/csv',
                                                                saving.csv(result.csv()))));
-  saves.append(button('SVG', () => saving.save(fileName + '.svg', 'image/svg+xml',
+  saves.append(button('SVG', () => saving.save(fileName(view.key + '.svg'), 'image/svg+xml',
                                                saving.svg(result.picture ? result.picture() : at('view')))));
   at('view-head').replaceChildren(make('h1', {}, view.title), ...result.tools || [],
                                   make('span', {class: 'shown muted'}, result.shown || ''), saves);
@@ -394,7 +422,7 @@ async function refreshDetails() {
         else selection.change({name});
       })] : [];
       const more = stack.later ? await stack.later() : [];
-      replace([...details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
+      replace([...await details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
     } else {
       replace(await details.functionDetails(context, state.name));
     }
@@ -505,24 +533,27 @@ function refresh() {
   const keyOf = fields => JSON.stringify(fields);
   const chartKey = keyOf({...selection.options(state, true), 'only-own': null, series: state.series});
   const detailsKey = keyOf([selection.options(state), state.metric, state.name]);
-  const viewKey = location.hash;
+  const viewKey = selection.format({...state, zoom: ''});
   drawViews();
   drawSelection();
   const series = at('timeline').querySelector('select');
   if (series) series.value = state.series;
-  if (before.chart !== chartKey) refreshChart();
-  else markChart();
+  // In the order of what a user waits for: the timeline reads every event.
+  if (before.view !== viewKey) refreshView();
+  else if (shownView && shownView.zoom) shownView.zoom(state.zoom);
   if (before.details !== detailsKey) {
     stack = null;
     refreshDetails();
   }
-  if (before.view !== viewKey) refreshView();
+  if (before.chart !== chartKey) refreshChart();
+  else markChart();
   before = {chart: chartKey, details: detailsKey, view: viewKey, trace: state.trace};
 }
 
+/// Program, duration, end, threads: the answer to a question that views ask, too. `info` itself reads every event.
 async function loadInfo() {
-  const {trace} = selection.now();
-  info = await ask.template('info', {}, {}, trace === '0' ? {} : {trace});
+  const {trace, metric} = selection.now();
+  info = await ask.template('report', {metric}, trace === '0' ? {} : {trace});
   drawHeader();
 }
 
@@ -564,14 +595,19 @@ async function start() {
   at('details').tabIndex = -1;
   // The token has become a cookie: it need not stay in the address, the history or a bookmark.
   if (location.search) history.replaceState(null, '', location.pathname + location.hash);
+  const view = VIEWS.find(({key}) => key === selection.now().view) || viewSummary;
+  const stopProgress = showProgress(view, () => true);
   try {
-    ({traces, live} = await ask.traces());
-    await loadInfo();
+    const [served] = await Promise.all([ask.traces(), loadInfo()]);
+    ({traces, live} = served);
   } catch (error) {
     fail(error);
     return;
+  } finally {
+    stopProgress();
   }
   createChart();
+  chart.showPending(info.duration_ns);
   selection.listen(async () => {
     if (before.trace !== selection.now().trace) {
       at('view').classList.add('waiting');
@@ -585,7 +621,7 @@ async function start() {
     refresh();
   });
   refresh();
-  ask.template('function_rows', {}, {}).then(answer => { rowNames = answer.rows.map(row => row.name); }, () => {});
+  functionRows().then(answer => { rowNames = answer.rows.map(row => row.name); }, () => {});
   if (live) follow();
 }
 // The views name `page`, which exists when this script has ended.

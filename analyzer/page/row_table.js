@@ -4,7 +4,8 @@
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `number`, `sortable`, and `size`: classes of its width, of which
 // `minor` and `minor2` leave it out where the table is narrow.
-// A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}.
+// A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
+// rows in view, and again when its promise is fulfilled.
 'use strict';
 
 const rowTable = (() => {
@@ -33,6 +34,7 @@ function create(options) {
   let filtered = rows;
   let source = options.source || null;
   let current = 0, firstDrawn = -1, lastDrawn = -1;
+  let drawn = new Map();   // index: its line
   const count = () => source ? source.count : filtered.length;
   const at = i => source ? source.at(i) : filtered[i];
 
@@ -111,14 +113,19 @@ function create(options) {
     [firstDrawn, lastDrawn] = [first, last];
     // The row at the upper edge is drawn there, however much the scroll bar is scaled.
     const above = Math.max(0, factor === 1 ? first * ROW : scroller.scrollTop - (top - first * ROW));
-    const lines = [spacer(above)];
-    for (let i = first; i < last; ++i) lines.push(drawRow(i));
-    lines.push(spacer(Math.max(0, height - above - (last - first) * ROW)));
-    body.replaceChildren(...lines);
+    // Lines that were drawn stay what they are; a pending one is drawn again when its row is there.
+    const lines = new Map();
+    for (let i = first; i < last; ++i) {
+      const old = force ? undefined : drawn.get(i);
+      lines.set(i, old && !(old.classList.contains('pending') && at(i)) ? old : drawRow(i));
+    }
+    drawn = lines;
+    body.replaceChildren(spacer(above), ...lines.values(),
+                         spacer(Math.max(0, height - above - (last - first) * ROW)));
     table.setAttribute('aria-rowcount', count() + 1);
     if (source && source.need) {
       const wanted = source.need(first, last);
-      if (wanted) wanted.then(() => paint(true), () => {});
+      if (wanted) wanted.then(() => { firstDrawn = -1; paint(false); }, () => {});
     }
   }
 

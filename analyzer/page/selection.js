@@ -7,7 +7,7 @@ const selection = (() => {
 const FILTERS = ['function', 'not-function', 'module', 'not-module', 'thread', 'not-thread', 'min-size', 'max-size',
                  'min-lifetime', 'max-lifetime', 'kind', 'own'];
 const FIELDS = {view: 'summary', metric: 'peak', from: '', to: '', at: '', by: 'function', name: '', shown: '',
-                file: '', before: '', after: '', sort: '', series: '', trace: '0',
+                file: '', before: '', after: '', sort: '', zoom: '', series: '', trace: '0',
                 other: ''};
 const listeners = [];
 let current = parse(location.hash);
@@ -41,7 +41,7 @@ function format(state) {
 /// The selection with some fields changed. Another view begins with its first variant.
 function changed(fields) {
   const isOther = fields.view !== undefined && fields.view !== current.view;
-  return {...current, ...isOther ? {shown: '', sort: ''} : {}, ...fields};
+  return {...current, ...isOther ? {shown: '', sort: '', zoom: ''} : {}, ...fields};
 }
 /// Changes some fields; one step that Back undoes, unless `replace`.
 function change(fields, replace = false) {
@@ -133,5 +133,5 @@ function seconds(ns, range) {
 
 return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds,
         seconds,
-        now: () => current, listen: listener => listeners.push(listener)};
+        now: () => current, format, listen: listener => listeners.push(listener)};
 })();

@@ -39,9 +39,8 @@ function highestOfColumns(data, columns) {
   return chosen;
 }
 
-/// options: onRange(from_ns, to_ns), onMoment(ns), onPin(ns), onClear(), onSite(site); series: an element that
-//chooses
-/// the areas, or null.
+/// options: onRange(from_ns, to_ns), onMoment(ns), onPin(ns), onClear(), onSite(site); tools: elements below the
+/// chart.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};
   let pointer = null, dragging = null, isCut = false;
@@ -49,7 +48,7 @@ function create(host, options) {
   const legend = make('div', {class: 'legend'});
   const moment = make('span', {class: 'moment'});
   const spoken = make('p', {class: 'unseen'});
-  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment, options.series || ''), spoken);
+  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment, ...options.tools), spoken);
 
   const width = () => Math.max(200, chart.clientWidth || host.clientWidth);
   const height = () => Math.max(80, chart.clientHeight || 150);
@@ -161,6 +160,9 @@ function create(host, options) {
       draw('text', {x: xOf(ns), y: TOP + 4, 'text-anchor': 'middle'}, 'AB'[i]))));
     if (pointer !== null)
       parts.push(draw('line', {class: 'pointer', x1: xOf(pointer), x2: xOf(pointer), y1: TOP, y2: bottom}));
+    if (data.isPending)
+      parts.push(draw('text', {class: 'axis', x: (LEFT + w - RIGHT) / 2, y: (TOP + bottom) / 2,
+                               'text-anchor': 'middle'}, 'Reading live memory over time \u2026'));
     chart.replaceChildren(...parts);
     drawLegend();
   }
@@ -268,6 +270,12 @@ function create(host, options) {
   new ResizeObserver(paint).observe(chart);
 
   return {
+    /// An empty chart, in which times can be selected, until show() has the data.
+    showPending(duration) {
+      data = {isPending: true, start_ns: 0, duration_ns: duration, samples: {time_ns: [], live_bytes: []}, sites: [],
+              rss: {time_ns: [], bytes: []}, marks: [], pauses: [], idle: [], peak: null};
+      paint();
+    },
     show(next) {
       data = next;
       const largest = data.sites.map(site => site.label).slice(0, 3).join(', ');

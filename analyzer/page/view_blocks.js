@@ -3,7 +3,7 @@
 
 const viewBlocks = (() => {
 const {make} = elements;
-const PAGE = 200;   // the same in questions.json
+const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
 async function show(context) {
@@ -16,26 +16,31 @@ async function show(context) {
     delete selected.to;
     selected['live-at'] = `${heap.peak_time_ns}ns`;
   }
-  const askPage = number => ask.template('blocks', {sort, skip: String(number * PAGE)}, selected);
-  const first = await askPage(0);
-  const pages = new Map([[0, first]]);
-  const asked = new Set([0]);
+  const first = await ask.template('blocks', {sort, skip: '0'}, selected);
+  const pages = new Map();   // number: answer
+  const failed = new Set();
+  let isAsking = false;
+  /// Asks for the first page that the rows in view need. Pages that were scrolled past meanwhile are not asked for.
+  function askNext(from, to) {
+    if (isAsking) return null;
+    let number = Math.floor(from / PAGE);
+    while (number * PAGE < to && (pages.has(number) || failed.has(number))) ++number;
+    if (number * PAGE >= to || to <= first.blocks.length) return null;
+    isAsking = true;
+    const asked = ask.template('blocks', {sort}, {...selected, skip: String(number * PAGE), top: String(PAGE)});
+    return asked.then(answer => { pages.set(number, answer); }, error => {
+      failed.add(number);
+      page.fail(error);
+    }).finally(() => { isAsking = false; });
+  }
   const source = {
     count: first.total.blocks,
     at(i) {
-      const answer = pages.get(Math.floor(i / PAGE));
-      const block = answer && answer.blocks[i % PAGE];
+      const answer = i < first.blocks.length ? first : pages.get(Math.floor(i / PAGE));
+      const block = answer && answer.blocks[answer === first ? i : i % PAGE];
       return block && {...block, answer};
     },
-    need(from, to) {
-      const wanted = [];
-      for (let number = Math.floor(from / PAGE); number * PAGE < to; ++number) {
-        if (asked.has(number)) continue;
-        asked.add(number);
-        wanted.push(askPage(number).then(answer => pages.set(number, answer), page.fail));
-      }
-      return wanted.length ? Promise.all(wanted) : null;
-    },
+    need: askNext,
   };
   const threads = new Map(info.threads.map(thread => [thread.index, thread]));
   const threadOf = block => {

@@ -117,6 +117,7 @@ async function showRecordings(context) {
       focus: table.focus,
     attached() { graph = graphOf(host, stacks, total, about.unit); },
     filter: wanted => { table.filter(wanted); graph.search(wanted); }, picture: () => graph.drawn(),
+    zoom: text => viewFlame.zoom(graph, text),
     shown: `${figures.plural(answer.changed_stacks, 'stack')} changed`,
   };
 }
@@ -170,7 +171,8 @@ async function show(context) {
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
     attached() { graph = graphOf(host, answer.top, total, 'bytes'); },
-    filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(), focus: table.focus,
+    filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
+    zoom: text => viewFlame.zoom(graph, text), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
       `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}`,
   };

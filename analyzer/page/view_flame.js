@@ -98,13 +98,31 @@ function sandwich(root, name) {
 
 const styleOf = entry => entry ? `o-${entry[6] || 'unknown'}` : 'o-merged';
 
+/// The zoomed frame is a part of the selection, as the names on the path to it. Longer paths are not kept.
+const MAX_PATH = 8000;
+const textOf = path => {
+  const text = path.length ? JSON.stringify(path) : '';
+  return text.length > MAX_PATH ? '' : text;
+};
+function pathOf(text) {
+  try {
+    const path = JSON.parse(text || '[]');
+    return Array.isArray(path) ? path.map(String) : [];
+  } catch (error) {
+    return [];
+  }
+}
+
 function mount(host, data, flames = false) {
   return flameGraph(data, {
-    host, styleOf, flames,
+    host, styleOf, flames, zoom: pathOf(selection.now().zoom),
     mergedNote: 'each has less than 0.1% of the total; heapprof flamegraph draws all',
-    onSelect: entry => selection.change({name: entry[7]}),
+    onSelect: (entry, path) => selection.change({name: entry[7], zoom: textOf(path)}),
+    onZoom: path => selection.change({zoom: textOf(path)}),
   });
 }
+
+const zoom = (graph, text) => graph.zoomTo(pathOf(text));
 
 function legend() {
   return make('span', {class: 'origins'}, ...Object.entries(names.originText).filter(([key]) => key !== 'runtime')
@@ -162,6 +180,7 @@ async function show(context) {
         graphs.push(mount(host, data, isSandwich && i === 0));
       });
     },
+    zoom: text => graphs.forEach(graph => zoom(graph, text)),
     filter: text => graphs.forEach(graph => graph.search(text)),
     picture: () => graphs[0].drawn(),
     csv: () => {
@@ -178,5 +197,5 @@ async function show(context) {
   };
 }
 
-return {key: 'flame', title: 'Flame graph', show, dataOf, mount, styleOf, sandwich};
+return {key: 'flame', title: 'Flame graph', show, dataOf, mount, zoom, styleOf, sandwich};
 })();

@@ -25,11 +25,11 @@ async function freeing(context, name) {
 }
 
 async function show(context) {
-  const {state, info} = context;
+  const {state} = context;
   const unsuppressed = state.shown === 'all';
-  const answer = await (unsuppressed ?
+  const [answer, info] = await Promise.all([unsuppressed ?
     ask.question('leaks', {top: '200', 'shared-frames': '1', 'no-suppressions': '1', ...context.selected}) :
-    context.ask('leaks', {}));
+    context.ask('leaks', {}), ask.template('info', {}, {}, {trace: context.selected.trace})]);
   const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
   const choice = page.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
   const command = ['leaks', unsuppressed ? ['--no-suppressions'] : []];

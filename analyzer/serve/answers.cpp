@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -72,8 +73,44 @@ Answer error_answer(unsigned status, const std::string& sentence) {
               json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n")};
 }
 
-Answers::Answers(boost::asio::io_context& context, StateOf state_of)
-    : context_(context), state_of_(std::move(state_of)) {}
+Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words)
+    : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)) {}
+
+/// Starts to write the index of a trace that needs one. True: an index is being written.
+bool Answers::waits_for_index(const Question& question) {
+  if (!index_words_) return false;
+  bool waits = false;
+  for (const std::size_t trace : question.traces) {
+    const std::string state = state_of_(trace);
+    IndexOf& index = indexes_[trace];
+    if (index.child == nullptr && !state.empty() && index.state != state) {
+      index.state = state;
+      if (const std::vector<std::string> words = index_words_(trace); !words.empty()) {
+        index.started = Clock::now();
+        // If it fails, the questions are answered without an index.
+        index.child = ChildProcess::start(context_, words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
+                                          [this, trace](ChildResult&&) {
+                                            indexes_[trace].child.reset();
+                                            start_next();
+                                          });
+      }
+    }
+    waits |= index.child != nullptr;
+  }
+  return waits;
+}
+
+std::vector<Answers::Running> Answers::running() const {
+  std::vector<Running> result;
+  const Clock::time_point now = Clock::now();
+  for (const auto& [trace, index] : indexes_)
+    if (index.child != nullptr) result.push_back({"index", now - index.started, index.child->progress()});
+  for (const std::shared_ptr<Task>& task : tasks_)
+    if (task->child != nullptr)
+      result.push_back({task->question.words.front(), now - task->started, task->child->progress()});
+  std::ranges::stable_sort(result, std::ranges::greater(), &Running::time);
+  return result;
+}
 
 std::string Answers::state_of(const Question& question) const {
   std::string states;
@@ -126,9 +163,13 @@ void Answers::cancel(Ticket ticket) {
 }
 
 void Answers::start_next() {
-  while (running_ < kMaxRunning && processes_ < kMaxProcesses && !queue_.empty()) {
-    const std::shared_ptr<Task> task = queue_.front();
-    queue_.pop_front();
+  for (auto next = queue_.begin(); next != queue_.end() && running_ < kMaxRunning && processes_ < kMaxProcesses;) {
+    const std::shared_ptr<Task> task = *next;
+    if (waits_for_index(task->question)) {
+      ++next;
+      continue;
+    }
+    next = queue_.erase(next);
     ++running_;
     ++processes_;
     task->is_slow = false;
@@ -137,9 +178,11 @@ void Answers::start_next() {
       const auto running = weak.lock();
       if (stopped || !running || running->child == nullptr) return;
       running->is_slow = true;
+      running->child->lower_priority();
       --running_;
       start_next();
     });
+    task->started = Clock::now();
     task->child =
         ChildProcess::start(context_, task->question.words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
                             [this, task](ChildResult&& result) { finish(task, std::move(result)); });

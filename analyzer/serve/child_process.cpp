@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +11,10 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace heapprof::serve {
@@ -19,7 +23,8 @@ namespace {
 constexpr std::size_t kMaxErrorBytes = 16 * 1024;
 
 /// In the child, between fork and exec: only system calls. Never returns.
-[[noreturn]] void become(char* const* arguments, int output, int error, pid_t parent) noexcept {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int output, int error,
+                         pid_t parent) noexcept {
   // The child ends with its parent, also when that is killed; the parent may have ended before this call.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
@@ -29,8 +34,20 @@ constexpr std::size_t kMaxErrorBytes = 16 * 1024;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
-  ::execv("/proc/self/exe", arguments);
+  ::execve("/proc/self/exe", arguments, environment);
   ::_exit(127);
+}
+
+/// A line of cli::ProgressLine: "THOUSANDTHS EVENTS WHAT".
+void read_progress(std::string_view line, ChildProgress& progress) {
+  unsigned thousandths = 0;
+  std::uint64_t events = 0;
+  const char* const end = line.data() + line.size();
+  const auto share = std::from_chars(line.data(), end, thousandths);
+  if (share.ec != std::errc() || share.ptr == end) return;
+  const auto count = std::from_chars(share.ptr + 1, end, events);
+  if (count.ec != std::errc() || count.ptr == end) return;
+  progress = {std::min(thousandths, 1000u) / 1000.0, events, std::string(count.ptr + 1, end)};
 }
 
 }  // namespace
@@ -59,6 +76,11 @@ void ChildProcess::spawn(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
+  char progress[] = "HEAPPROF_PROGRESS=lines";
+  std::vector<char*> environment;
+  for (char** variable = ::environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+  environment.push_back(progress);
+  environment.push_back(nullptr);
 
   const auto fail = [&](const char* what) {
     result_.error = std::string(what) + ": " + std::strerror(errno);
@@ -75,7 +97,7 @@ void ChildProcess::spawn(const std::vector<std::string>& words) {
   }
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become(arguments.data(), output[1], error[1], parent);
+  if (pid_ == 0) become(arguments.data(), environment.data(), output[1], error[1], parent);
   if (pid_ < 0) fail("fork");
   ::close(output[1]);
   ::close(error[1]);
@@ -115,11 +137,37 @@ void ChildProcess::read_output() {
 void ChildProcess::read_error() {
   error_.async_read_some(boost::asio::buffer(error_buffer_),
                          [self = shared_from_this()](boost::system::error_code failed, std::size_t bytes) {
-                           const std::size_t room = kMaxErrorBytes - self->result_.error.size();
-                           self->result_.error.append(self->error_buffer_, std::min(bytes, room));
+                           self->take_error({self->error_buffer_, bytes});
                            if (failed) return self->closed();
                            self->read_error();
                          });
+}
+
+/// Divides what the child prints on standard error into messages and progress.
+void ChildProcess::take_error(std::string_view piece) {
+  constexpr char kProgress = '\x1e';
+  unfinished_ += piece;
+  for (std::size_t end = 0; (end = unfinished_.find('\n')) != std::string::npos; unfinished_.erase(0, end + 1)) {
+    const std::string_view line(unfinished_.data(), end + 1);
+    if (line.front() == kProgress) read_progress(line.substr(1, end - 1), progress_);
+    else result_.error.append(line.substr(0, kMaxErrorBytes - result_.error.size()));
+  }
+  if (unfinished_.size() <= kMaxErrorBytes) return;
+  result_.error.append(unfinished_, 0, kMaxErrorBytes - result_.error.size());
+  unfinished_.clear();
+}
+
+void ChildProcess::lower_priority() noexcept {
+  constexpr int kNice = 10;
+  // The priority is that of a thread, and a process has it only as the default of new threads.
+  std::error_code error;
+  for (std::filesystem::directory_iterator task("/proc/" + std::to_string(pid_) + "/task", error), end;
+       !error && task != end; task.increment(error)) {
+    id_t thread = 0;
+    const std::string name = task->path().filename();
+    if (std::from_chars(name.data(), name.data() + name.size(), thread).ec == std::errc())
+      ::setpriority(PRIO_PROCESS, thread, kNice);
+  }
 }
 
 void ChildProcess::kill() { stop(ChildResult::End::kKilled); }
@@ -134,6 +182,7 @@ void ChildProcess::stop(ChildResult::End reason) {
 void ChildProcess::closed() {
   if (--open_ != 0) return;
   timer_.cancel();
+  result_.error.append(unfinished_, 0, kMaxErrorBytes - result_.error.size());
   int status = 0;
   // A process closes its pipes after it has returned its memory, so it is about to end.
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

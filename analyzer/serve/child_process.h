@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,6 +41,13 @@ struct ChildResult {
   std::string error;  ///< what it printed on standard error, at most 16 KB
 };
 
+/// How far a child is with what it does at the moment: the newest line that cli::ProgressLine printed.
+struct ChildProgress {
+  double share = 0;          ///< from 0 to 1
+  std::uint64_t events = 0;  ///< that were read
+  std::string what;          ///< "Reading trace.heapprof"
+};
+
 class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
  public:
   using Done = std::function<void(ChildResult&&)>;
@@ -56,12 +64,16 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
 
   /// Kills the child; `done` is called later.
   void kill();
+  /// Gives other processes precedence over this one.
+  void lower_priority() noexcept;
+  const ChildProgress& progress() const noexcept { return progress_; }
 
  private:
   ChildProcess(boost::asio::io_context& context, const ChildLimits& limits, Done done, OnOutput on_output);
   void spawn(const std::vector<std::string>& words);
   void read_output();
   void read_error();
+  void take_error(std::string_view piece);
   void stop(ChildResult::End reason);
   void closed();
 
@@ -75,6 +87,8 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   int open_ = 2;  ///< pipes that have not ended
   bool stopped_ = false;
   ChildResult result_;
+  ChildProgress progress_;
+  std::string unfinished_;  ///< the begin of a line on standard error
   char output_buffer_[64 * 1024];
   char error_buffer_[4 * 1024];
 };

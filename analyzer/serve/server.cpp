@@ -40,6 +40,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Json = nlohmann::ordered_json;
 
+/// Bytes that are no UTF-8.
+constexpr Json::error_handler_t kReplaceBytes = Json::error_handler_t::replace;
+
 constexpr std::size_t kMaxConnections = 64;
 constexpr std::uint32_t kMaxHeaderBytes = 16 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
@@ -67,7 +70,7 @@ class Session;
 struct Server::State {
   explicit State(ServerSettings given)
       : settings(std::move(given)), acceptor(context), signals(context), retry(context),
-        answers(context, settings.state_of), live_events(context, settings.subject.traces) {}
+        answers(context, settings.state_of, settings.index_words), live_events(context, settings.subject.traces) {}
 
   ~State();
 
@@ -75,6 +78,7 @@ struct Server::State {
   void accept();
   bool make_room();
   Json about() const;
+  Json progress() const;
 
   ServerSettings settings;
   std::list<Session*> sessions;  ///< the oldest first. Outlives the context, whose operations own the sessions.
@@ -192,6 +196,9 @@ class Session : public std::enable_shared_from_this<Session> {
     if (path == "/") return send(text_answer(200, content_type_of("index.html"), served_page()));
     if (path == "/api/" || path == "/api")
       return send(text_answer(200, "application/json", server_.about().dump() + "\n"));
+    if (path == "/api/progress")
+      return send(
+          text_answer(200, "application/json", server_.progress().dump(-1, ' ', false, kReplaceBytes) + "\n"));
     constexpr std::string_view kApi = "/api/";
     if (path == "/api/events") return send_events(target.parameters);
     if (path.starts_with(kApi)) {
@@ -405,6 +412,19 @@ Json Server::State::about() const {
   }
   json["live"] = any_running;
   json["token_in_cookie"] = true;
+  return json;
+}
+
+Json Server::State::progress() const {
+  Json json;
+  json["format_version"] = 1;
+  Json& list = json["running"] = Json::array();
+  for (const Answers::Running& one : answers.running())
+    list.push_back({{"command", one.command},
+                    {"time_ns", std::chrono::nanoseconds(one.time).count()},
+                    {"what", one.progress.what},
+                    {"share", one.progress.share},
+                    {"events", one.progress.events}});
   return json;
 }
 

@@ -4,6 +4,7 @@
 //   GET  /                      the page; with ?token=T once, which sets the cookie
 //   GET  /api/                  the traces
 //   GET  /api/COMMAND?...       what `heapprof COMMAND ... --json` prints (question.h)
+//   GET  /api/progress          what is being computed, and how far it is
 //   GET  /api/events            how far a running program is, about once a second (text/event-stream)
 //   POST /api/control/ACTION    pause, resume, mark?text=T, snapshot
 //   GET  /debug/pprof/heap, /debug/pprof/allocs?seconds=N, /metrics
@@ -27,6 +28,7 @@ struct ServerSettings {
   Subject subject;
   std::string version;
   Answers::StateOf state_of;
+  Answers::IndexWords index_words;
   std::function<bool(std::size_t trace)> is_running;
   /// Nanoseconds since the start of the recording.
   std::function<std::uint64_t(std::size_t trace)> elapsed_ns;

@@ -105,13 +105,12 @@ class PageCase(consumers.Case):
         self.browser.settle()
         self.settled()
 
-    def saved_rows(self):
+    def saved_rows(self, button=".saves button"):
         """The rows of the file that the button CSV saves, as lists of texts."""
         text = self.browser.evaluate(
             "new Promise(done => { const create = URL.createObjectURL; URL.createObjectURL = blob => { "
             "URL.createObjectURL = create; blob.text().then(done); return create.call(URL, blob); };"
-            "[...document.querySelectorAll('.saves button')].find(button => button.textContent === 'CSV').click(); "
-            "})")
+            f"[...document.querySelectorAll('{button}')].find(button => button.textContent === 'CSV').click(); }})")
         return list(csv.reader(io.StringIO(text)))
 
     def json(self, command, *options):
@@ -138,6 +137,14 @@ class Page(PageCase):
                                                 "temporary_allocations")])
         self.check_table(self.json("report", "--by", "function", "--top", "0")["rows"], "peak",
                          lambda row: row["origin"] == "own")
+        # Reads every event, so the view does not wait for it.
+        asked = self.browser.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        self.assertEqual([address for address in asked if "/api/info" in address], [])
+        timeline = self.json("timeline", "--sites", "6")
+        head, *lines = self.saved_rows(".chart-saves button")
+        self.assertEqual([(line[0], line[1]) for line in lines],
+                         [(str(ns), str(live)) for ns, live in zip(*(timeline["samples"][key]
+                                                                     for key in ("time_ns", "live_bytes")))])
 
     def check_table(self, rows, metric, shown=lambda row: True):
         key = METRICS[metric]
@@ -182,6 +189,7 @@ class Page(PageCase):
             drawn = self.texts(".flame svg text.label")
             self.assertRegex(drawn[0], "^all: ")
             self.assertGreater(len(drawn), 3)
+            self.check_zoom()
             self.select(view="tree", metric="allocated", shown=shown)
             head, *lines = self.saved_rows()
             known = {(int(depth) - 1, name, total) for depth, name, total, _ in nodes(tree)}
@@ -189,6 +197,29 @@ class Page(PageCase):
             self.assertGreater(len(lines), 3)
             for line in lines:
                 self.assertIn((int(line[0]), line[1].removeprefix("'"), line[head.index("Total")]), known)
+
+    def check_zoom(self):
+        """The zoomed frame is in the address, and Back zooms out."""
+        everything = self.texts(".flame svg text.label")
+        at = self.browser.evaluate(
+            "(() => { const texts = [...document.querySelectorAll('.flame svg text.label')];"
+            "const at = texts.at(-1).previousSibling.getBoundingClientRect();"
+            "return [at.left + at.width / 2, at.top + at.height / 2]; })()")
+        self.browser.click(*at)
+        self.browser.settle()
+        self.settled()
+        zoomed = self.texts(".flame .crumbs [aria-current]")
+        self.assertEqual(len(zoomed), 1)
+        fragment = self.browser.evaluate("location.hash")
+        self.assertIn("zoom=", fragment)
+        self.browser.open(self.address(self.trace) + fragment)
+        self.settled()
+        self.assertEqual(self.texts(".flame .crumbs [aria-current]"), zoomed)
+        self.browser.evaluate("document.querySelector('.flame .bar > button').click()")  # Reset zoom
+        harness.wait_until(lambda: self.texts(".flame svg text.label") == everything, "not everything is shown")
+        self.assertNotIn("zoom=", self.browser.evaluate("location.hash"))
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: self.texts(".flame .crumbs [aria-current]") == zoomed, "Back does not zoom again")
 
     def test_leaks_threads_lifetimes(self):
         self.open(self.real(), view="leaks", metric="leaked")

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.parse
 from pathlib import Path
@@ -252,6 +253,116 @@ class Answers(Serve):
         self.assertIn(str(self.trace), self.error_of("report", (), 422))
         self.trace.write_bytes(whole)
         self.assertTrue(json.loads(self.ask("report"))["integrity"]["complete"])
+
+
+class LargeRecording(Serve):
+    """Questions about a recording of more than 16 MB wait for its index, and the server shows how far it is."""
+
+    PROGRAM = """
+        #include <stdlib.h>
+        int main(void) {
+          static void* live[4096];
+          unsigned long state = 1;
+          for (int i = 0; i < 4200000; ++i) {
+            state = state * 6364136223846793005ul + 1442695040888963407ul;
+            void** place = &live[state >> 52];
+            free(*place);
+            *place = malloc(1 + (state >> 33) % 5000);
+          }
+        }"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.directory.cleanup)
+        program, cls.trace = (Path(cls.directory.name) / name for name in ("large", "large.heapprof"))
+        subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", program], input=cls.PROGRAM, text=True, check=True)
+        subprocess.run([program], check=True, env=harness.clean_environment(
+            LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=cls.trace))
+
+    def indexes(self):
+        return list(self.dir.glob("cache/heapprof/index/*.idx"))
+
+    def progress(self):
+        return json.loads(self.ask("progress"))["running"]
+
+    def stopped_index(self):
+        """Asks for a report, and stops the process that writes the index. Returns the connection and the process."""
+        connection, child = self.stopped_answer("report")
+        self.assertEqual([one["command"] for one in self.progress()], ["index"])
+        return connection, child
+
+    def stopped_answer(self, command, parameters=()):
+        for _ in range(50):
+            self.start(self.trace)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            connection.request("GET", f"/api/{command}?{encoded(parameters)}",
+                               headers={"Authorization": f"Bearer {self.token}"})
+            child = int(harness.wait_until(self.children, "no process was started")[0])
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGSTOP)
+                if harness.wait_until(lambda: self.state_of(child), "state") == "T" and not self.indexes():
+                    return connection, child
+            connection.close()
+            self.server.kill()
+            for index in self.indexes():
+                index.unlink()
+        self.fail("every index was written before its process could be stopped")
+
+    def test_questions_wait_for_the_index(self):
+        connection, child = self.stopped_index()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            other = pool.submit(self.ask, "tree", [("from", "10%"), ("to", "20%")])
+            self.assertEqual(json.loads(self.ask(""))["traces"][0]["name"], self.trace.name)
+            self.assertEqual(self.children(), [str(child)])
+            self.assertEqual(self.indexes(), [])
+            os.kill(child, signal.SIGCONT)
+            answers = {"report": json.loads(connection.getresponse().read()), "tree": json.loads(other.result())}
+        connection.close()
+        self.assertEqual(len(self.indexes()), 1)
+        for command, words in (("report", ()), ("tree", ("--from", "10%", "--to", "20%"))):
+            self.assertEqual(answers[command],
+                             json.loads(self.heapprof(command, *words, "--json", "--no-index", self.trace)))
+        self.assertEqual(self.progress(), [])
+
+    def test_without_an_index_the_answers_are_the_same(self):
+        """The process that writes the index is killed: the questions are answered without it."""
+        connection, child = self.stopped_index()
+        os.kill(child, signal.SIGKILL)
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        self.assertEqual(answer, json.loads(self.heapprof("report", "--json", "--no-index", self.trace)))
+
+    def test_progress(self):
+        """What commands print for the server, and what it makes of it."""
+        for words in (("report", "--by=function"), ("report", "--from=start")):
+            with self.subTest(words=words):
+                printed = subprocess.run(
+                    [harness.HEAPPROF, *words, "--json", "--no-index", self.trace], stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, env=harness.clean_environment(HEAPPROF_PROGRESS="lines"), check=True)
+                lines = printed.stderr.decode().split("\n")[:-1]
+                self.assertTrue(lines)
+                for line in lines:
+                    self.assertRegex(line, r"^\x1e\d{1,4} \d+ Reading .*heapprof")
+        for _ in range(20):
+            connection, child = self.stopped_index()
+            os.kill(child, signal.SIGCONT)
+            shown = harness.wait_until(lambda: [one for one in self.progress() if one["events"] > 0] or
+                                       self.indexes(), "no progress, and no index")[0]
+            connection.getresponse().read()
+            connection.close()
+            if isinstance(shown, dict):
+                break
+            shown.unlink()
+        self.assertEqual(shown["what"].split()[0], "Reading")
+        self.assertTrue(0 <= shown["share"] < 1, shown)
+
+    def test_a_message_beside_progress_is_unchanged(self):
+        self.start(self.trace)
+        message = self.error_of("callers", [("arg", "no such function")], status=422)
+        self.assertNotIn("Reading", message)
+        self.assertIn("no such function", message)
 
 
 class Access(Serve):

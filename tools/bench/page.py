@@ -18,7 +18,8 @@ times are wall times that the page itself measures, from the user's action to th
             in all of the above, and of one alone
 
 *Processor time of the answers* is that of all processes that the server started, from the action until nothing is
-awaited any more. The table has the median and the worst of --rounds, and the target. It ends with status 1 when a median misses it.
+awaited any more. The table has the median and the worst of --rounds, and the target. The exit status is 1 when a
+median misses it.
 """
 
 import argparse
@@ -286,7 +287,8 @@ class Bench:
             gaps = [after - before for before, after in zip(frames, frames[1:])]
             self.note("scrolling", 1000 * len(gaps) / (frames[-1] - frames[0]), SMOOTH_FRAMES, unit="frames/s")
             self.note("scrolling: longest time between two frames", max(gaps))
-            self.note("scrolling: processor time of a frame", (self.browser.spent_ms() - spent_ms) / len(frames), FRAME_MS)
+            self.note("scrolling: processor time of a frame",
+                      (self.browser.spent_ms() - spent_ms) / len(frames), FRAME_MS)
             self.note("scrolling: rows filled in after it", self.waited(filled))
             place = self.random.uniform(0.1, 0.9)
             self.evaluate(f"(() => {{ const part = document.querySelector('.scroller');"

@@ -23,8 +23,11 @@
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/render/units.h"
+#include "analyzer/replay/index/index.h"
+#include "analyzer/replay/index/index_cache.h"
 #include "analyzer/serve/server.h"
 #include "analyzer/trace/mailbox.h"
+#include "analyzer/trace/trace_file.h"
 
 namespace heapprof::cli {
 namespace {
@@ -91,6 +94,23 @@ std::uint64_t elapsed_ns(const std::string& path) {
     return now_ns - std::min(now_ns, mailbox.header().start_monotonic_ns);
   } catch (const trace::TraceError&) {
     return 0;
+  }
+}
+
+/// Ranges of time of a large recording are answered from an index. The command that writes it to the cache is a
+/// question about one: what it prints does not matter.
+std::vector<std::string> index_words(const std::string& path) {
+  try {
+    const trace::TraceFile file(path);
+    std::string why_not;
+    if (file.recorder() == trace::RecorderState::kRecording || file.compacted() != nullptr ||
+        file.frame_bytes() < replay::kMinBytesForIndex || replay::index_in_cache(file).empty() ||
+        replay::Index::open(replay::index_beside(file), file, why_not) ||
+        replay::Index::open(replay::index_in_cache(file), file, why_not))
+      return {};
+    return {"report", "--json", "--top=1", "--no-symbols", "--from=start", "--", path};
+  } catch (const trace::TraceError&) {
+    return {};
   }
 }
 
@@ -172,6 +192,7 @@ int serve_traces(const ServeOptions& options) {
   settings.version = printed_version;
   const std::vector<std::string> traces = settings.subject.traces;
   settings.state_of = [traces](std::size_t n) { return state_of(traces[n]); };
+  settings.index_words = [traces](std::size_t n) { return index_words(traces[n]); };
   settings.is_running = [traces](std::size_t n) { return is_running(traces[n]); };
   settings.elapsed_ns = [traces](std::size_t n) { return elapsed_ns(traces[n]); };
   serve::Server server(std::move(settings));

@@ -1,7 +1,12 @@
+// `serve` shows the progress of the commands that it runs (analyzer/serve/child_process.h). It sets
+// HEAPPROF_PROGRESS=lines, and gets lines that begin at once: the ASCII character 30, the share in thousandths, the
+// number of events, and what is being done.
 #include "analyzer/cli/text/progress_line.h"
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 #include <unistd.h>
 
 #include "analyzer/render/utf8.h"
@@ -15,18 +20,26 @@ std::uint64_t now_ns() {
           .count());
 }
 
+bool wants_lines() {
+  static const bool wanted = [] {
+    const char* const form = std::getenv("HEAPPROF_PROGRESS");
+    return form != nullptr && std::string_view(form) == "lines";
+  }();
+  return wanted;
+}
+
 }  // namespace
 
 ProgressLine::ProgressLine(const std::string& what)
     : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
-      next_ns_(started_ns_ + 1'000'000'000), terminal_(::isatty(STDERR_FILENO) != 0) {}
+      next_ns_(started_ns_ + (wants_lines() ? 0 : 1'000'000'000)), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fputs("\r\x1b[K", stderr);
 }
 
 void ProgressLine::show(double share, std::uint64_t events) {
-  if (!terminal_) return;
+  if (!terminal_ && !wants_lines()) return;
   if (share >= 1) {
     if (shown_) std::fputs("\r\x1b[K", stderr);
     shown_ = false;
@@ -35,6 +48,10 @@ void ProgressLine::show(double share, std::uint64_t events) {
   const std::uint64_t now = now_ns();
   if (now < next_ns_) return;
   next_ns_ = now + 200'000'000;
+  if (wants_lines()) {
+    std::fprintf(stderr, "\x1e%.0f %llu %s\n", share * 1000, static_cast<unsigned long long>(events), what_.c_str());
+    return;
+  }
   shown_ = true;
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
   constexpr int kCells = 20;

@@ -4,8 +4,9 @@
 //
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
-// `mergedNote`, a sentence about merged frames; and `onSelect(function)`, called with the entry of `functions` of a
-// frame that is clicked. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the
+// `mergedNote`, a sentence about merged frames; `zoom`, the names of the frames from the outermost one to the one that
+// fills the width; `onZoom(names)`, called when that changes; and `onSelect(function, names)`, called instead when a
+// frame is clicked, with its entry of `functions`. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the
 // tooltip.
 'use strict';
 function flameGraph(data, part) {
@@ -397,6 +398,25 @@ function zoom(i, remember = true) {
   if (i !== wasZoomed) chart.scrollTop = flames ? chart.scrollHeight : Math.max(0, (depth[i] - 3) * ROW);
   paint();
   if (remember) saveState(true);
+  if (remember && part && i !== wasZoomed) part.onZoom(namesTo(i));
+}
+
+/// The names of the frame's callers and of itself, outermost first, without the root.
+function namesTo(i) {
+  const path = [];
+  for (let p = i; p > 0; p = parent[p]) path.unshift(nameOf(p));
+  return path;
+}
+/// Zooms to the frame with these names, or as far as they are found.
+function zoomTo(path) {
+  let to = 0;
+  for (const name of path) {
+    let next = to + 1;
+    while (next < end[to] && (isMerged(next) || nameOf(next) !== name)) next = end[next];
+    if (next >= end[to]) break;
+    to = next;
+  }
+  if (to !== zoomed) zoom(to, false);
 }
 
 function zoomOut() { zoom(zoomed > 0 ? parent[zoomed] : 0); }
@@ -550,11 +570,12 @@ frames.addEventListener('click', event => {
   chart.classList.remove('keys');
   const box = boxAt(event);
   if (!box) return;
-  if (part && box.n === 0 && fn[box.i] >= 0) part.onSelect(data.functions[fn[box.i]]);
   // A stub: zoom to the caller, where its frames are wider. The zoomed frame: zoom out.
-  if (box.n > 0) zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);
-  else if (box.i === zoomed) zoomOut();
-  else zoom(box.i);
+  const isFrame = box.n === 0 && fn[box.i] >= 0;
+  const to = box.n > 0 ? (parent[box.i] === zoomed ? box.i : parent[box.i]) :
+    box.i === zoomed ? Math.max(parent[zoomed], 0) : box.i;
+  zoom(to, !(part && isFrame));
+  if (part && isFrame) part.onSelect(data.functions[fn[box.i]], namesTo(zoomed));
 });
 
 // ---- Keyboard -------------------------------------------------------------------------------------
@@ -692,9 +713,10 @@ function loadState() {
 }
 if (standalone) window.addEventListener('hashchange', loadState);
 zoom(0, false);
+if (part && part.zoom) zoomTo(part.zoom);
 flipButton.setAttribute('aria-pressed', String(flames));
 if (!part) loadState();
-return {search: text => search(text, false), drawn: () => frames};
+return {search: text => search(text, false), zoomTo, drawn: () => frames};
 }
 
 // A picture contains its frames; a page that includes this file calls flameGraph() itself.
