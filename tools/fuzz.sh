@@ -63,7 +63,7 @@ mkdir -p "$directory/findings"
 # linker takes what each target needs. Not included: the commands, sources that include generated files, and parts of
 # the recorder that need a live process.
 sources=(
-  $(grep -rL --include='*.cpp' -e '"analyzer/cli/commands/commands.h"' -e '/render_assets.h"' analyzer |
+  $(grep -rL --include='*.cpp' -e '"analyzer/cli/commands/commands.h"' -e '_assets.h"' analyzer |
     grep -vx analyzer/main.cpp)
   preload/sys/*.cpp
   preload/intercept/{allocator_functions,allocator_strings,elf_file,object_symbols}.cpp

@@ -40,7 +40,7 @@ function sparkline(values, width = 80, height = 18) {
 /// A bar of `share` (0 to 1) of its cell.
 function bar(share, kind = '') {
   const element = make('span', {class: `bar ${kind}`, 'aria-hidden': 'true'});
-  element.style.width = `${(48 * Math.min(1, Math.max(0, share || 0))).toFixed(1)}px`;
+  element.style.width = `${(44 * Math.min(1, Math.max(0, share || 0))).toFixed(1)}px`;
   return element;
 }
 

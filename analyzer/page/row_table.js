@@ -3,7 +3,7 @@
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `number`, `sortable`, and `size`: classes of its width, of which
-// `minor` and `minor2` leave it out where the table is narrow.
+// `minor2`, `minor` and `minor3` leave it out where the table is narrow, in this order.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
 'use strict';

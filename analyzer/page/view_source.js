@@ -58,7 +58,7 @@ async function show(context) {
        text: line => line.total[about.value] ? figures.ofMetric(metric, line.total[about.value]) : ''},
       {key: 'line', label: 'Line', number: true, size: 'line', sortable: false, value: line => line.line,
        text: line => line.line === null ? '?' : String(line.line)},
-      {key: 'text', label: answer.text.path || answer.file || '', wide: true, sortable: false,
+      {key: 'text', label: names.oneLine(names.base(answer.text.path || answer.file)) || 'Text', wide: true, sortable: false,
        value: line => line.text, search: line => line.text || '',
        cell: line => make('code', {class: isCostly(line) ? 'costly' : ''}, line.text === null ?
          line.functions.map(names.label).join(', ') : line.text)},
@@ -67,7 +67,7 @@ async function show(context) {
   });
   const first = answer.lines.findIndex(isCostly);
   return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [back, make('span', {class: 'muted',
-            title: answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
+            title: answer.text.path || answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
               filter: table.filter,
           focus: table.focus, attached() { if (first > 8) table.scrollTo(first - 4); },
           shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};

@@ -12,7 +12,8 @@ function nameCell(row, place = names.place(row)) {
   return make('span', {class: 'name', title: `${row.name}\n${row.file || row.module || ''}`}, row.origin ?
               dot(row.origin) : null,
               make('span', {class: 'unseen'}, names.originText[row.origin] || ''),
-              names.label(row.name), ' ', make('small', {}, place === row.name ? '' : names.oneLine(place)));
+              make('span', {class: 'called'}, names.label(row.name)), ' ',
+              make('small', {}, place === row.name ? '' : names.oneLine(place)));
 }
 
 /// Columns of figures of `part` ("self" or "total") of each row.

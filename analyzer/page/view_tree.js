@@ -55,7 +55,7 @@ async function show(context) {
   }
   const cellOf = row => {
     const cell = make('span', {class: 'name tree-name'});
-    cell.style.paddingLeft = `${Math.min(row.depth, 40) * 14}px`;
+    cell.style.paddingLeft = `min(${row.depth * 14}px, 50%)`;
     if (row.rest) {
       cell.append(make('span', {class: 'muted'}, `+${figures.count(row.rest.nodes)} more`));
       return cell;
@@ -79,10 +79,10 @@ async function show(context) {
        search: row => row.node ? row.node.name : ''},
       figure(metric, 'Total'),
       {...viewTable.shareColumn(metric, 'total', all), sortable: false},
-      {key: 'self', label: 'Self', number: true, sortable: false, value: row => row.self ? row.self[about.value] :
+      {key: 'self', label: 'Self', number: true, size: 'minor3', sortable: false, value: row => row.self ? row.self[about.value] :
        null,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
-      ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), sortable: false}] : [],
+      ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), size: 'minor3', sortable: false}] : [],
       ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
         .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label, {size: i < 2 ?
             'minor' : 'minor2'})),

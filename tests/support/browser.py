@@ -168,7 +168,9 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], button="left", clickCount=1)
 
-    def screenshot(self, path):
+    def screenshot(self, path, area=None):
+        """`area`: (x, y, width, height) of the page; by default, the window."""
         self.settle()
+        clip = {"clip": dict(zip(("x", "y", "width", "height"), area), scale=1)} if area else {}
         with open(path, "wb") as file:
-            file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+            file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png", **clip)["data"]))
