@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds heapprof into build/ (or $BUILD_DIR), optimized and with debug symbols: installs packages, builds the
-# libraries of tools/deps.sh, runs meson and ninja. A second run builds only what changed.
+# Builds heapprof into build/ (or $BUILD_DIR), optimized: installs packages, builds the libraries of tools/deps.sh,
+# runs meson and ninja. A second run builds only what changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,10 +8,11 @@ usage() {
   cat <<'END'
 usage: tools/build.sh [--no-install] [--everything] [--werror]
 
-Build heapprof and libheapprof.so into build/ (or $BUILD_DIR).
+Build heapprof and libheapprof.so into build/ (or $BUILD_DIR): without debug information, and heapprof's files in
+groups, because that takes the least time.
 
 --no-install   install no packages
---everything   also build the tests
+--everything   for development: also build the tests; with debug information, and each file alone
 --werror       treat compiler warnings as errors
 END
 }
@@ -38,17 +39,18 @@ tools/packages.sh "${install_option[@]}" "${groups[@]}"
 echo "==> libraries built from Debian's source packages"
 if [ "$everything" = yes ]; then tools/deps.sh --tests; else tools/deps.sh; fi
 
-tests=false
-if [ "$everything" = yes ]; then tests=true; fi
+# What the two kinds of build differ in.
+options=(-Dtests=false -Ddebug=false -Dunity_analyzer=true)
+if [ "$everything" = yes ]; then options=(-Dtests=true -Ddebug=true -Dunity_analyzer=false); fi
 if [ ! -f "$build/build.ninja" ]; then
   echo "==> configuring $build/"
   mkdir -p "$build"
-  meson setup "$build" -Doptimization=2 -Ddebug=true -Db_ndebug=true -Dtests=$tests >"$build/setup.log" 2>&1 || {
+  meson setup "$build" -Doptimization=2 -Db_ndebug=true "${options[@]}" >"$build/setup.log" 2>&1 || {
     tail -n 40 "$build/setup.log" >&2
     exit 1
   }
 elif [ "$everything" = yes ]; then
-  meson configure "$build" -Dtests=true
+  meson configure "$build" "${options[@]}"
 fi
 if [ "$werror" = yes ]; then meson configure "$build" -Dwerror=true; fi
 
