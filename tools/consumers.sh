@@ -39,4 +39,6 @@ if [ ! -x "$directory/cargo/bin/inferno-flamegraph" ]; then
     --no-default-features --features cli --bin inferno-flamegraph inferno >"$directory/cargo.log" 2>&1 ||
     echo "not available from crates.io: inferno"
 fi
+# Newer versions of Go compile pprof when it is used first, which takes half a minute.
+if command -v go >/dev/null; then go tool pprof -help >/dev/null 2>&1 || true; fi
 exit 0

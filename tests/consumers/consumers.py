@@ -169,6 +169,15 @@ def go():
     return None
 
 
+@functools.cache
+def pprof():
+    """The program that `go tool pprof` starts, after tens of times as much processor time as pprof needs."""
+    found = subprocess.run([go(), "tool", "-n", "pprof"], capture_output=True, text=True, check=True).stdout.strip()
+    if not os.path.exists(found):  # newer versions of Go compile it when it is used first, as tools/consumers.sh does
+        subprocess.run([go(), "tool", "pprof", "-help"], capture_output=True, check=False)
+    return found
+
+
 def inferno():
     """inferno-flamegraph, or None."""
     command = FOLDER / "cargo" / "bin" / "inferno-flamegraph"

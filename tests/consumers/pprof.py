@@ -20,7 +20,7 @@ TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inus
 class Pprof(consumers.Case):
     def pprof(self, *arguments):
         # With a separate settings folder, and without a search for binaries or symbols.
-        return self.run_consumer(consumers.go(), "tool", "pprof", *arguments, environment={
+        return self.run_consumer(consumers.pprof(), *arguments, environment={
             "PPROF_TMPDIR": self.dir, "XDG_CONFIG_HOME": self.dir, "PPROF_BINARY_PATH": self.dir / "none"})
 
     def test_totals(self):
@@ -107,7 +107,7 @@ class Pprof(consumers.Case):
 
         def pprof(*arguments):
             # It prints the address on standard error.
-            return subprocess.run([consumers.go(), "tool", "pprof", "-top", "-unit=B", "-nodefraction=0", *arguments],
+            return subprocess.run([consumers.pprof(), "-top", "-unit=B", "-nodefraction=0", *arguments],
                                   env=harness.clean_environment(PPROF_TMPDIR=self.dir, XDG_CONFIG_HOME=self.dir,
                                                                 PPROF_BINARY_PATH=self.dir / "none"),
                                   capture_output=True, text=True, check=True, timeout=100,
