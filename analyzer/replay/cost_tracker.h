@@ -47,14 +47,15 @@ class CostTracker {
     if (node < nodes_.size()) __builtin_prefetch(&nodes_[node], 1);
   }
 
-  /// A block was allocated at `time` (ticks).
-  void add(std::uint32_t node, std::uint64_t size, std::uint64_t time) {
+  /// A block was allocated at `time` (ticks). `allocations`: as EventPosition's; 0: not known.
+  void add(std::uint32_t node, std::uint64_t size, std::uint64_t time, std::uint64_t allocations = 0) {
     NodeCosts& costs = at(node);
     const std::uint64_t live = live_bytes_ + size;
     if (live > peak_bytes_) {
       peak_bytes_ = live;
       peak_blocks_ = live_blocks_ + 1;
       peak_time_ = time;
+      peak_allocations_ = allocations;
       at_peak_ = true;
     } else {
       about_to_change(costs);
@@ -103,6 +104,7 @@ class CostTracker {
     peak_bytes_ = live_bytes_;
     peak_blocks_ = live_blocks_;
     peak_time_ = time;
+    peak_allocations_ = 0;
     at_peak_ = true;
   }
 
@@ -114,7 +116,7 @@ class CostTracker {
     at_peak_ = false;
     ++epoch_;
   }
-  IntervalPeak peak() const noexcept { return {peak_bytes_, peak_blocks_, peak_time_}; }
+  IntervalPeak peak() const noexcept { return {peak_bytes_, peak_blocks_, peak_time_, peak_allocations_}; }
 
   /// Adds the sums of an interval that follows.
   void add_interval(const IntervalPeak& peak, const std::vector<NodeSums>& nodes) {
@@ -123,6 +125,7 @@ class CostTracker {
       peak_bytes_ = peak.bytes;
       peak_blocks_ = peak.blocks;
       peak_time_ = peak.ticks;
+      peak_allocations_ = peak.allocations;
       at_peak_ = false;
       ++epoch_;
     }
@@ -157,6 +160,7 @@ class CostTracker {
     peak_bytes_ = peak.bytes;
     peak_blocks_ = peak.blocks;
     peak_time_ = peak.ticks;
+    peak_allocations_ = peak.allocations;
     at_peak_ = false;
   }
   /// Forgets what is live. Peak and other sums stay.
@@ -174,6 +178,8 @@ class CostTracker {
   std::uint64_t peak_bytes() const noexcept { return peak_bytes_; }
   std::uint64_t peak_blocks() const noexcept { return peak_blocks_; }
   std::uint64_t peak_time() const noexcept { return peak_time_; }
+  /// As EventPosition's; 0: not known, or the peak is at the start of the slice.
+  std::uint64_t peak_allocations() const noexcept { return peak_allocations_; }
 
   std::size_t node_count() const noexcept { return nodes_.size(); }
   MovedBlocks moved_of(std::uint32_t node) const noexcept {
@@ -222,6 +228,7 @@ class CostTracker {
   std::uint64_t peak_bytes_ = 0;
   std::uint64_t peak_blocks_ = 0;
   std::uint64_t peak_time_ = 0;
+  std::uint64_t peak_allocations_ = 0;
   std::uint64_t epoch_ = 1;
   bool at_peak_ = false;
 };

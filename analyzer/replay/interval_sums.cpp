@@ -11,7 +11,8 @@ using trace::ByteReader;
 using trace::ByteWriter;
 using trace::FormatError;
 
-constexpr std::array kPeakFields = {&IntervalPeak::bytes, &IntervalPeak::blocks, &IntervalPeak::ticks};
+constexpr std::array kPeakFields = {&IntervalPeak::bytes, &IntervalPeak::blocks, &IntervalPeak::ticks,
+                                    &IntervalPeak::allocations};
 constexpr std::array kNodeFields = {&NodeSums::allocations,     &NodeSums::allocated_bytes, &NodeSums::temporary,
                                     &NodeSums::temporary_bytes, &NodeSums::moved_blocks,    &NodeSums::moved_bytes};
 constexpr std::array kNodeChanges = {&NodeSums::live_blocks, &NodeSums::live_bytes, &NodeSums::peak_blocks,

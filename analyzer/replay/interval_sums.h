@@ -41,6 +41,7 @@ struct IntervalPeak {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::uint64_t ticks = 0;
+  std::uint64_t allocations = 0;  ///< as EventPosition::allocations; of mappings 0
 };
 
 /// Of a stack, or of a thread, which has no moved blocks.

@@ -42,9 +42,11 @@ Replay::Replay(const trace::TraceFile& file, const Selection& selection, const R
       page_bytes_(file.header().unit_bytes),
       timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
       streams_(file.streams().size()), threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0),
-      in_order_(file.compacted() != nullptr) {}
+      in_order_(file.compacted() != nullptr) {
+  stop_at({});
+}
 
-/// A slice begins and ends between events of different times, so ties are within one part.
+/// A slice begins between events of different times, and ends there or at a position, so ties are within one part.
 template <bool kResolve>
 bool Replay::run(trace::Batch& batch) {
   events_ = batch.events();
@@ -63,9 +65,34 @@ bool Replay::run(trace::Batch& batch) {
     run_part<kResolve>(0, done);
     begin_slice();
   }
-  run_part<kResolve>(done, events_.size());
+  if (stop_.allocations == 0) run_part<kResolve>(done, events_.size());
+  else run_to_stop<kResolve>(done, before(stop_.ticks));
   events_ = {};
-  return !last;
+  return !last && !has_stopped_;
+}
+
+/// Handles the events from `from` on, of which those from `tail` on can be after the stop.
+template <bool kResolve>
+void Replay::run_to_stop(std::size_t from, std::size_t tail) {
+  handled_ = std::max(from, tail);
+  if (!has_stopped_) run_part<kResolve>(from, handled_);
+  has_stopped_ = has_stopped_ || is_at_stop();
+  while (handled_ < events_.size() && !has_stopped_) {
+    handle<kResolve>(handled_, BlockTable::hash_of(events_[handled_].address));
+    if (has_stopped_) return;  // at an event that was to be handled before this one
+    has_stopped_ = is_at_stop();
+    ++handled_;
+  }
+}
+
+bool Replay::is_at_stop() const noexcept {
+  return allocation_ticks_ == stop_.ticks && allocations_at_ticks_ >= stop_.allocations;
+}
+
+void Replay::stop_at(const std::optional<EventPosition>& position) noexcept {
+  const EventPosition end{filter_.end_ticks - 1, filter_.allocations_at_end};
+  stop_ = position.value_or(end);
+  has_stopped_ = false;
 }
 
 void Replay::begin_slice() {
@@ -162,7 +189,10 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   bool fresh;
   Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
-    if (settle_tie<kResolve>(i, event.address, true)) block = &blocks_.insert(event.address, hash, fresh);
+    if (settle_tie<kResolve>(i, event.address, true)) {
+      if (has_stopped_) return;  // before this event
+      block = &blocks_.insert(event.address, hash, fresh);
+    }
     if (!fresh) {
       heap_.implied_frees += (block->thread & kNotSelected) == 0;
       log_removal(*block);
@@ -171,6 +201,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   }
   Thread& thread = thread_of(event.stream());  // after settle_tie(), which may start threads and move all of them
   const std::uint64_t size = event.size();
+  allocations_at_ticks_ = event.time == allocation_ticks_ ? allocations_at_ticks_ + 1 : 1;
+  allocation_ticks_ = event.time;
   bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
   if (!every_block_) [[unlikely]] {
     const std::uint64_t ordinal = ordinal_++;
@@ -188,8 +220,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   ++heap_.allocations;
   heap_.allocated_bytes += size;
   sizes_.count(size);
-  heap_costs_.add(event.node, size, event.time);
-  if (count_all_) all_costs_.add(event.node, size, event.time);
+  heap_costs_.add(event.node, size, event.time, allocations_at_ticks_);
+  if (count_all_) all_costs_.add(event.node, size, event.time, allocations_at_ticks_);
   if (count_threads_) thread_costs_.add(block->thread, size, event.time);
   timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
@@ -226,9 +258,11 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
   const MergedEvent event = events_[i];
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
-    if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) ||
-        (block = blocks_.find(event.address, hash)) == nullptr)
-      return count_unmatched_free();
+    if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) || has_stopped_ ||
+        (block = blocks_.find(event.address, hash)) == nullptr) {
+      if (!has_stopped_) count_unmatched_free();
+      return;
+    }
   }
   Thread& thread = thread_of(event.stream());
   const bool temporary = is_temporary(*block, streams_[event.stream()]);
@@ -269,8 +303,10 @@ template <bool kResolve>
 void Replay::realloc_begin(std::size_t i) {
   const MergedEvent event = events_[i];
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
-  if (block == nullptr && event.address != 0 && settle_tie<kResolve>(i, event.address, false))
+  if (block == nullptr && event.address != 0 && settle_tie<kResolve>(i, event.address, false)) {
+    if (has_stopped_) return;
     block = blocks_.find(event.address);
+  }
   Thread& thread = thread_of(event.stream());
   StreamState& stream = streams_[event.stream()];
   PendingRealloc pending;
@@ -344,10 +380,11 @@ template <bool kResolve>
     if (!(needs_free ? frees_block(other.op()) : allocates_block(other.op()))) continue;
     in_tie_ = true;
     const std::uint32_t stream = other.stream();
-    for (std::size_t k = i + 1; k <= j; ++k) {
+    for (std::size_t k = i + 1; k <= j && !has_stopped_; ++k) {
       if (events_[k].stream() != stream) continue;
       handle<kResolve>(k, BlockTable::hash_of(events_[k].address));
       events_[k].op_size = op_size(Op::kNone, 0);
+      has_stopped_ = stop_.allocations != 0 && is_at_stop();
     }
     in_tie_ = false;
     return true;

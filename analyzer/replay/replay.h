@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -69,6 +70,13 @@ class Replay {
     return run<true>(batch);
   }
 
+  /// Lets the next calls of replay() end at `position` instead of at the end of the slice; none: at that again. A
+  /// call that reaches it has handled the first handled() events of its batch, in which those that were moved before
+  /// others of equal time are Op::kNone. Precondition: the replay has not passed the position.
+  void stop_at(const std::optional<EventPosition>& position) noexcept;
+  bool has_stopped() const noexcept { return has_stopped_; }
+  std::size_t handled() const noexcept { return handled_; }
+
   /// Resolves the events of what the selection's kind counts: mappings in addition to, or instead of, heap blocks.
   /// A mapping can be unmapped in pieces. Precondition: before the first batch.
   void resolve_kind() {
@@ -83,6 +91,10 @@ class Replay {
   /// From now on appends the events to `events` in the order in which they are handled, which differs from the
   /// trace's where times are equal. Requires the form of replay() that resolves events. Texts are those of the batch.
   void record_order(std::vector<trace::MergedEvent>& events) noexcept { ordered_ = &events; }
+
+  /// Makes room for this many live blocks: a table that grows is copied each time. Precondition: there was no batch
+  /// yet.
+  void reserve(std::size_t live_blocks) { blocks_.reset(live_blocks); }
 
   /// Call once, after the last batch. `end_time`: the last known time of the recording, in ticks; 0: unknown. May
   /// append to the `events` of the last replay().
@@ -229,6 +241,9 @@ class Replay {
   bool run(trace::Batch& batch);
   template <bool kResolve>
   void run_part(std::size_t from, std::size_t to);
+  template <bool kResolve>
+  void run_to_stop(std::size_t from, std::size_t tail);
+  bool is_at_stop() const noexcept;
   void begin_slice();
   template <bool kResolve>
   void handle(std::size_t i, std::uint64_t hash);
@@ -355,12 +370,16 @@ class Replay {
   std::span<const std::uint8_t> resolved_nodes_;  // empty: all
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;
+  EventPosition stop_;       // where replay() ends; no allocations: nowhere within a time
+  std::size_t handled_ = 0;  // events of the last batch
   std::vector<trace::MergedEvent>* ordered_ = nullptr;
   IntervalLog* log_ = nullptr;
-  std::uint64_t now_ = 0;             // ticks
-  std::uint64_t ordinal_ = 0;         // of the next allocation; not counted when every_block_
-  std::uint64_t first_identity_ = 0;  // mappings of the slice have greater identities
-  std::uint64_t timeline_start_ = 0;  // ticks
+  std::uint64_t now_ = 0;                   // ticks
+  std::uint64_t allocation_ticks_ = 0;      // of the latest allocation, whether it is selected or not
+  std::uint64_t allocations_at_ticks_ = 0;  // how many were at that time
+  std::uint64_t ordinal_ = 0;               // of the next allocation; not counted when every_block_
+  std::uint64_t first_identity_ = 0;        // mappings of the slice have greater identities
+  std::uint64_t timeline_start_ = 0;        // ticks
   bool in_slice_ = false;
   bool added_intervals_ = false;
   std::vector<ThreadSums> added_threads_;  // by index: of the intervals that were added
@@ -373,7 +392,8 @@ class Replay {
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;
   bool in_tie_ = false;
-  const bool in_order_;  // events of equal time were put in order when the trace was compacted
+  bool has_stopped_ = false;  // at stop_
+  const bool in_order_;       // events of equal time were put in order when the trace was compacted
 };
 
 inline Replay::Thread& Replay::thread_of(std::uint32_t stream) {

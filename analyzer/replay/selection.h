@@ -20,6 +20,18 @@ class SelectionError : public trace::TraceError {
   using trace::TraceError::TraceError;
 };
 
+/// A moment between two events of equal time.
+struct EventPosition {
+  std::uint64_t ticks = 0;
+  std::uint64_t allocations = 0;  ///< after so many allocations of this time, at least one
+};
+
+/// A moment of the recording.
+struct ResolvedMoment {
+  std::uint64_t ns = 0;                   ///< since its start
+  std::optional<EventPosition> position;  ///< none: after all events of that time
+};
+
 /// A moment as a user gives it.
 struct Moment {
   double value = 0;
@@ -27,6 +39,8 @@ struct Moment {
   std::string text = {};  ///< as the user wrote it, for messages
   std::string mark = {};  ///< the moment of the user's mark with this text; empty: `value` is the moment
   std::string name = {};  ///< what messages call it: "@40%"; empty: the option with `text`
+  /// Exactly, as the end of a slice or as `live_at`; none: after all events of the time `value`.
+  std::optional<EventPosition> position = {};
 };
 
 /// A block is selected when it matches every part.
@@ -57,6 +71,10 @@ struct Selection {
   /// timeline only the times and the resident memory. The analysis may then add sums from an index instead of
   /// replaying.
   bool only_costs = false;
+
+  /// Only what trace::Overview has is needed, of the whole recording: the profile has no costs. Nothing is replayed
+  /// if an index has it.
+  bool only_overview = false;
 
   /// Costs by thread are needed, too. Heap only.
   bool costs_by_thread = false;

@@ -1,6 +1,37 @@
 #include "analyzer/replay/summarize.h"
 
 namespace heapprof::replay {
+namespace {
+
+trace::Overview::MarkKind kind_of(const Replay::Mark& mark) {
+  using Kind = model::Timeline::Mark::Kind;
+  switch (mark.kind) {
+    case Kind::kPaused: return trace::Overview::MarkKind::kPaused;
+    case Kind::kResumed: return trace::Overview::MarkKind::kResumed;
+    case Kind::kUser: break;
+  }
+  return trace::Overview::MarkKind::kUser;
+}
+
+trace::Overview overview_of(const Replay& replay) {
+  const model::HeapTotals& heap = replay.heap();
+  trace::Overview overview;
+  overview.allocations = heap.allocations;
+  overview.allocated_bytes = heap.allocated_bytes;
+  overview.frees = heap.frees;
+  overview.failed = heap.failed;
+  overview.unmatched_frees = heap.unmatched_frees;
+  overview.implied_frees = heap.implied_frees;
+  overview.snapshots = replay.snapshots();
+  for (const Replay::Thread& thread : replay.threads())
+    overview.threads.push_back({thread.tid, thread.name, thread.start_ticks, thread.allocations,
+                                thread.allocated_bytes, thread.is_others, thread.name_left_out});
+  for (const Replay::Mark& mark : replay.marks()) overview.marks.push_back({mark.ticks, kind_of(mark), mark.text});
+  overview.all_marks = overview.marks.size() < Replay::kMaxMarks;
+  return overview;
+}
+
+}  // namespace
 
 trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& replay) {
   trace::TraceSummary summary;
@@ -14,6 +45,7 @@ trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& 
   summary.bad_events = replay.bad_events();
   summary.unfinished = replay.unfinished();
   summary.paused_once = replay.paused_once();
+  summary.overview = overview_of(replay);
   return summary;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "analyzer/cli/commands/next_commands.h"
@@ -58,10 +59,10 @@ struct Sums {
   }
 };
 
-/// The moments of the comparison, in nanoseconds, and as the user gave them.
+/// The moments of the comparison, and as the user gave them.
 struct Moments {
-  std::uint64_t before_ns = 0;
-  std::uint64_t after_ns = 0;
+  replay::ResolvedMoment before;
+  replay::ResolvedMoment after;
   std::optional<std::uint64_t> survivors_ns;
   std::string before_text;
   std::string after_text;
@@ -105,12 +106,12 @@ TraceOptions options_of_slice(const DiffOptions& options) {
 Moments resolve_moments(const DiffOptions& options, const replay::Analysis& analysis) {
   const replay::Moment before = moment_or_end(options.moment_before);
   const replay::Moment after = moment_or_end(options.moment_after);
-  Moments moments{analysis.ns_of(before), analysis.ns_of(after), {}, before.text, after.text};
-  if (moments.before_ns > moments.after_ns)
+  Moments moments{analysis.moment_of(before), analysis.moment_of(after), {}, before.text, after.text};
+  if (moments.before.ns > moments.after.ns)
     throw replay::SelectionError(before.name + " is after " + after.name + "; give the earlier moment first");
   if (options.trace.texts.survivors.empty()) return moments;
   moments.survivors_ns = analysis.profile().slice->to_ns;
-  if (*moments.survivors_ns < moments.after_ns)
+  if (*moments.survivors_ns < moments.after.ns)
     throw replay::SelectionError("--survivors " + options.trace.texts.survivors + " is before " + after.name +
                                  "; give the same time or a later one");
   return moments;
@@ -124,14 +125,23 @@ void add_block(Held& held, std::uint64_t bytes) {
 std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analysis& analysis,
                                const Moments& moments) {
   std::vector<Sums> sums(analysis.profile().nodes.size());
-  std::vector<std::uint64_t> times = {moments.before_ns, moments.after_ns};
-  if (moments.survivors_ns) times.push_back(*moments.survivors_ns);
+  std::vector<replay::ResolvedMoment> times = {moments.before, moments.after};
+  if (moments.survivors_ns) times.push_back({*moments.survivors_ns, {}});
+  // Of blocks with the time of a moment, the address and the moment decide whether they are older.
+  std::unordered_set<std::uint64_t> live_before;
+  std::unordered_set<std::uint64_t> live_after;
   ProgressLine progress("Reading " + options.trace + " again");
   analysis.for_each_live_at(
       times,
       [&](std::size_t moment, const replay::LiveBlock& block) {
         Sums& sum = sums[block.node];
-        const bool is_new = block.time_ns > moments.before_ns && block.time_ns <= moments.after_ns;
+        if (moment == 0 && block.time_ns == moments.before.ns) live_before.insert(block.address);
+        if (moment == 1 && block.time_ns == moments.after.ns) live_after.insert(block.address);
+        const bool after_first = block.time_ns > moments.before.ns ||
+                                 (block.time_ns == moments.before.ns && !live_before.contains(block.address));
+        const bool before_second = block.time_ns < moments.after.ns ||
+                                   (block.time_ns == moments.after.ns && live_after.contains(block.address));
+        const bool is_new = after_first && before_second;
         if (moment == 0) add_block(sum.before, block.size);
         if (moment == 1) add_block(sum.after, block.size);
         if (moment == 1 && is_new) add_block(sum.fresh, block.size);
@@ -210,8 +220,8 @@ class MomentsText : public ReportText {
     const Moments& moments = comparison_.moments;
     line(bold(clip(command_of(profile()), style().width)));
     for (const std::string& piece : render::wrapped(completeness_of(profile()) + ".", style().width)) line(piece);
-    line(clip("From " + moment_text(moments.before_ns, moments.before_text) + " to " +
-                  moment_text(moments.after_ns, moments.after_text) + " of " +
+    line(clip("From " + moment_text(moments.before.ns, moments.before_text) + " to " +
+                  moment_text(moments.after.ns, moments.after_text) + " of " +
                   render::clean_utf8(options_.trace.trace),
               style().width));
     if (!used_project_file.empty()) line(clip(render::clean_utf8(project_file_words()), style().width));
@@ -223,8 +233,8 @@ class MomentsText : public ReportText {
   void totals() {
     const Sums& total = comparison_.total;
     const Moments& moments = comparison_.moments;
-    const std::string before = human_time(moments.before_ns);
-    const std::string after = human_time(moments.after_ns);
+    const std::string before = human_time(moments.before.ns);
+    const std::string after = human_time(moments.after.ns);
     const auto in_blocks = [](const Held& held) { return "in " + render::block_count(held.blocks); };
     row("live", human_bytes(total.before.bytes), in_blocks(total.before) + ", at " + before);
     row("new", human_bytes(total.fresh.bytes),
@@ -367,8 +377,8 @@ Json json_of(const DiffOptions& options, const Comparison& comparison, const mod
                 {"live_blocks", live.blocks}};
   };
   Json json = json_document();
-  json["before"] = side(moments.before_ns, moments.before_text, comparison.total.before);
-  json["after"] = side(moments.after_ns, moments.after_text, comparison.total.after);
+  json["before"] = side(moments.before.ns, moments.before_text, comparison.total.before);
+  json["after"] = side(moments.after.ns, moments.after_text, comparison.total.after);
   json["survivors_ns"] = has_left ? Json(*moments.survivors_ns) : Json(nullptr);
   json["sort"] = options.order == DiffOptions::Order::kNet ? "net" : "new";
   add_sums(json["total"], comparison.total, has_left);

@@ -21,7 +21,9 @@ Json info_document(const replay::Analysis& analysis) {
 
 }  // namespace
 
-int run_info(const InfoOptions& options) {
+int run_info(const InfoOptions& given) {
+  InfoOptions options = given;
+  options.trace.selection.only_overview = true;
   return run_on_trace(options.trace, [&](const replay::Analysis& analysis) {
     if (options.trace.json) return write_output(options.trace.output, dump(info_document(analysis)));
     ReportText text(analysis.profile(), style_for(options.trace.output));

@@ -10,7 +10,12 @@ namespace {
 
 constexpr const char* kPeakWord = "peak";
 
-std::uint64_t peak_ns_of(const TraceOptions& options) {
+struct Peak {
+  std::uint64_t ns;
+  std::optional<replay::EventPosition> position;  // none: only its time is known
+};
+
+Peak find_peak(const TraceOptions& options) {
   replay::Selection selection;
   selection.kind = options.selection.kind;
   selection.only_costs = true;
@@ -21,28 +26,31 @@ std::uint64_t peak_ns_of(const TraceOptions& options) {
   progress.show(1, 0);
   if (analysis.profile().totals.peak_bytes == 0)
     throw replay::SelectionError(options.trace + ": no byte was live, so there is no peak; give another moment");
-  return analysis.profile().peak_time_ns;
+  return {analysis.profile().peak_time_ns, analysis.peak_position()};
 }
 
 }  // namespace
 
 void resolve_peak(TraceOptions& options) {
-  std::string time;
+  std::optional<Peak> peak;
   for (std::string* const moment :
        {&options.texts.from, &options.texts.to, &options.texts.live_at, &options.texts.survivors}) {
     if (*moment != kPeakWord) continue;
-    if (time.empty()) time = replay::exact_time(peak_ns_of(options));
-    *moment = time;
+    if (!peak) peak = find_peak(options);
+    *moment = replay::exact_time(peak->ns);
   }
+  if (peak && peak->position) options.texts.peak = {replay::exact_time(peak->ns), *peak->position};
 }
 
 std::string resolve_peak(const TraceOptions& options, const std::string& moment) {
-  return moment == kPeakWord ? replay::exact_time(peak_ns_of(options)) : moment;
+  return moment == kPeakWord ? replay::exact_time(find_peak(options).ns) : moment;
 }
 
 void resolve_peak(const TraceOptions& options, std::optional<replay::Moment>& moment) {
   if (!moment || moment->mark != kPeakWord || moment->text != kPeakWord) return;
-  moment->value = static_cast<double>(peak_ns_of(options)) / 1e9;
+  const Peak peak = find_peak(options);
+  moment->value = static_cast<double>(peak.ns) / 1e9;
+  moment->position = peak.position;
   moment->mark.clear();
 }
 

@@ -9,12 +9,13 @@
 
 namespace heapprof::cli {
 
-/// Replaces "peak" by its time in the moments of options.texts. Reads the trace first if it is one of them. Throws
-/// trace::TraceError when the trace cannot be read, replay::SelectionError when no byte was live.
+/// Replaces "peak" by its time in the moments of options.texts, and sets texts.peak. Reads the trace first if it is
+/// one of them. Throws trace::TraceError when the trace cannot be read, replay::SelectionError when no byte was live.
 void resolve_peak(TraceOptions& options);
 
-/// The same for a moment of the trace that is not in options.texts. Others are returned as they are.
+/// The time of a moment of the trace that is not in options.texts, if it is "peak". Others are returned as they are.
 std::string resolve_peak(const TraceOptions& options, const std::string& moment);
+/// Replaces "peak" by its time and position.
 void resolve_peak(const TraceOptions& options, std::optional<replay::Moment>& moment);
 
 }  // namespace heapprof::cli

@@ -86,6 +86,7 @@ pins::PinnedMemory read_pinned_moment(const TraceOptions& options, const replay:
 
 void choose_known_moment(TraceOptions& options) {
   resolve_peak(options);
+  options.texts.peak.reset();  // the addresses come from records, which end with a time
   const std::optional<replay::Moment> moment = parse_moment(options.texts.to);
   if (!moment) return;
   const std::vector<pins::PinnedMoment> moments = pins::pinned_moments(trace::TraceFile(options.trace));

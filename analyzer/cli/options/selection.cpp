@@ -215,10 +215,12 @@ std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionT
                                                                 replay::Selection& selection) {
   read_threads(texts.threads, selection.thread_ids, selection.thread_names);
   read_threads(texts.not_threads, selection.excluded_thread_ids, selection.excluded_thread_names);
-  const auto moment = [](const char* option, const std::string& text,
-                         const std::optional<replay::Moment>& otherwise) -> std::optional<replay::Moment> {
+  const auto moment = [&](const char* option, const std::string& text,
+                          const std::optional<replay::Moment>& otherwise) -> std::optional<replay::Moment> {
     if (text.empty()) return otherwise;
-    return parsed(option, text, kMomentOrMarkExamples, parse_moment_or_mark);
+    auto read = parsed(option, text, kMomentOrMarkExamples, parse_moment_or_mark);
+    if (texts.peak && text == texts.peak->text) read->position = texts.peak->position;
+    return read;
   };
   const auto duration = [](const char* option, const std::string& text) -> std::optional<std::uint64_t> {
     if (text.empty()) return std::nullopt;

@@ -25,6 +25,13 @@ struct SelectionTexts {
   std::string survivors;                   ///< a moment
   std::string min_lifetime, max_lifetime;  ///< durations
 
+  /// The peak, if a moment was "peak". The moments with its text are it.
+  struct Peak {
+    std::string text;  ///< its time
+    replay::EventPosition position;
+  };
+  std::optional<Peak> peak;
+
   bool selects_threads() const noexcept { return !threads.empty() || !not_threads.empty(); }
   bool selects_stacks() const noexcept {
     return !modules.empty() || !not_modules.empty() || !functions.empty() || !not_functions.empty();

@@ -27,7 +27,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
 
-  if (needs_summary || selection_.only_live || can_add_sums()) {
+  if (needs_summary || selection_.only_live || selection_.only_overview || can_add_sums()) {
     if (!find_summary() && needs_summary) read_summary(passes);
     else if (needs_summary) passes.skip_pass();
   }
@@ -36,6 +36,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     set_recording(summary_->definitions, summary_->last_time);
     // From here on the clock, the call tree and the duration are final.
 
+    if (selection_.only_overview && fill_overview()) return;
     if (selection_.needs_marks()) read_marks(passes);
     if (selection_.is_slice()) resolve_slice();
     if (selection_.survivors) resolve_survivors();
@@ -53,7 +54,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     set_recording(run->reader->definitions(), run->replay.last_time());
   }
   fill_profile(*run);
-  fill_integrity(*run);
+  fill_integrity(run.get());
   visit_live(run->replay, visit_leaked, visit_mapping);
 }
 
@@ -120,9 +121,17 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
   profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
 }
 
-/// Finds the user's marks in the whole recording, in a pass that replays nothing. Precondition: clock_ is final.
+/// Finds the user's marks in the whole recording: in the overview, or in a pass that replays nothing. Precondition:
+/// clock_ is final.
 void Analysis::read_marks(PassProgress& passes) {
   marks_.emplace();
+  if (summary_->overview && summary_->overview->all_marks) {
+    passes.skip_pass();
+    for (const trace::Overview::Mark& mark : summary_->overview->marks)
+      if (mark.kind == trace::Overview::MarkKind::kUser)
+        marks_->push_back({clock_.to_ns(trace::Ticks{mark.ticks}), mark.text});
+    return;
+  }
   trace::MergedReader reader(file_);
   passes.begin(reader);
   pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
@@ -143,7 +152,14 @@ std::uint64_t Analysis::resolve(const Moment& moment, const char* option) const 
   return std::min(ns_of_mark(moment, *marks_, file_), duration_ns);
 }
 
-std::uint64_t Analysis::ns_of(const Moment& moment) const { return resolve(moment, "the time"); }
+ResolvedMoment Analysis::moment_of(const Moment& moment) const {
+  return {resolve(moment, "the time"), moment.position};
+}
+
+void Analysis::end_slice_at(const Moment& moment, std::uint64_t ns) {
+  filter_.end_ticks = moment.position ? moment.position->ticks + 1 : ticks_at(clock_, ns + 1);
+  filter_.allocations_at_end = moment.position ? moment.position->allocations : 0;
+}
 
 void Analysis::resolve_slice() {
   const std::uint64_t duration_ns = profile_.recording.duration_ns;
@@ -158,7 +174,7 @@ void Analysis::resolve_slice() {
                          text_of(to.value_or(Moment{}), "--to", slice.to_ns) +
                          (from && !from->name.empty() ? "; give the earlier moment first" : ""));
   filter_.from_ticks = ticks_at(clock_, slice.from_ns);
-  if (to) filter_.end_ticks = ticks_at(clock_, slice.to_ns + 1);
+  if (to) end_slice_at(*to, slice.to_ns);
   slice.to_ns = std::min(slice.to_ns, duration_ns);
   profile_.slice = slice;
 }
@@ -175,7 +191,8 @@ void Analysis::resolve_survivors() {
                          "; give the same time or a later one");
   filter_.own_blocks_only = true;
   filter_.allocated_end_ticks = std::exchange(filter_.end_ticks, ResolvedFilter{}.end_ticks);
-  if (survivors_ns < duration_ns) filter_.end_ticks = ticks_at(clock_, survivors_ns + 1);
+  filter_.allocations_at_end = 0;
+  if (survivors_ns < duration_ns) end_slice_at(moment, survivors_ns);
   profile_.survivors_ns = survivors_ns;
 }
 
@@ -188,7 +205,7 @@ void Analysis::end_at_moment() {
                          "; give a moment within --from and --to, or leave them out");
   profile_.live_at_ns = moment_ns;
   filter_.from_ticks = 0;
-  filter_.end_ticks = ticks_at(clock_, moment_ns + 1);
+  end_slice_at(*selection_.live_at, moment_ns);
 }
 
 void Analysis::resolve_stacks() {
@@ -202,17 +219,28 @@ void Analysis::resolve_stacks() {
 /// Finds the blocks that match the lifetimes or are live at the given moment, in a pass over the trace.
 void Analysis::resolve_lifetimes(PassProgress& passes) {
   const auto to_ns = [&](std::uint64_t ticks) { return clock_.to_ns(trace::Ticks{ticks}); };
-  const std::uint64_t end_ns = to_ns(summary_->last_time);
   std::uint64_t moment_ns = 0;
   if (selection_.live_at) {
     moment_ns = resolve(*selection_.live_at, "--live-at");
     profile_.live_at_ns = moment_ns;
   }
-  // `gone_ns`: when it was freed, or another block got its address before its realloc returned.
-  const auto matches = [&](std::uint64_t from_ns, std::uint64_t to_ns, bool freed, std::uint64_t gone_ns) {
-    if (selection_.live_at && (from_ns > moment_ns || (freed && gone_ns <= moment_ns))) return false;
-    if (selection_.min_lifetime_ns && to_ns - from_ns < *selection_.min_lifetime_ns) return false;
-    return !selection_.max_lifetime_ns || (freed && to_ns - from_ns <= *selection_.max_lifetime_ns);
+  const EventPosition* const position =
+      selection_.live_at && selection_.live_at->position ? &*selection_.live_at->position : nullptr;
+  bool after_moment = false;           // the events are
+  std::size_t ordinals_at_moment = 0;  // of blocks that were allocated before it
+  std::uint64_t allocations_left =     // of the time of the position, before it
+      position != nullptr ? position->allocations : 0;
+  const std::uint64_t ticks_after = ticks_at(clock_, moment_ns + 1);
+  const auto is_after_moment = [&](std::uint64_t ticks) {
+    if (position == nullptr) return ticks >= ticks_after;
+    return ticks > position->ticks || (ticks == position->ticks && allocations_left == 0);
+  };
+  // `gone_before`: it was freed before the moment, or another block got its address before its realloc returned.
+  const auto matches = [&](const Block& block, std::uint64_t to_ticks, bool freed, bool gone_before) {
+    const std::uint64_t lifetime_ns = to_ns(to_ticks) - to_ns(block.time);
+    if (selection_.live_at && (block.size >= ordinals_at_moment || gone_before)) return false;
+    if (selection_.min_lifetime_ns && lifetime_ns < *selection_.min_lifetime_ns) return false;
+    return !selection_.max_lifetime_ns || (freed && lifetime_ns <= *selection_.max_lifetime_ns);
   };
   trace::MergedReader reader(file_);
   Replay replay(file_, Selection{});
@@ -220,16 +248,21 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   // Blocks in a realloc that has not ended, whose address another block got meanwhile.
   struct Replaced {
     Block block;
-    std::uint64_t reused_ns;
+    bool reused_before;  // the moment
   };
   std::vector<Replaced> replaced;
   std::vector<ResolvedEvent> events;
   const auto take_events = [&] {
     for (const ResolvedEvent& event : events) {
+      if (selection_.live_at && !after_moment && is_after_moment(event.time)) {
+        after_moment = true;
+        ordinals_at_moment = selected_blocks_.size();
+      }
       if (event.kind == ResolvedKind::kAllocation) {
+        if (position != nullptr && event.time == position->ticks && allocations_left != 0) --allocations_left;
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
-        if (!fresh) replaced.push_back({block, to_ns(event.time)});
+        if (!fresh) replaced.push_back({block, !after_moment});
         block.size = selected_blocks_.size();
         block.time = event.time;
         selected_blocks_.push_back(false);
@@ -240,13 +273,12 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
           return one.block.address == event.address && one.block.time == event.allocated_ticks;
         });
         if (old != replaced.end() && (event.in_realloc || !same_time)) {
-          selected_blocks_[old->block.size] =
-              matches(to_ns(old->block.time), to_ns(event.time), true, old->reused_ns);
+          selected_blocks_[old->block.size] = matches(old->block, event.time, true, old->reused_before);
           replaced.erase(old);
           continue;
         }
         if (block == nullptr) continue;
-        selected_blocks_[block->size] = matches(to_ns(block->time), to_ns(event.time), true, to_ns(event.time));
+        selected_blocks_[block->size] = matches(*block, event.time, true, !after_moment);
         ordinals.erase(block);
       } else if (selection_.live_at && to_ns(event.time) <= moment_ns) {
         profile_.resident = {to_ns(event.time), event.size};
@@ -264,8 +296,9 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   passes.end(reader);
   replay.finish(summary_->last_time);
   take_events();
+  if (!after_moment) ordinals_at_moment = selected_blocks_.size();
   ordinals.for_each(
-      [&](const Block& block) { selected_blocks_[block.size] = matches(to_ns(block.time), end_ns, false, end_ns); });
+      [&](const Block& block) { selected_blocks_[block.size] = matches(block, summary_->last_time, false, false); });
   filter_.blocks = &selected_blocks_;
 }
 
@@ -281,7 +314,7 @@ std::unique_ptr<Analysis::Run> Analysis::choose_snapshot(std::string& why_not) c
   const bool needs_times_of_mappings = filter_.from_ticks != 0 || filter_.own_blocks_only;
   const bool any_snapshot =
       selection_.only_live && (selection_.kind == model::Kind::kHeap || !needs_times_of_mappings);
-  const std::uint64_t before_ticks = any_snapshot ? filter_.end_ticks : filter_.from_ticks;
+  const std::uint64_t before_ticks = any_snapshot ? filter_.certain_end_ticks() : filter_.from_ticks;
   if (before_ticks == 0) return start_at(snapshot_);
   try {
     Snapshot snapshot = index_->snapshot_before(before_ticks);
@@ -330,7 +363,7 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   };
   if (index_ && can_add_sums()) {
     try {
-      const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.end_ticks);
+      const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
       if (intervals) return count_with_sums(passes, *intervals);
     } catch (const trace::FormatError& error) {
       warn(error.what(), "sums");
@@ -366,6 +399,11 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     const Snapshot snapshot = index_->snapshot_after(*begin);
     resume(*run, snapshot);
     snapshot.restore_needed(run->replay, index_->sums_since_whole(*begin), needed, node_count);
+  } else if (intervals.first == 1) {
+    std::uint64_t live_blocks = 0;
+    for (const NodeSums& node : index_->sums_of(0).nodes) live_blocks += static_cast<std::uint64_t>(node.live_blocks);
+    constexpr std::uint64_t kMaxReserved = 1 << 23;  // also if the sums are wrong
+    run->replay.reserve(std::min(live_blocks, kMaxReserved));
   }
   passes.begin(*run->reader, filter_);
   if (!intervals.whole_ones()) {
@@ -414,37 +452,67 @@ void Analysis::replay_to_end(Run& run, PassProgress& passes) const {
   run.replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, run.replay.clock()));
 }
 
+/// Takes everything from the overview of the summary. False: there is none.
+bool Analysis::fill_overview() {
+  if (!summary_->overview) return false;
+  const trace::Overview& overview = *summary_->overview;
+  model::HeapTotals& heap = profile_.heap;
+  heap.allocations = profile_.totals.allocations = overview.allocations;
+  heap.allocated_bytes = profile_.totals.allocated_bytes = overview.allocated_bytes;
+  heap.frees = overview.frees;
+  heap.failed = overview.failed;
+  heap.unmatched_frees = overview.unmatched_frees;
+  heap.implied_frees = overview.implied_frees;
+  profile_.timeline.snapshots = overview.snapshots;
+  for (const trace::Overview::Thread& thread : overview.threads)
+    profile_.threads.push_back({thread.tid, thread.name, clock_.to_ns(trace::Ticks{thread.start_ticks}),
+                                thread.allocations, thread.allocated_bytes});
+  for (const trace::Overview::Mark& mark : overview.marks) {
+    using Kind = model::Timeline::Mark::Kind;
+    profile_.timeline.marks.push_back({clock_.to_ns(trace::Ticks{mark.ticks}),
+                                       mark.kind == trace::Overview::MarkKind::kPaused    ? Kind::kPaused
+                                       : mark.kind == trace::Overview::MarkKind::kResumed ? Kind::kResumed
+                                                                                          : Kind::kUser,
+                                       mark.text});
+  }
+  threads_found_ = true;
+  fill_integrity(nullptr);
+  return true;
+}
+
 void Analysis::fill_profile(const Run& run) {
   const ProfileMapping mapping{selection_, filter_, clock_, node_of_index_};
   fill_costs(run.replay, mapping, profile_);
+  const CostTracker& costs = run.replay.costs();
+  if (costs.peak_allocations() != 0) peak_position_ = {costs.peak_time(), costs.peak_allocations()};
   if (selection_.only_live) keep_live_costs(profile_);
   fill_threads(run.replay, clock_, profile_);
   profile_.timeline = timeline_of(run.replay, mapping, selection_.only_costs);
   threads_found_ = std::ranges::any_of(run.replay.threads(), [](const auto& thread) { return thread.selected; });
 }
 
-void Analysis::fill_integrity(const Run& run) {
-  const auto any_thread = [&](bool Replay::Thread::*flag) {
-    return std::ranges::any_of(run.replay.threads(), [&](const auto& thread) { return thread.*flag; });
+/// `run`: null if nothing was replayed because the summary has an overview.
+void Analysis::fill_integrity(const Run* run) {
+  const auto any_thread = [&](bool Replay::Thread::*of_replay, bool trace::Overview::Thread::*of_overview) {
+    if (run == nullptr)
+      return std::ranges::any_of(summary_->overview->threads, [&](const auto& one) { return one.*of_overview; });
+    return std::ranges::any_of(run->replay.threads(), [&](const auto& one) { return one.*of_replay; });
   };
-  trace::Damage stream_damage = run.reader->damage();
-  if (summary_ != nullptr) {
-    stream_damage = summary_->damage;
-    if (file_.compacted() != nullptr) stream_damage.add(run.reader->damage());
-  }
-  const trace::Definitions& definitions = summary_ != nullptr ? summary_->definitions : run.reader->definitions();
-  profile_.integrity =
-      integrity_of({.file = file_,
-                    .stream_damage = stream_damage,
-                    .definitions = definitions,
-                    .bad_events = summary_ != nullptr ? summary_->bad_events : run.replay.bad_events(),
-                    .unfinished = summary_ != nullptr ? summary_->unfinished : run.replay.unfinished(),
-                    .paused_once = summary_ != nullptr ? summary_->paused_once : run.replay.paused_once(),
-                    .lost_nodes = lost_nodes_,
-                    .symbols_damaged = symbols_damaged_,
-                    .threads_merged = any_thread(&Replay::Thread::is_others),
-                    .thread_names_left_out = any_thread(&Replay::Thread::name_left_out)},
-                   profile_);
+  trace::Damage stream_damage = summary_ != nullptr ? summary_->damage : run->reader->damage();
+  if (file_.compacted() != nullptr && run != nullptr) stream_damage.add(run->reader->damage());
+  const trace::Definitions& definitions = summary_ != nullptr ? summary_->definitions : run->reader->definitions();
+  profile_.integrity = integrity_of(
+      {.file = file_,
+       .stream_damage = stream_damage,
+       .definitions = definitions,
+       .bad_events = summary_ != nullptr ? summary_->bad_events : run->replay.bad_events(),
+       .unfinished = summary_ != nullptr ? summary_->unfinished : run->replay.unfinished(),
+       .paused_once = summary_ != nullptr ? summary_->paused_once : run->replay.paused_once(),
+       .lost_nodes = lost_nodes_,
+       .symbols_damaged = symbols_damaged_,
+       .threads_merged = any_thread(&Replay::Thread::is_others, &trace::Overview::Thread::is_others),
+       .thread_names_left_out = any_thread(&Replay::Thread::name_left_out, &trace::Overview::Thread::name_left_out)},
+      profile_);
 }
 
 }  // namespace heapprof::replay

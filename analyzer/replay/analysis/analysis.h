@@ -3,7 +3,7 @@
 // The constructor is a list of passes (analysis.cpp). Without a selection there is one pass. A slice of time and
 // stacks selected by name need the trace summary first, because the clock and the call tree are complete only at the
 // end of the trace; an index or a compacted trace has it, else it takes a pass. Lifetimes need another pass, with one
-// bit of memory for each allocation.
+// bit of memory for each allocation. An overview takes no pass if an index has it.
 //
 // for_each_event() is for uses that need the profile before the events: an export that writes stacks before
 // events, a timeline of the largest call sites. It takes as long as the replay and gives the same events in the same
@@ -123,9 +123,13 @@ class Analysis {
   /// How many intervals were added from the index instead of being replayed.
   std::size_t intervals_added() const noexcept { return intervals_added_; }
 
-  /// Nanoseconds since the start of the recording. Throws SelectionError when the moment is not within it.
+  /// Throws SelectionError when the moment is not within the recording.
   /// Precondition: the selection has this moment, or reads_marks, if it is that of a mark.
-  std::uint64_t ns_of(const Moment& moment) const;
+  ResolvedMoment moment_of(const Moment& moment) const;
+
+  /// The moment of the profile's peak, directly after the allocation that reached it. None: the peak is at the start
+  /// of the slice, or a mapping reached it. Precondition: the selection has costs.
+  const std::optional<EventPosition>& peak_position() const noexcept { return peak_position_; }
 
   /// The node of the profile for a dense index of the trace.
   std::uint32_t node_of(std::uint32_t dense_index) const noexcept {
@@ -149,9 +153,9 @@ class Analysis {
   void for_each_batch(const std::function<void(trace::Batch&, Replay&)>& sink, const Progress& progress = {}) const;
 
   /// Replays the trace once more, to the last of the moments, and calls visit(i, block) for each selected block that
-  /// is live at moments_ns[i], whenever it was allocated, in no order. Heap only. Precondition: the moments ascend,
-  /// none is before the slice's begin or after its end.
-  void for_each_live_at(std::span<const std::uint64_t> moments_ns,
+  /// is live at moments[i], whenever it was allocated, in no order. Heap only. Precondition: the moments ascend, none
+  /// is before the slice's begin or after its end.
+  void for_each_live_at(std::span<const ResolvedMoment> moments,
                         const std::function<void(std::size_t, const LiveBlock&)>& visit,
                         const Progress& progress = {}) const;
 
@@ -177,6 +181,7 @@ class Analysis {
   void set_recording(const trace::Definitions& definitions, std::uint64_t last_time);
   void read_marks(PassProgress& passes);
   std::uint64_t resolve(const Moment& moment, const char* option) const;
+  void end_slice_at(const Moment& moment, std::uint64_t ns);
   void resolve_slice();
   void resolve_survivors();
   void end_at_moment();
@@ -189,8 +194,9 @@ class Analysis {
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
   void replay_records(Run& run, PassProgress& passes, std::uint64_t end) const;
   void replay_to_end(Run& run, PassProgress& passes) const;
+  bool fill_overview();
   void fill_profile(const Run& run);
-  void fill_integrity(const Run& run);
+  void fill_integrity(const Run* run);
 
   const Selection selection_;
   const IndexUse index_use_;
@@ -205,6 +211,7 @@ class Analysis {
   ResolvedFilter filter_;
   std::vector<std::uint8_t> selected_nodes_;  // by dense index; of filter_
   std::vector<bool> selected_blocks_;         // by ordinal of the allocation; of filter_
+  std::optional<EventPosition> peak_position_;
   std::optional<Index> index_;
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
   mutable std::mutex snapshot_mutex_;                   // of the next two

@@ -98,16 +98,20 @@ void Analysis::for_each_batch(const std::function<void(trace::Batch&, Replay&)>&
   });
 }
 
-void Analysis::for_each_live_at(std::span<const std::uint64_t> moments_ns,
+void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
                                 const std::function<void(std::size_t, const LiveBlock&)>& visit,
                                 const Progress& progress) const {
   const std::unique_ptr<Run> run = start();
   PassProgress passes(file_, progress, 1);
   passes.begin(*run->reader, filter_);
   std::size_t next = 0;
-  std::uint64_t next_ticks = 0;  // the first tick after the next moment
+  std::uint64_t next_ticks = 0;  // every event before it is before the next moment
   const auto prepare = [&] {
-    if (next < moments_ns.size()) next_ticks = ticks_at(clock_, moments_ns[next] + 1);
+    run->replay.stop_at({});
+    if (next == moments.size()) return;
+    const ResolvedMoment& moment = moments[next];
+    next_ticks = moment.position ? moment.position->ticks : ticks_at(clock_, moment.ns + 1);
+    if (moment.position) run->replay.stop_at(moment.position);
   };
   const auto visit_moment = [&] {
     run->replay.for_each_selected_live([&](const Block& block) {
@@ -131,21 +135,31 @@ void Analysis::for_each_live_at(std::span<const std::uint64_t> moments_ns,
       std::swap(part.texts, batch.texts);
       run->replay.replay(part);
       std::swap(part.texts, batch.texts);
+      if (run->replay.has_stopped()) {
+        // The replay may have handled later events of the same time.
+        std::ranges::copy(part.events(), events.begin() + static_cast<std::ptrdiff_t>(done));
+        end = done + run->replay.handled();
+      }
       done = end;
     };
-    while (next < moments_ns.size() && !events.empty() && events.back().time >= next_ticks) {
-      replay_to(static_cast<std::size_t>(
-          std::partition_point(events.begin(), events.end(),
-                               [&](const trace::MergedEvent& event) { return event.time < next_ticks; }) -
-          events.begin()));
+    while (next < moments.size() && !events.empty() && events.back().time >= next_ticks) {
+      if (moments[next].position) {
+        replay_to(events.size());
+        if (!run->replay.has_stopped()) return true;
+      } else {
+        replay_to(static_cast<std::size_t>(
+            std::partition_point(events.begin(), events.end(),
+                                 [&](const trace::MergedEvent& event) { return event.time < next_ticks; }) -
+            events.begin()));
+      }
       visit_moment();
     }
-    if (next == moments_ns.size()) return false;
+    if (next == moments.size()) return false;
     if (done == 0) run->replay.replay(batch);
     else replay_to(events.size());
     return true;
   });
-  while (next < moments_ns.size()) visit_moment();  // the recording has no event after them
+  while (next < moments.size()) visit_moment();  // the recording has no event after them
 }
 
 void Analysis::for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,

@@ -78,6 +78,8 @@ class Compactor {
       quantum_ = rate == 0 ? summary_.clock.ticks_per_us() : std::max<std::uint64_t>(rate / 1'000'000, 1);
     // Events of the compacted trace refer to stacks by dense index.
     for (std::uint32_t index = 0; index < summary_.node_ids.size(); ++index) summary_.node_ids[index] = index;
+    // Its times are not rounded, so they would differ from those of the compacted trace.
+    summary_.overview.reset();
   }
 
   void write_header(AtomicFile& out) const {

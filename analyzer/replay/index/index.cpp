@@ -26,7 +26,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 4;
+constexpr std::uint32_t kIndexVersion = 5;
 constexpr int kSummaryLevel = 9;
 
 }  // namespace

@@ -94,6 +94,56 @@ void load_texts(Definitions& definitions, ByteReader& in) {
   for (std::size_t i = 0; i < notes; ++i) definitions.notes.push_back({NoteKind::kUntyped, in.text()});
 }
 
+void save_overview(const Overview& overview, ByteWriter& out) {
+  for (const std::uint64_t number : {overview.allocations, overview.allocated_bytes, overview.frees, overview.failed,
+                                     overview.unmatched_frees, overview.implied_frees, overview.snapshots})
+    out.number(number);
+  out.number(overview.threads.size());
+  for (const Overview::Thread& thread : overview.threads) {
+    out.number(thread.tid);
+    out.text(thread.name);
+    out.number(thread.start_ticks);
+    out.number(thread.allocations);
+    out.number(thread.allocated_bytes);
+    out.number((thread.is_others ? 1u : 0u) | (thread.name_left_out ? 2u : 0u));
+  }
+  out.number(overview.all_marks ? 1 : 0);
+  out.number(overview.marks.size());
+  for (const Overview::Mark& mark : overview.marks) {
+    out.number(mark.ticks);
+    out.number(static_cast<std::uint64_t>(mark.kind));
+    out.text(mark.text);
+  }
+}
+
+Overview load_overview(ByteReader& in) {
+  Overview overview;
+  for (std::uint64_t* const number :
+       {&overview.allocations, &overview.allocated_bytes, &overview.frees, &overview.failed,
+        &overview.unmatched_frees, &overview.implied_frees, &overview.snapshots})
+    *number = in.number();
+  overview.threads.resize(in.count());
+  for (Overview::Thread& thread : overview.threads) {
+    thread.tid = in.number32();
+    thread.name = in.text();
+    thread.start_ticks = in.number();
+    thread.allocations = in.number();
+    thread.allocated_bytes = in.number();
+    const std::uint64_t flags = in.number();
+    thread.is_others = (flags & 1) != 0;
+    thread.name_left_out = (flags & 2) != 0;
+  }
+  overview.all_marks = in.number() != 0;
+  overview.marks.resize(in.count());
+  for (Overview::Mark& mark : overview.marks) {
+    mark.ticks = in.number();
+    mark.kind =
+        static_cast<Overview::MarkKind>(in.number_up_to(static_cast<std::uint64_t>(Overview::MarkKind::kResumed)));
+    mark.text = in.text();
+  }
+  return overview;
+}
+
 }  // namespace
 
 void save(const Damage& damage, ByteWriter& out) {
@@ -137,6 +187,7 @@ void save(const TraceSummary& summary, ByteWriter& out) {
   save_texts(summary.definitions, out);
   save_nodes(summary, out);
   for (const Note& note : summary.definitions.notes) out.number(static_cast<std::uint64_t>(note.kind));
+  if (summary.overview) save_overview(*summary.overview, out);
 }
 
 TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
@@ -165,6 +216,7 @@ TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
   // Files written before notes had kinds end here.
   if (in.left() != 0)
     for (Note& note : summary.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());
+  if (in.left() != 0) summary.overview = load_overview(in);
   in.expect_end();
   return summary;
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "analyzer/trace/events/damage.h"
@@ -12,6 +14,35 @@
 #include "analyzer/trace/files/byte_stream.h"
 
 namespace heapprof::trace {
+
+/// What a replay of the whole trace counts apart from stacks: 'heapprof info' needs no more.
+struct Overview {
+  struct Thread {
+    std::uint32_t tid = 0;
+    std::string name;
+    std::uint64_t start_ticks = 0;
+    std::uint64_t allocations = 0;
+    std::uint64_t allocated_bytes = 0;
+    bool is_others = false;      ///< all threads beyond max_threads()
+    bool name_left_out = false;  ///< one of its names exceeded max_name_bytes()
+  };
+  enum class MarkKind : std::uint8_t { kUser, kPaused, kResumed };
+  struct Mark {
+    std::uint64_t ticks = 0;
+    MarkKind kind = MarkKind::kUser;
+    std::string text;
+  };
+  std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t unmatched_frees = 0;
+  std::uint64_t implied_frees = 0;
+  std::uint64_t snapshots = 0;  ///< of resident pages
+  std::vector<Thread> threads;
+  std::vector<Mark> marks;  ///< in order of time
+  bool all_marks = true;    ///< false: there are more than a replay keeps
+};
 
 struct TraceSummary {
   Definitions definitions;
@@ -24,6 +55,7 @@ struct TraceSummary {
   std::uint64_t bad_events = 0;  ///< without an address, ignored
   std::uint64_t unfinished = 0;  ///< calls that began and did not return
   bool paused_once = false;
+  std::optional<Overview> overview;  ///< none: of a compacted trace
 };
 
 void save(const Damage& damage, ByteWriter& out);

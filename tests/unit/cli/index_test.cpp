@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/random_trace.h"
+#include "tests/support/temporary_file.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -45,6 +47,35 @@ TEST_CASE("an index is written beside its trace, and slices have the same figure
   CHECK(json_at(early, "/heap/allocations") == "2");
   CHECK(json_at(late, "/heap/leaked_bytes") == std::to_string(kE));
   CHECK(read_file(trace.path()) == bytes);
+}
+
+TEST_CASE("info of an indexed trace reads the index only, and has the same figures") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    TraceBuilder trace;
+    random_program(trace, seed, 20'000);
+    trace.stream().add(heapprof::Op::kPause, trace.header.start_ticks);
+    const TemporaryFile path;
+    trace.write(path.path());
+    const auto print = [&](const char* option) { return run({"info", path.path(), option}); };
+    const std::string json = print("--json").out;
+    CHECK(json.find("mark ") != std::string::npos);
+    CHECK(json.find("paused") != std::string::npos);
+    const std::string text = print("--no-index").out;
+    const std::string mark = json_at(json, "/marks/3/text");
+    const std::string slice = run({"report", path.path(), "--json", "--from", mark}).out;
+
+    const IndexFile index(path.path());
+    REQUIRE(run({"index", path.path()}).status == 0);
+    CHECK(run({"report", path.path(), "--json", "--from", mark}).out == slice);
+    // Within the payload of a frame: the headers, by which an index belongs to a trace, are the same.
+    std::vector<std::uint8_t> bytes = trace.bytes();
+    bytes[trace.frame_offsets(0)[1] + sizeof(heapprof::FrameHeader) + 20] ^= 1;
+    TraceBuilder::write_bytes(path.path(), bytes);
+    CHECK(print("--json").out == json);
+    CHECK(print("--json").status == 0);
+    CHECK(run({"info", path.path()}).out == text);
+    CHECK(print("--no-index").status == 1);
+  }
 }
 
 TEST_CASE("index -o writes elsewhere, but never over the trace or to standard output") {

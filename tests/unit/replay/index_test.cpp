@@ -247,7 +247,7 @@ TEST_CASE("The live blocks of moments are the same with and without an index") {
     CHECK(analysis.began_at_snapshot() == use.use);
     const std::uint64_t begin_ns = analysis.profile().begin_ns();
     const std::uint64_t end_ns = analysis.profile().end_ns();
-    const std::vector<std::uint64_t> moments = {begin_ns, (begin_ns + end_ns) / 2, end_ns};
+    const std::vector<ResolvedMoment> moments = {{begin_ns, {}}, {(begin_ns + end_ns) / 2, {}}, {end_ns, {}}};
     std::vector<std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>> live(moments.size());
     analysis.for_each_live_at(moments, [&](std::size_t i, const LiveBlock& block) {
       live[i][block.address] = {block.size, block.time_ns};
@@ -255,7 +255,7 @@ TEST_CASE("The live blocks of moments are the same with and without an index") {
     // What a slice that ends at the moment counts.
     Selection until;
     for (std::size_t i = 0; i < moments.size(); ++i) {
-      until.to = Moment{.value = static_cast<double>(moments[i]) / 1e9};
+      until.to = Moment{.value = static_cast<double>(moments[i].ns) / 1e9};
       std::uint64_t bytes = 0;
       for (const auto& [address, block] : live[i]) bytes += block.first;
       const Analysis slice(path.path(), until, {}, kNoIndex);

@@ -354,7 +354,8 @@ TEST_CASE("The live blocks of several moments are visited in one pass") {
   Selection selection;
   selection.from = at_ns(205);
   const Analysis analysis(recorded.path.path(), selection);
-  const std::vector<std::uint64_t> moments = {205, 225, 229, 230, 405, 405, 1'000};
+  const std::vector<ResolvedMoment> moments = {{205, {}}, {225, {}}, {229, {}},  {230, {}},
+                                               {405, {}}, {405, {}}, {1'000, {}}};
   std::vector<std::uint64_t> bytes(moments.size());
   analysis.for_each_live_at(moments, [&](std::size_t i, const LiveBlock& block) { bytes[i] += block.size; });
   CHECK(bytes == std::vector<std::uint64_t>{1'000, 1'800, 1'800, 1'500, 1'300, 1'300, 550});
