@@ -15,12 +15,22 @@ class Index(harness.Case):
     def test_same_answers(self):
         # 2.8 million events: an index has snapshots a million events apart.
         trace = self.record(harness.program("ledger_threads"), 750_000, 3, 2).trace
+        self.check_info(trace)
         self.heapprof("index", trace)
         for command in COMMANDS:
             for options in SLICES:
                 self.check(trace, *command, *options)
         for command in OTHERS:
             self.check(trace, *command)
+
+    def check_info(self, trace):
+        """`info` of a large trace leaves an index, and the next one reads nothing else."""
+        without = self.heapprof("info", trace, "--json", "--no-index")
+        indexes = self.dir / "cache" / "heapprof" / "index"
+        self.assertFalse(indexes.exists())
+        self.assertEqual(self.heapprof("info", trace, "--json"), without)
+        self.assertEqual(len(list(indexes.iterdir())), 1)
+        self.assertEqual(self.heapprof("info", trace, "--json"), without)
 
     def check(self, trace, command, *options):
         traces = [trace, trace] if command == "diff" else [trace]

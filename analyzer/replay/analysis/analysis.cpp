@@ -15,21 +15,33 @@
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::replay {
+namespace {
+
+/// Whether a pass over the whole trace leaves an index in the cache.
+bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
+  return use.use && use.keep && file.recorder() != trace::RecorderState::kRecording &&
+         file.frame_bytes() >= kMinBytesForIndex;
+}
+
+}  // namespace
 
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
                    const MappingVisitor& visit_mapping)
     : selection_(selection), index_use_(index_use), file_(path) {
   profile_.selection_text = selection_.description;
-  const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr;
+  // An overview often comes first, and with the index that its pass can leave, the next questions need none.
+  const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr ||
+                             (selection_.only_overview && leaves_index(file_, index_use_));
   PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + selection_.needs_lifetimes());
 
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
 
   if (needs_summary || selection_.only_live || selection_.only_overview || can_add_sums()) {
-    if (!find_summary() && needs_summary) read_summary(passes);
-    else if (needs_summary) passes.skip_pass();
+    const bool found = find_summary();
+    if (needs_summary && (found || selection_.only_overview)) passes.skip_pass();
+    if (needs_summary && !found) read_summary(passes);
   }
   if (summary_ != nullptr) {
     clock_ = summary_->clock;
@@ -88,8 +100,7 @@ bool Analysis::find_summary() {
 void Analysis::read_summary(PassProgress& passes) {
   Run run(file_, Selection{}, ResolvedFilter{});
   std::optional<CachedIndexWriter> cached;
-  if (index_use_.use && index_use_.keep && file_.recorder() != trace::RecorderState::kRecording &&
-      file_.frame_bytes() >= kMinBytesForIndex) {
+  if (leaves_index(file_, index_use_)) {
     cached.emplace(file_, run.replay);
     run.reader->give_positions(kIntervalRecords);
   }
