@@ -28,14 +28,16 @@ heapprof=$build/analyzer/heapprof
 results=heapprof-quickstart
 requests=20000
 
-tools/build.sh "${install_option[@]}"
-tools/packages.sh "${install_option[@]}" demo
+# One installation for all; and what is missing is reported before minutes of compiling.
+tools/packages.sh "${install_option[@]}" build demo
 for program in redis-server redis-benchmark redis-cli; do
   if ! command -v "$program" >/dev/null; then
     echo "$program is not installed; install redis-server and redis-tools, or run without --no-install" >&2
     exit 1
   fi
 done
+
+tools/build.sh "${install_option[@]}"
 
 echo "==> recording redis-server under redis-benchmark"
 # A private directory and a Unix socket, so that the server uses no port and disturbs no other server.
