@@ -30,6 +30,7 @@ class Handlers(harness.Case):
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 self.check_calls(ledger.threads[0], run.read())
+                self.check_stacks(run.read(), harness.program("handlers"))
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_at_every_instruction(self):
@@ -43,6 +44,19 @@ class Handlers(harness.Case):
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 self.check_calls(ledger.threads[0], run.read())
+                self.check_stacks(run.read(), harness.program(program))
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_jump_out_of_a_stack_walk(self):
+        """What it leaves of the stack in the thread's caches does not change the stack of the next call."""
+        run = self.record(harness.program("handlers"), "jumpwalk", 3, BLOCK_BYTES=4096)
+        self.assertGreater(int(run.stdout), 300)
+        integrity = self.report(run.trace)["integrity"]
+        self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)
+        ledger = run.ledger()
+        self.assert_ledger_clean(ledger)
+        self.check_calls(ledger.threads[0], run.read())
+        self.check_stacks(run.read(), harness.program("handlers"), depths=1)
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_out_of_first_events(self):
@@ -160,6 +174,21 @@ class Handlers(harness.Case):
         problem = unfinished_calls.compare_jumps(thread.entries[begin:],
                                                  [event for event in own if event[-1] != 4096])
         self.assertIsNone(problem)
+
+    def check_stacks(self, trace, program, depths=20):
+        """The size of an allocation by step() shows how many frames of call_deeper() its stack has."""
+        symbols = trace_reader.Symbols(program)
+        main = {number for number, module in trace.modules.items() if module.main}
+        frames = Counter()
+        for _, event in trace_reader.merged(trace):
+            if event.node == 0 or event.op not in (trace_reader.ALLOC, trace_reader.REALLOC_END):
+                continue
+            names = [symbols.name(offset) or "" for module, offset in trace.stack(event.node) if module in main]
+            found = sum("call_deeper" in name for name in names)
+            if found != 0:
+                self.assertEqual(found, 1 + event.size % 32, (event, names))
+                frames[found] += 1
+        self.assertGreaterEqual(len(frames), depths)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 //   longjmp TIMES     the handler calls siglongjmp whenever it interrupted the recorder
 //   jumpstep ROUNDS   siglongjmp at each of the first 700 instructions of a call in the recorder; each round takes
 //                     every ROUNDS-th
+//   jumpwalk STRIDE   siglongjmp at every STRIDE-th instruction of a call in the recorder that walks a new stack. The
+//                     next call has the same stack
 //   jumpfirst STEPS   siglongjmp out of a thread's first event, at its first instruction in the recorder; in other
 //                     threads at every third instruction up to STEPS. Then each allocates 20 blocks of 55 bytes
 //   fork CHILDREN     the handler forks. The child sleeps, returns into the interrupted call and continues, while the
@@ -25,7 +27,7 @@
 //   altstack BYTES    handlers that allocate on an alternate signal stack of this size
 //   deep TIMES        handlers that interrupt handlers, eight deep, each of which allocates
 //
-// The modes with "step" and jumpfirst need x86-64's trap flag. A handler may call siglongjmp only where it
+// The modes with "step", jumpwalk and jumpfirst need x86-64's trap flag. A handler may call siglongjmp only where it
 // interrupted the recorder: inside malloc itself this would corrupt the allocator. Without a recorder, no handler
 // calls it.
 #include <errno.h>
@@ -142,12 +144,13 @@ bool call_with_stop(InstructionStop& stop, std::uint64_t instruction, Call call)
 /// The next call of step() is to be left at this instruction in the recorder, if it is not 0.
 volatile std::uint64_t stop_next_call_at = 0;
 volatile bool next_call_has_other_stack = false;
+bool calls_have_one_path = false;  ///< although each has another stack
 
 /// raise(SIGTRAP) would step through its own return, and through all frames of step(), first.
 void begin_stop(Call call) {
   if (stop_next_call_at == 0) return;
   active_stop = &stops[next_call_has_other_stack ? kOtherStack : event_kind(stop_next_call_at)][call];
-  if (next_call_has_other_stack) active_stop->forget_path();
+  if (next_call_has_other_stack && !calls_have_one_path) active_stop->forget_path();
   active_stop->prepare(stop_next_call_at);
   stop_next_call_at = 0;
   asm volatile("lea -128(%%rsp), %%rsp\n pushfq\n orq $0x100, (%%rsp)\n popfq\n lea 128(%%rsp), %%rsp" ::: "memory");
@@ -159,25 +162,32 @@ void begin_stop(Call) {}
 void end_stop() {}
 #endif
 
-/// One call, `depth` frames deeper. Each depth and call site has its own stack.
-[[gnu::noinline]] void step(ledger::Random& random, void*& block, unsigned depth) {
+[[gnu::noinline]] void call_deeper(ledger::Random& random, void*& block, unsigned depth, std::size_t size) {
   if (depth != 0) {
-    step(random, block, depth - 1);
+    call_deeper(random, block, depth - 1, size);
     asm volatile("" ::: "memory");
     return;
   }
   const bool first = random.below(2) == 0;
   const Call call = block == nullptr ? (first ? kMallocCall : kCallocCall) : (first ? kReallocCall : kFreeCall);
   begin_stop(call);
-  if (call == kMallocCall) block = site_malloc(next_size());
-  if (call == kCallocCall) block = site_calloc(1, next_size());
-  if (call == kReallocCall) block = site_realloc(block, next_size());
+  if (call == kMallocCall) block = site_malloc(size);
+  if (call == kCallocCall) block = site_calloc(1, size);
+  if (call == kReallocCall) block = site_realloc(block, size);
   if (call == kFreeCall) {
     void* const old = block;
     block = nullptr;
     site_free(old);
   }
   end_stop();
+}
+
+/// One call, in frames of call_deeper(): one, and `depth` more, which is below 32. Each depth and call site has its
+/// own stack. The size in the trace shows the depth: it is above 64, and its remainder of 32 is the depth.
+/// Consecutive sizes differ, as those of next_size().
+void step(ledger::Random& random, void*& block, unsigned depth) {
+  static std::size_t count = 0;
+  call_deeper(random, block, depth, 64 + 32 * (++count % 124) + depth);
 }
 
 void jump_out(int, siginfo_t*, void* context) {
@@ -376,6 +386,42 @@ int jump_at_each_step(std::uint64_t rounds) {
       }
       if (!active_stop->missed()) at = at + rounds;
     }
+  printf("%ld\n", jumps);
+  return 0;
+}
+
+/// A step whose frames are `offset` bytes deeper in the stack.
+[[gnu::noinline]] void step_at(std::size_t offset, ledger::Random& random, void*& block) {
+  asm volatile("" ::"r"(__builtin_alloca(offset)) : "memory");
+  step(random, block, 3);
+  asm volatile("" ::: "memory");
+}
+
+int jump_out_of_walks(std::uint64_t stride) {
+  static ledger::Random random{29};
+  static volatile std::uint64_t at = 1;
+  static volatile std::size_t offset = 0;
+  static volatile bool ended = false;
+  static void* block = nullptr;
+  handle_traps(jump_at_step);
+  next_call_has_other_stack = calls_have_one_path = true;
+  while (!ended) {
+    offset = offset + 16;
+    // The second call, with the same stack, finds what the first one has left.
+    static volatile int call = 0;
+    for (call = 0; call < 2; call = call + 1) {
+      if (sigsetjmp(before_call, 1) != 0) {
+        block = nullptr;
+        continue;
+      }
+      if (call == 0) stop_next_call_at = at;
+      step_at(offset, random, block);
+      if (call == 0) ended = !active_stop->missed();
+      site_free(block);
+      block = nullptr;
+    }
+    if (!active_stop->missed()) at = at + stride;
+  }
   printf("%ld\n", jumps);
   return 0;
 }
@@ -629,6 +675,7 @@ int main(int argc, char** argv) {
 #ifdef __x86_64__
   if (strcmp(what, "forkstep") == 0) result = fork_at_each_step(number);
   if (strcmp(what, "jumpstep") == 0) result = jump_at_each_step(number);
+  if (strcmp(what, "jumpwalk") == 0) result = jump_out_of_walks(number);
   if (strcmp(what, "jumpfirst") == 0) result = jump_out_of_first_events(number);
   if (strcmp(what, "allocstep") == 0) result = allocate_at_each_step(number, false);
   if (strcmp(what, "allocstep-threads") == 0) result = allocate_at_each_step(number, true);
