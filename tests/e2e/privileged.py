@@ -2,6 +2,7 @@
 without it. Programs that were started through their loader read their own name, path and arguments. Needs root; the
 programs run as an unprivileged user that only this test uses."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -13,6 +14,14 @@ PORT = 81
 OUTPUT_STATUS = 7  # of the program
 
 
+@functools.cache
+def stripped_heapprof():
+    """heapprof without debug information, which every test copies: it has 200 MB with it."""
+    stripped = harness.shared_folder() / "heapprof"
+    subprocess.run(["strip", "--strip-debug", "-o", stripped, harness.HEAPPROF], check=True)
+    return stripped
+
+
 class Privileged(harness.Case):
     def setUp(self):
         super().setUp()
@@ -21,7 +30,7 @@ class Privileged(harness.Case):
         self.heapprof_path = self.dir / "bin" / "heapprof"
         self.heapprof_path.parent.mkdir()
         (self.dir / "lib").mkdir()
-        shutil.copy(harness.HEAPPROF, self.heapprof_path)
+        shutil.copy(stripped_heapprof(), self.heapprof_path)
         shutil.copy(harness.LIBRARY, self.dir / "lib" / "libheapprof.so")
         self.out = self.dir / "out"
         self.out.mkdir()
