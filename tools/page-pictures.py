@@ -4,7 +4,7 @@
 usage: tools/page-pictures.py [--build DIR] [-o DIRECTORY] [VIEW...]
 
 Records docs/examples/gateway.cpp twice, serves both recordings, and takes a picture of each view in Chromium, or of
-those named: of the summary the whole page, of the others the part below the timeline. Look at each picture afterwards.
+those named: of the summary the whole page, of the others the part below the timeline. Look at each one afterwards.
 """
 
 import argparse

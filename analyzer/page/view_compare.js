@@ -61,6 +61,11 @@ function recordingChoice(context) {
   return [list];
 }
 
+/// Call sites and stacks with the largest changes: the answer has all frames of a stack, so that a thousand stacks of a
+/// compiler have 10 MB.
+const MAX_STACKS = 200;
+const more = (shown, all, noun) => shown < all ? `+${figures.plural(all - shown, noun)} with smaller changes` : '';
+
 const changeCell = (change, text) => make('span', {class: change > 0 ? 'grew' : change < 0 ? 'shrank' : ''},
                                           figures.change(change, text));
 
@@ -69,7 +74,7 @@ async function showRecordings(context) {
   const about = figures.metrics[metric];
   const other = context.traces.find(trace => String(trace.n) === state.other);
   const answer = await ask.question('diff', {...context.selected, trace: state.trace, with: state.other, cost: metric,
-                                             top: '0'});
+                                             top: String(MAX_STACKS)});
   const isCount = about.unit === 'count';
   const [value, text] = isCount ? ['blocks', figures.count] : ['bytes', figures.bytes];
   const total = {bytes_before: answer.before[about.value] ?? 0, bytes_after: answer.after[about.value] ?? 0};
@@ -81,7 +86,7 @@ async function showRecordings(context) {
             file: entry.stack[from] ? entry.stack[from].location : null, line: null, module: null};
   });
   const tools = recordingChoice(context);
-  const command = ['diff', ['--cost', metric, '--top', '0'], null, [context.traceName, other.name]];
+  const command = ['diff', ['--cost', metric, '--top', String(MAX_STACKS)], null, [context.traceName, other.name]];
   const tile = (label, number) => make('div', {class: 'tile'}, make('span', {}, label), make('b', {}, text(number)),
                                        make('small', {}, about.said));
   const change = total.bytes_after - total.bytes_before;
@@ -107,6 +112,7 @@ async function showRecordings(context) {
         file: frame.location, line: null, module: null, inlined: false})),
       entries: [['before', text(row[value + '_before'])], ['after', text(row[value + '_after'])],
                 ['change', figures.change(row[value], text)]]}),
+    more: more(rows.length, answer.changed_stacks, 'stack'),
   });
   const host = make('div', {class: 'flame half'});
   const stacks = rows.map(row => ({stack: row.stack, bytes_before: row[value + '_before'],
@@ -134,8 +140,9 @@ async function show(context) {
   };
   const tools = [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
                  make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
-  const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: '0', ...context.filters});
-  const command = ['diff', [], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
+  const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
+                                            ...context.filters});
+  const command = ['diff', ['--top', String(MAX_STACKS)], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
   const {total} = answer;
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
     make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
@@ -165,6 +172,7 @@ async function show(context) {
     ],
     isSelected: row => row.name === state.name,
     onSelect: row => selection.change({name: row.name}),
+    more: more(answer.sites.length, answer.changed_sites, 'call site'),
   });
   const host = make('div', {class: 'flame half'});
   let graph = null;

@@ -6,6 +6,9 @@ const {make, dot, bar, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
               thread: 'Thread', pinned: 'Pinned'};
 
+/// Rows by stack have all frames of each stack: those of a compiler would exceed what a server answers.
+const MAX_STACKS = 500;
+
 const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.live_over_time[0] : null;
 
 function nameCell(row, place = names.place(row)) {
@@ -132,13 +135,17 @@ async function show(context) {
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
   if (by === 'pinned') return showPinned(context, choice);
-  const answer = await (by === 'function' ? context.ask('function_rows', {}) : context.ask('rows', {by}));
-  const command = ['report', ['--by', by, '--sort', metric === 'allocated' ? 'allocated' : metric, '--top', '0']];
+  const answer = await (by === 'function' ? context.ask('function_rows', {}) :
+    by === 'stack' ? ask.template('rows', {by}, {...context.selected, sort: metric, top: String(MAX_STACKS)}) :
+      context.ask('rows', {by}));
+  const command = ['report', ['--by', by, '--sort', metric, '--top', by === 'stack' ? String(MAX_STACKS) : '0']];
   if (!answer.rows.length) {
     return {node: make('div', {}, page.emptySelection('No block was allocated')), tools: [choice], command};
   }
   const order = /^(-?)([\w-]+)$/.exec(state.sort);
   const table = tableOf(answer, context, {
+    more: answer.rows.length < answer.all_rows ?
+      `+${figures.plural(answer.all_rows - answer.rows.length, 'row')} with lower costs` : '',
     ...order ? {sort: {key: order[2], ascending: order[1] === ''}} : {},
     onSort: ({key, ascending}) => selection.change({sort: (ascending ? '' : '-') + key}, true)});
   return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, command,
