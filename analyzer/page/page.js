@@ -52,7 +52,11 @@ function emptySelection(text) {
 }
 
 function needsServer(command, more, positional) {
-  return make('p', {class: 'empty'}, 'This file does not contain the answer. Ask the recording: ',
+  const {from, to, metric} = selection.now();
+  const isOtherMetric = (from || to) && metric !== 'peak';
+  return make('p', {class: 'empty'}, isOtherMetric ?
+    'Of ranges, this file has trees and flame graphs of the metric "Live at peak" only. Ask the recording: ' :
+    'This file does not contain the answer. Ask the recording: ',
               make('code', {}, selection.commandLine(command, traceName(), more, positional)), ', or ',
               make('code', {}, `heapprof serve ${traceName()}`));
 }

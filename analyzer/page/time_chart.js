@@ -65,8 +65,21 @@ function create(host, options) {
     return {top: resident > 2.5 * live ? 1.25 * live : Math.max(live, resident), resident};
   }
 
+  /// What does not depend on the pointer and the selection takes most of the time, so it is drawn only when the data
+  /// or the size changes.
+  let drawnData = null, drawnSize = '';
+  const still = draw('g', {}), moving = draw('g', {});
+  chart.append(still, moving);
   function paint() {
     if (!data) return;
+    const size = `${width()} ${height()}`;
+    if (data !== drawnData || size !== drawnSize) paintData();
+    [drawnData, drawnSize] = [data, size];
+    paintSelection();
+    drawLegend();
+  }
+
+  function paintData() {
     const w = width(), h = height(), bottom = h - BOTTOM;
     chart.setAttribute('viewBox', `0 0 ${w} ${h}`);
     const {top, resident} = highest(), step = byteStep(top * 1.04, 6);
@@ -141,6 +154,15 @@ function create(host, options) {
                  draw('text', {class: 'axis strong', x: x + (isRight ? -5 : 5), y: TOP + 9,
                                'text-anchor': isRight ? 'end' : 'start'}, `peak ${figures.bytes(data.peak.bytes)}`));
     }
+    if (data.isPending)
+      parts.push(draw('text', {class: 'axis', x: (LEFT + w - RIGHT) / 2, y: (TOP + bottom) / 2,
+                               'text-anchor': 'middle'}, 'Reading live memory over time \u2026'));
+    still.replaceChildren(...parts);
+  }
+
+  function paintSelection() {
+    const w = width(), bottom = height() - BOTTOM;
+    const parts = [];
     if (marked.from !== null || marked.to !== null) {
       const from = xOf(marked.from ?? data.start_ns), to = xOf(marked.to ?? data.duration_ns);
       parts.push(draw('rect', {class: 'outside', x: LEFT, y: TOP, width: Math.max(0, from - LEFT),
@@ -160,11 +182,7 @@ function create(host, options) {
       draw('text', {x: xOf(ns), y: TOP + 4, 'text-anchor': 'middle'}, 'AB'[i]))));
     if (pointer !== null)
       parts.push(draw('line', {class: 'pointer', x1: xOf(pointer), x2: xOf(pointer), y1: TOP, y2: bottom}));
-    if (data.isPending)
-      parts.push(draw('text', {class: 'axis', x: (LEFT + w - RIGHT) / 2, y: (TOP + bottom) / 2,
-                               'text-anchor': 'middle'}, 'Reading live memory over time \u2026'));
-    chart.replaceChildren(...parts);
-    drawLegend();
+    moving.replaceChildren(...parts);
   }
 
   /// The last sample at or before a time.

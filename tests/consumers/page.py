@@ -549,6 +549,8 @@ class Page(PageCase):
         self.assertTrue(self.texts(".tile"))
         shown = int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title")))
         self.assertEqual(shown, self.printed()["heap"]["peak_bytes"])
+        self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
+        self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
 
     def check_rows(self, rows):
         head, *lines = self.saved_rows()

@@ -25,6 +25,35 @@ def encoded(parameters):
     return urllib.parse.urlencode(parameters, quote_via=urllib.parse.quote)
 
 
+def varints(data):
+    """The numbers in a packed field of a protocol buffer."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+def fields(data):
+    """(number, bytes) of each field that has a length, in a message of a protocol buffer without fixed-size numbers."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        end = next(i for i in range(at, len(data)) if data[i] < 128) + 1
+        number, = varints(data[at:end])
+        at = end
+        return number
+    while at < len(data):
+        tag = varint()
+        length = varint()
+        if tag & 7 == 2:
+            yield tag >> 3, data[at:at + length]
+            at += length
+
+
 class Serve(harness.Case):
     def start(self, *arguments, **variables):
         """Starts a server; its port and token are in self.port and self.token."""
@@ -727,6 +756,7 @@ class Running(Serve):
         self.assertEqual(self.profile("/debug/pprof/allocs?debug=0&function=grow_first")[0], 200)
         for wrong in ("?seconds=0", "?seconds=x", "?seconds=4000", "?seconds=1&from=0", "?output=x", "?trace=1"):
             self.assertEqual(self.profile(f"/debug/pprof/allocs{wrong}")[0], 400, wrong)
+        self.check_idle()
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
         self.assertEqual(self.profile("/debug/pprof/allocs?seconds=1")[0], 422)
@@ -736,6 +766,17 @@ class Running(Serve):
             status, profile = self.profile(f"/debug/pprof/{name}")
             self.assertEqual(status, 200)
             self.assertEqual(gzip.decompress(profile), gzip.decompress(path.read_bytes()))
+
+    def check_idle(self):
+        """The program allocates nothing in the second: alloc_objects and alloc_space, the first two values of each
+        sample, are 0. Before, they are not."""
+        def allocated(address):
+            status, profile = self.profile(address)
+            self.assertEqual(status, 200, profile)
+            samples = [dict(fields(sample)) for number, sample in fields(gzip.decompress(profile)) if number == 2]
+            return [[value for _, value in zip(range(2), varints(sample[2]))] for sample in samples]
+        self.assertTrue(any(sum(values) > 0 for values in allocated("/debug/pprof/allocs")))
+        self.assertFalse(any(sum(values) > 0 for values in allocated("/debug/pprof/allocs?seconds=1")))
 
     def test_metrics(self):
         self.command("ab")

@@ -86,9 +86,10 @@ window.measured = new Promise(done => addEventListener('keydown', event => reque
   () => done(performance.now() - event.timeStamp), 0)), {capture: true, once: true})); 0
 """
 FRAMES = """
-window.frames_ms = []; window.counting = true;
-const count = at => { frames_ms.push(at); if (counting) requestAnimationFrame(count); };
-requestAnimationFrame(count); 0
+window.frames_ms = [];
+window.counting = true;
+(() => { const count = at => { frames_ms.push(at); if (counting) requestAnimationFrame(count); };
+         requestAnimationFrame(count); })()
 """
 
 

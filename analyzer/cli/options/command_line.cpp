@@ -113,7 +113,8 @@ CommandHelp describe(const CLI::App& command, const std::string& name) {
       continue;
     }
     const bool names_itself = one.value.find(' ') != std::string::npos;  // "TRACE pause|resume|..."
-    const std::string& operand = names_itself ? one.value : one.names.front();
+    const std::string operand =
+        names_itself ? one.value : one.names.front() + (option->get_allow_extra_args() ? "..." : "");
     help.usage +=
         (help.usage.empty() ? "" : " ") + (option->get_required() || names_itself ? operand : "[" + operand + "]");
     if (one.choices.empty() || names_itself) help.takes_file = true;
