@@ -1,9 +1,7 @@
 // Live bytes over time, above every view: a stack of the call sites with the highest maximum, resident memory, marks,
 // pauses and idle ranges, and the selection of a moment or a range.
 //
-// SVG of its own instead of a chart library: the stack, the dimmed outside, the hatched pauses and the edges that can
-// be dragged would be plug-ins of one, a canvas is no SVG file and no text for a screen reader, and a picture of
-// 1,000 columns is drawn in a few milliseconds.
+// SVG of its own instead of a chart library: docs/page.md has the measurement and the reasons.
 'use strict';
 
 const timeChart = (() => {

@@ -615,6 +615,15 @@ class StartAndEnd(Serve):
         self.assertEqual(result.returncode, 1)
         self.assertIn("there is no recording", result.stderr)
 
+    def test_the_project_file(self):
+        """Answers follow the .heapprof.toml of the directory in which the server was started, as the commands do."""
+        (self.dir / ".heapprof.toml").write_text('own = ["^_start$"]\nstandard = ["^main$"]\n')
+        self.start(self.trace)
+        words = ("report", "--by", "function", "--top", "0", "--json", self.trace)
+        answer = json.loads(self.ask("report", [("by", "function"), ("top", "0")]))
+        self.assertEqual(answer, json.loads(self.heapprof(*words)))
+        self.assertNotEqual(answer, json.loads(self.heapprof(*words, "--no-config")))
+
     def test_directories(self):
         folder = self.dir / "many"
         folder.mkdir()
