@@ -9,6 +9,8 @@ const MORE_VIEWS = [viewCompare, viewProcesses];
 /// The command that answers a view's first question, for files without the answer.
 const COMMANDS = {summary: 'report', flame: 'tree', table: 'report', tree: 'tree', leaks: 'leaks', blocks: 'blocks',
                   lifetimes: 'histogram', threads: 'threads', source: 'source', compare: 'diff', processes: 'report'};
+/// The question, besides `report`, without whose answer a view shows nothing.
+const FIRST = {summary: 'function_rows', flame: 'tree', table: 'function_rows', tree: 'tree'};
 const PROGRESS_AFTER_MS = 100;
 const at = id => document.getElementById(id);
 const isNumber = value => Number.isFinite(value);
@@ -600,6 +602,9 @@ async function start() {
   // The token has become a cookie: it need not stay in the address, the history or a bookmark.
   if (location.search) history.replaceState(null, '', location.pathname + location.hash);
   const view = VIEWS.find(({key}) => key === selection.now().view) || viewSummary;
+  // Asked at the same time as what the header needs; the view asks the same again, and shows an error.
+  if (Object.hasOwn(FIRST, view.key))
+    ask.template(FIRST[view.key], {metric: selection.now().metric}, selection.options()).catch(() => {});
   const stopProgress = showProgress(view, () => true);
   try {
     const [served] = await Promise.all([ask.traces(), loadInfo()]);
