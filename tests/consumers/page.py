@@ -1,18 +1,23 @@
 """The page of `heapprof serve` in Chromium, used as a user does: each view's figures equal those of the command line,
 also for names that are difficult; mouse, keyboard, search, filters, narrow and wide windows, errors."""
 
+import contextlib
 import csv
 import io
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import urllib.parse
+from pathlib import Path
 
 import browser
 import consumers
 import harness
+import large_recording
 import marionette
 import nasty
 
@@ -280,6 +285,32 @@ class Page(PageCase):
                            line[head.index("New")]) for line in lines},
                          {(site["name"], str(site["bytes"]), str(site["new_bytes"]))
                           for site in self.printed()["sites"]})
+
+    def test_progress(self):
+        """A recording of more than 16 MB without an index: the page shows that it is read, then its figures."""
+        self.trace = self.record(large_recording.build(self.dir)).trace
+        for round_number in range(20):
+            cache = self.dir / f"cache{round_number}"
+            server = self.popen([harness.HEAPPROF, "serve", self.trace, "--no-open"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                env=harness.clean_environment(XDG_CACHE_HOME=cache))
+            children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+            self.browser.open(server.stdout.readline().strip())
+            child = int(harness.wait_until(lambda: children.read_text().split(), "nothing is read")[0])
+            with contextlib.suppress(ProcessLookupError):  # it has ended: again
+                os.kill(child, signal.SIGSTOP)
+                if not list(cache.glob("heapprof/index/*.idx")):
+                    break
+                os.kill(child, signal.SIGCONT)
+        else:
+            self.fail("every index was written before its process could be stopped")
+        harness.wait_until(lambda: "writing its index" in self.text("#progress"), "no progress is shown")
+        self.assertEqual(self.texts(".tile"), [])
+        os.kill(child, signal.SIGCONT)
+        self.settled()
+        self.assertEqual(self.text("#progress"), "")
+        self.assertEqual(int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title"))),
+                         self.json("report")["heap"]["peak_bytes"])
 
     def test_recordings(self):
         """Of a directory: the list of its recordings, and the comparison of two."""

@@ -19,6 +19,7 @@ import urllib.parse
 from pathlib import Path
 
 import harness
+import large_recording
 
 
 def encoded(parameters):
@@ -287,27 +288,13 @@ class Answers(Serve):
 class LargeRecording(Serve):
     """Questions about a recording of more than 16 MB wait for its index, and the server shows how far it is."""
 
-    PROGRAM = """
-        #include <stdlib.h>
-        int main(void) {
-          static void* live[4096];
-          unsigned long state = 1;
-          for (int i = 0; i < 4200000; ++i) {
-            state = state * 6364136223846793005ul + 1442695040888963407ul;
-            void** place = &live[state >> 52];
-            free(*place);
-            *place = malloc(1 + (state >> 33) % 5000);
-          }
-        }"""
-
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.directory.cleanup)
-        program, cls.trace = (Path(cls.directory.name) / name for name in ("large", "large.heapprof"))
-        subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", program], input=cls.PROGRAM, text=True, check=True)
-        subprocess.run([program], check=True, env=harness.clean_environment(
+        cls.trace = Path(cls.directory.name) / "large.heapprof"
+        subprocess.run([large_recording.build(cls.trace.parent)], check=True, env=harness.clean_environment(
             LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=cls.trace))
 
     def indexes(self):
