@@ -8,7 +8,7 @@ int run_first_screen(const FirstScreenOptions&) {
   std::string text = std::string("heapprof: ") + kPurpose +
                      "\n\n"
                      "  heapprof record -- PROGRAM [ARGUMENT...]   Run a program and record its allocations\n"
-                     "  heapprof report                            Print the stacks that use the most memory\n"
+                     "  heapprof report                            Print the call sites that use the most memory\n"
                      "  heapprof leaks                             Print what was never freed, growing first\n"
                      "  heapprof timeline                          Print memory over time, by call site\n"
                      "  heapprof flamegraph -o flamegraph.svg      Draw all stacks, for a browser\n"

@@ -272,8 +272,8 @@ void declare_callers(CLI::App& app, Chosen& chosen) {
   CLI::App& command = add_command(app, kWhere, "callers", "Print who calls a function, and what it calls");
   add_trace_options(command, options->trace, {.sole_argument = false});
   add_text(command, "FUNCTION", options->function, "FUNCTION",
-           "The function: its name as a report prints it, with or without arguments and scopes; functions of one "
-           "name count as one")
+           "Print this function, named as in a report, with or without arguments and scopes; functions of one name "
+           "count as one")
       ->required();
   add_cost(command, options->cost, "Rank callers and callees by this cost");
   add_by_line(command, options->by_line);
@@ -327,8 +327,8 @@ void declare_source(CLI::App& app, Chosen& chosen) {
   add_trace_options(command, options->trace, {.sole_argument = false});
   add_text(
       command, "NAME", options->what, "NAME",
-      "A file, by its name or any last part of its path; FILE:LINE, for the lines around one; or a function, as a "
-      "report prints its name; by default, list the files that have costs");
+      "Print this file, named by any last part of its path; FILE:LINE: the lines around one; or the lines of this "
+      "function, named as in a report; by default, list the files that have costs");
   add_cost(command, options->cost, "Print this cost of each line");
   add_number(command, "--context", options->context, "Print N lines before and after each line that has costs");
   add_switch(command, "--all", options->all_lines, "Print the whole file");
@@ -424,9 +424,8 @@ void declare_rss(CLI::App& app, Chosen& chosen) {
   add_value(
       command, "--at,--live-at", "TIME",
       "Print resident memory at TIME: seconds since the start, with a unit (300ms), a percentage of the "
-      "recording (40%), start, peak, end, or the text of a mark; within 10 ms, or 0.5% of TIME if that is more, of a "
-      "snapshot: that snapshot; the "
-      "default is the end",
+      "recording (40%), start, peak, end, or the text of a mark; by default, at the end. If a snapshot is at most "
+      "10 ms or 0.5% of TIME away, it is printed, else an estimate",
       [options](const std::string& text) {
         if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
         options->at = text;
@@ -511,8 +510,8 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
   add_word<Order>(
       command, "--sort", options->order,
       {{"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}},
-      "Rank by this; growth ranks by bytes, by whether they grow, and by the share of what was allocated that was "
-      "never freed");
+      "Rank by this; growth: by bytes, which count more if they grow, and less if most of what was allocated was "
+      "freed");
   add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
   add_top(command, options->top,
           "call sites, without the last ones that have less than 1% each, or stacks with --json");
@@ -527,9 +526,9 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
 void declare_top(CLI::App& app, Chosen& chosen) {
   using views::By;
   const auto options = std::make_shared<TopOptions>();
-  CLI::App& command = add_command(app, kTime, "top", "Show what is live now, again and again while the program runs");
+  CLI::App& command = add_command(app, kTime, "top", "Show what is live now, updated while the program runs");
   add_optional_trace(command, options->trace,
-                     "The recording, finished or not, or the process id of a program that is being recorded");
+                     "Show this recording, finished or not, or that of the process with this id");
   add_switch(command, "--once", options->once, "Print one table and exit");
   add_switch(command, "--batch", options->batch, "Print a table at each interval, until the program ends");
   const CLI::Option* const interval = add_value(command, "--interval", "SECONDS", "Wait SECONDS between two tables",
@@ -588,8 +587,8 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
   add_word<views::By>(
       command, "--by", options->by,
       {{"site", views::By::kSite}, {"module", views::By::kModule}, {"thread", views::By::kThread}},
-      "Show call sites, modules or threads separately; modules, threads, and call sites in JSON: those with the "
-      "highest maximum over time; else those with most bytes at the peak");
+      "Show the largest call sites, modules or threads separately: call sites by their bytes at the peak, modules "
+      "and threads (in JSON call sites, too) by their own maximum");
   add_number(command, "--sites", options->sites, "Show the N largest of them separately");
   add_switch(command, "--resident", options->resident,
              "Show what resident memory consists of at the snapshots (see heapprof rss), instead of live memory");
@@ -693,8 +692,10 @@ void declare_diff(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       add_command(app, kCompare, "diff", "Compare two recordings of a program, or two moments of a recording");
   add_trace_options(command, options->trace, {.json_by_name = false, .sole_argument = false});
-  add_text(command, "AFTER", options->after, "AFTER",
-           "Compare TRACE with this later one; stacks match by the names of their functions, so builds may differ")
+  add_text(
+      command, "AFTER", options->after, "AFTER",
+      "Compare TRACE with this later recording, or two moments of one: TRACE@1 TRACE@2.5 (seconds). Stacks of two "
+      "recordings match by the names of their functions, so builds may differ")
       ->required();
   const CLI::Option* const cost = add_cost(command, options->cost, "Compare this cost");
   add_top(command, options->top, "stacks; of two moments, call sites (and stacks with --json)");
@@ -765,7 +766,8 @@ void declare_check(CLI::App& app, Chosen& chosen) {
              [options, i](std::uint64_t limit) { options->limits[i] = limit; })
         ->type_name(kLimits[i].bytes ? "SIZE" : "N")
         ->group(kGroup);
-  add_size(command, "--max-pinned", "Allow at most SIZE bytes that live blocks keep from the system beyond their own",
+  add_size(command, "--max-pinned",
+           "Allow at most SIZE bytes of overhead as in 'heapprof pins': what live blocks pin beyond their own bytes",
            [options](std::uint64_t limit) { options->max_pinned = limit; })
       ->group(kGroup);
   add_text(command, "--baseline", options->baseline, "FILE",
