@@ -187,11 +187,16 @@ zpty -d session
         run = self.record(harness.program("ledger_threads"), 300, 1, 2, 1)
         trace = run.trace
         for command in (["info"], ["report"], ["leaks"], ["pins"], ["histogram"], ["churn"], ["reallocs"],
-                        ["threads"], ["frees"], ["timeline"], ["check", "--max-peak", "1G"], ["control", "status"]):
+                        ["threads"], ["frees"], ["timeline"], ["check", "--max-peak", "1G"], ["control", "status"],
+                        ["report", "--by", "function", "--columns", "self,over-time"], ["tree"], ["blocks"],
+                        ["callers", "main"], ["source"], ["source", "sites.h:1"], ["rss"],
+                        ["timeline", "--resident"], ["top", "--once"], ["diff", trace]):
             words = [command[0], trace, *command[1:], "--json"]
-            self.assertEqual(keys_of(json.loads(self.heapprof(*words))) - listed - old, set(), command)
-        words = ["diff", trace, trace, "--json"]
-        self.assertEqual(keys_of(json.loads(self.heapprof(*words))) - listed - old, set())
+            document = json.loads(self.heapprof(*words))
+            self.assertEqual(keys_of(document) - listed - old, set(), command)
+            self.assertEqual(document["format_version"], 1, command)
+        moments = self.heapprof("diff", f"{trace}@20%", f"{trace}@80%", "--survivors", "--json")
+        self.assertEqual(keys_of(json.loads(moments)) - listed - old, set())
 
     @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not installed")
     def test_mandoc(self):

@@ -189,7 +189,9 @@ class Outputs(harness.Case):
         commands += [["export", form, "-o", self.dir / "x"] for form in
                   ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")]
         for command in commands:
-            for selection, why in ((["--function", "nosuch"], "--function nosuch: matches nothing in the recording"),
+            for selection, why in ((["--function", "nosuch"],
+                                    "--function nosuch: matches nothing in the recording; 'heapprof report --by "
+                                    "function --top 0' lists the functions"),
                                    (["--min-size", "1T"], "nothing matches the selection")):
                 result = self.run_heapprof(*command, self.trace, *selection)
                 self.assertEqual((result.returncode, result.stderr), (0, f"heapprof: {self.trace}: {why}\n"),
@@ -223,6 +225,11 @@ class Outputs(harness.Case):
                             (["export", "nothing", self.trace], "unknown command 'export nothing'"),
                             (["export"], "missing command after 'heapprof export'"),
                             (["diff"], "missing argument TRACE"),
+                            (["diff", self.trace],
+                             "missing argument AFTER: give a second recording, or two moments of one, as in "
+                             "'heapprof diff TRACE@1 TRACE@2.5' (seconds)"),
+                            (["callers", self.trace],
+                             "missing argument FUNCTION; 'heapprof report TRACE --by function' lists the functions"),
                             (["repotr", self.trace, "--bogus"],
                              "unknown command 'repotr'; did you mean 'report'?"),
                             (["--bogus"], "unknown option '--bogus'"),

@@ -222,8 +222,8 @@ class Figures(harness.Case):
     def test_hints_have_the_moment(self):
         at = self.recording.at("session")
         text = self.recording.run("pins", "--at", at)
-        self.assertIn(f"heapprof flamegraph {self.recording.trace} --at {at} --cost pinned -o pinned.svg", text)
-        self.assertIn(f"heapprof check {self.recording.trace} --to {at} --max-pinned SIZE", text)
+        self.assertIn(f"heapprof flamegraph TRACE --at {at} --cost pinned -o pinned.svg", text)
+        self.assertIn(f"heapprof check TRACE --to {at} --max-pinned SIZE", text)
 
     def test_rows_and_header_have_the_same_quantity(self):
         text = self.recording.run("pins", "--at", self.recording.at("session"), "--top", "0")

@@ -109,6 +109,12 @@ class Source(harness.Case):
             for near in range(max(1, line - 5), min(len(texts), line + 5) + 1):
                 words = [str(near)] + texts[near - 1].split()
                 self.assertTrue(any(" ".join(words[:3]) in " ".join(row) for row in shown), (line, near, text))
+            listed = self.listing(trace, f"sites.h:{line}")
+            self.assertEqual(listed["line"], line)
+            near = range(max(1, line - 5), min(len(texts), line + 5) + 1)
+            self.assertEqual([(row["line"], row["text"]) for row in listed["lines"]],
+                             [(number, texts[number - 1]) for number in near])
+        self.assertIsNone(self.listing(trace, "sites.h")["line"])
         missing = self.run_heapprof("source", trace, f"sites.h:{len(texts) + 1}")
         self.assertEqual(missing.returncode, 1)
         self.assertIn(f"the file has only {len(texts)} lines", missing.stderr)
@@ -127,6 +133,9 @@ class Source(harness.Case):
 
         for line in with_costs:
             self.assertEqual(printed(line)[0], [near for near in with_costs if abs(near - line) <= 5])
+            listed = self.listing(bundle, f"sites.h:{line}", *without)["lines"]
+            self.assertEqual([row["line"] for row in listed if row["total"]["peak_bytes"]], printed(line)[0])
+            self.assertTrue(all(abs(row["line"] - line) <= 5 for row in listed), listed)
         far = with_costs[-1] + 100
         numbers, text = printed(far)
         self.assertEqual(numbers, [])

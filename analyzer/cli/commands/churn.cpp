@@ -45,19 +45,12 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
       profile, names, options.call_sites, churn.costs(),
       [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
       [](const ChurnCosts& costs) { return costs.allocations != 0; });
-  const std::size_t all = sites.size();
-  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
+  const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
     json["within_ns"] = options.within_ns;
     json["total"] = costs_json(total);
-    Json& list = json["sites"] = Json::array();
-    for (const auto& site : sites) {
-      Json entry = costs_json(site.costs);
-      entry["site"] = frame_json(site.frame);
-      entry["stack"] = stack_json(names, site.node);
-      list.push_back(std::move(entry));
-    }
+    json["sites"] = sites_json(names, sites, costs_json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
@@ -68,14 +61,12 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
                human_time(options.within_ns) + ", " + human_bytes(total.short_lived_bytes) + " in total");
   text.row("temporary", percent(total.temporary, total.allocations),
            exact_number(total.temporary) + " freed before their thread's next allocation");
-  std::string heading = "Short-lived and temporary allocations by call site";
-  if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
-  text.heading(heading);
+  text.heading("Short-lived and temporary allocations by call site" + count);
+  const auto sizes = sizes_of(sites, [](const ChurnCosts& costs) { return costs.short_lived_bytes; });
   std::vector<std::vector<std::string>> rows;
-  for (const auto& site : sites) {
-    const ChurnCosts& costs = site.costs;
+  for (const auto& [site, costs] : sites) {
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
-                    exact_number(costs.temporary), human_bytes(costs.short_lived_bytes),
+                    exact_number(costs.temporary), sizes.text(costs.short_lived_bytes),
                     costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed),
                     site_name(site.frame, text.style().full_names)});
   }
@@ -84,7 +75,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
   if (!sites.empty()) {
     const Cost cost = sites.front().costs.temporary != 0 ? Cost::kTemporary : Cost::kAllocations;
     NextCommands(options.trace)
-        .add("Callers of the first", "callers", name_in_table(sites.front().frame, false), cost_words(cost))
+        .add("Callers of the first", "callers", name_in_table(sites.front().site.frame, false), cost_words(cost))
         .write(text);
   }
   text.notes(names.warnings());

@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 
+#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/diff_moments.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_page.h"
@@ -57,6 +61,7 @@ struct Side {
   std::string selection_text;          ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
   std::optional<std::uint64_t> at_ns;  ///< the moment of TRACE@TIME; nullopt: neither recording has one
   std::string name;                    ///< of the recording, with its moment
+  std::vector<std::size_t> vain_own;   ///< patterns of --own that match nothing in the recording
 };
 
 Side side_of(const DiffOptions& options, const std::string& trace, const model::Profile& profile) {
@@ -68,12 +73,13 @@ Side side_of(const DiffOptions& options, const std::string& trace, const model::
             false,
             selection_text,
             at_ns,
-            trace + " at " + render::human_time(at_ns)};
+            trace + " at " + render::human_time(at_ns),
+            {}};
   }
   if (profile.slice)
     selection_text = "from " + render::human_time(profile.begin_ns()) + " to " +
                      render::human_time(profile.end_ns()) + (selection_text.empty() ? "" : ", ") + selection_text;
-  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text, std::nullopt, trace};
+  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text, std::nullopt, trace, {}};
 }
 
 /// The options to read one of the recordings. A moment is a slice with nothing but it, at whose end everything that
@@ -110,12 +116,20 @@ std::string words_for(Cost cost, const Side& side) {
 
 using Pairs = std::map<std::string, Pair>;
 
-/// Calls visit(stack, frames) for the stacks that have the cost, largest first.
+/// A pattern may match code of one of the recordings only.
+void report_vain_own_code(const DiffOptions& options, const Side& before, const Side& after) {
+  std::vector<std::size_t> vain;
+  std::ranges::set_intersection(before.vain_own, after.vain_own, std::back_inserter(vain));
+  report_vain_own_code(vain, options.call_sites, "both recordings");
+}
+
+/// Calls visit(stack, frames) for the stacks that have the cost, largest first. Sets side.vain_own.
 template <typename Visit>
-void for_each_stack(const DiffOptions& options, const model::Profile& profile, Visit&& visit) {
+void for_each_stack(const DiffOptions& options, const model::Profile& profile, Side& side, Visit&& visit) {
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_of(stacks));
+  names.resolve(options.call_sites.own.empty() ? nodes_of(stacks) : nodes_with_costs(profile));
+  side.vain_own = vain_own_code(profile, names, options.call_sites);
   const FrameFilter filter(profile, options.call_sites);
   for (const RankedStack& stack : stacks) {
     std::vector<Frame> frames = names.stack(stack.node);
@@ -132,7 +146,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
           render::FlameTree& tree) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(options, before ? options.trace.trace : options.after, profile);
-  for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
+  for_each_stack(options, profile, totals, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
     if (const char* const reason = profile.nodes[stack.node].truncated; reason != nullptr)
       at = tree.child(at, tree.frame({.function = truncation_frame(reason)}));
@@ -153,7 +167,7 @@ void add_recording(const DiffOptions& options, const replay::Analysis& analysis,
                    Side& totals, Pairs& pairs) {
   const model::Profile& profile = analysis.profile();
   totals = side_of(options, side == &Pair::before ? options.trace.trace : options.after, profile);
-  for_each_stack(options, profile, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
+  for_each_stack(options, profile, totals, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     std::string key;
     std::vector<FrameLine> lines;
     for (const Frame& frame : frames) {
@@ -252,6 +266,22 @@ void append_frames(TextPage& text, const Pair& pair) {
     text.line("      … " + std::to_string(more) + (more == 1 ? " more frame …" : " more frames …"));
 }
 
+void append_next_commands(TextPage& text, const DiffOptions& options) {
+  NextCommands next(options.trace);
+  if (options.has_moments()) {
+    if (const auto& moment = options.moment_after; moment && !moment->text.empty())
+      next.add_words("Call sites of the later moment",
+                     "report AFTER --by site --cost live --live-at " + shell_quoted(moment->text));
+  } else {
+    const std::string cost = cost_words(options.cost);
+    next.add_words("Call sites of the later recording",
+                   std::string("report AFTER --by site") + (cost.empty() ? "" : " ") + cost)
+        .add_words("As a flame graph",
+                   std::string("diff TRACE AFTER") + (cost.empty() ? "" : " ") + cost + " -o diff.svg");
+  }
+  next.write(text);
+}
+
 std::string text_of(const DiffOptions& options, const Side& before, const Side& after,
                     const std::vector<const Pair*>& changed) {
   TextPage text(style_for(options.trace.output, options.call_sites.view, options.frames));
@@ -260,6 +290,9 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   const std::string title = "From " + before.name + " to " + after.name;
   if (render::length_utf8(title) <= width) text.line(text.bold(title));
   else text.line(text.bold("From " + before.name)).line(text.bold("to   " + after.name));
+  if (const std::string first = base_name(before.program), second = base_name(after.program); first != second)
+    text.line(
+        text.clip("The programs differ: " + clean_utf8(first) + " before, " + clean_utf8(second) + " after", width));
   if (const std::string selection = selection_of_both(before, after); !selection.empty())
     text.line(clip_utf8("only " + clean_utf8(selection), width));
   if (!used_project_file.empty()) text.line(clip_utf8(clean_utf8(project_file_words()), width));
@@ -283,6 +316,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
               "  " + clip_utf8(both, width - 17));
     append_frames(text, pair);
   }
+  append_next_commands(text, options);
   return text.text();
 }
 
@@ -369,6 +403,7 @@ int diff_as_picture(const DiffOptions& options) {
       throw replay::SelectionError(options.trace.trace +
                                    ": the first moment is after the second one; give the earlier "
                                    "moment first");
+    report_vain_own_code(options, before, after);
     write_output(options.trace.output, picture_of(options, before, after, tree));
     if (tree.nodes().size() == 1 && !(before.totals.empty() && after.totals.empty()))
       print_message("nothing to show: neither recording has a stack with this --cost");
@@ -386,6 +421,7 @@ int diff_as_text(const DiffOptions& options) {
   if (first != 0 && pairs.empty()) return first;
   const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
     add_recording(options, analysis, &Pair::after, after, pairs);
+    report_vain_own_code(options, before, after);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))
                                                           : text_of(options, before, after, changed));

@@ -220,10 +220,14 @@ class MomentsText : public ReportText {
     const Moments& moments = comparison_.moments;
     line(bold(clip(command_of(profile()), style().width)));
     for (const std::string& piece : render::wrapped(completeness_of(profile()) + ".", style().width)) line(piece);
-    line(clip("From " + moment_text(moments.before.ns, moments.before_text) + " to " +
-                  moment_text(moments.after.ns, moments.after_text) + " of " +
-                  render::clean_utf8(options_.trace.trace),
-              style().width));
+    const std::string what = "From " + moment_text(moments.before.ns, moments.before_text) + " to " +
+                             moment_text(moments.after.ns, moments.after_text) + " of ";
+    const std::size_t used = render::length_utf8(what);
+    constexpr std::size_t kMinNameWidth = 16;  // else the name is on the next line
+    const bool fits = used + kMinNameWidth <= style().width;
+    const std::string trace = clip_front(render::clean_utf8(options_.trace.trace), style().width - (fits ? used : 0));
+    if (fits) line(what + trace);
+    else line(what).line(trace);
     if (!used_project_file.empty()) line(clip(render::clean_utf8(project_file_words()), style().width));
     if (!profile().selection_text.empty())
       line(clip(render::clean_utf8("only " + profile().selection_text), style().width));

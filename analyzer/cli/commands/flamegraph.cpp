@@ -145,7 +145,8 @@ render::FlameTree build_pinned_tree(const FlamegraphOptions& options, const repl
 render::FlameTree build_cost_tree(const FlamegraphOptions& options, const model::Profile& profile) {
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_of(stacks));
+  names.resolve(options.call_sites.own.empty() ? nodes_of(stacks) : nodes_with_costs(profile));
+  report_vain_own_code(vain_own_code(profile, names, options.call_sites), options.call_sites, "this recording");
   const FrameFilter filter(profile, options.call_sites);
   return options.bottom_up ? build_bottom_up(profile, names, filter, stacks, options.cost)
                            : build_tree(profile, names, filter, stacks, options.cost);

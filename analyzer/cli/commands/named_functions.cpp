@@ -1,7 +1,10 @@
 #include "analyzer/cli/commands/named_functions.h"
 
+#include <span>
+
 #include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/text/frame_text.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 
@@ -22,10 +25,17 @@ NamedFunctions functions_named(const Findings& findings, const std::string& want
 
 std::string suggested_names(const Findings& findings, const std::string& wanted,
                             const std::vector<std::string>& more) {
+  const std::span<const findings::Function> functions = findings.frames().functions();
   std::vector<std::string> names = more;
-  for (std::uint32_t number = 0; number < findings.frames().functions().size(); ++number)
+  std::size_t unresolved = 0;
+  for (std::uint32_t number = 0; number < functions.size(); ++number) {
     names.push_back(function_name(findings.frames().name_of(number)));
-  return suggested_names(wanted, names);
+    if (functions[number].name.empty()) ++unresolved;
+  }
+  std::string near = suggested_names(wanted, names);
+  if (!near.empty() || unresolved == 0) return near;
+  return "; " + render::exact_number(unresolved) + " of " + render::exact_number(functions.size()) +
+         " functions have no name: install debug symbols, or use --debug-dir or --debuginfod";
 }
 
 }  // namespace heapprof::cli

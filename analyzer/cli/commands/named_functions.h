@@ -18,7 +18,8 @@ struct NamedFunctions {
 /// The functions with this name: the whole one, else that of tables, else the part after the last scope.
 NamedFunctions functions_named(const Findings& findings, const std::string& wanted);
 
-/// suggested_names() of the functions' names and `more`.
+/// For the end of a message that nothing is called `wanted`: suggested_names() of the functions' names and `more`. If
+/// none is near, and not all functions have names, how many have none.
 std::string suggested_names(const Findings& findings, const std::string& wanted,
                             const std::vector<std::string>& more = {});
 

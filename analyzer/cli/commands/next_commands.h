@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/options/trace_options.h"
@@ -24,12 +25,14 @@ class NextCommands {
   /// bundled, has the same text. `argument` is quoted for a shell; empty: none. `more` are words of a shell.
   NextCommands& add(const std::string& label, const std::string& command, const std::string& argument,
                     const std::string& more = {});
+  /// The same with other names of recordings than TRACE: `words` are those after "heapprof", without the selection.
+  NextCommands& add_words(const std::string& label, const std::string& words);
   /// Prints the commands after an empty line; nothing if there are none.
   void write(TextPage& page) const;
 
  private:
   std::string selection_;
-  std::vector<std::string> lines_;
+  std::vector<std::pair<std::string, std::string>> commands_;  ///< with their labels
 };
 
 }  // namespace heapprof::cli

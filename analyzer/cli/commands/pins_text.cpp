@@ -173,10 +173,12 @@ void append_stacks(ReportText& text, const PinsOptions& options, const PinsAnswe
   }
 }
 
-/// A command for the same trace and moment. `option` gives the command the moment.
+/// A command for the same moment. `option` gives the command the moment. Without the name of the trace: a copy of it
+/// has the same text.
 std::string command(const std::string& name, const char* option, const PinsOptions& options) {
-  std::string text = "heapprof " + name + " " + shell_quoted(options.trace.trace);
-  if (!options.trace.texts.to.empty()) text += std::string(" ") + option + " " + options.trace.texts.to;
+  std::string text = "heapprof " + name + " TRACE";
+  const std::string& moment = options.trace.texts.to;
+  if (!moment.empty()) text += std::string(" ") + option + " " + shell_quoted(moment);
   return text;
 }
 
@@ -276,8 +278,8 @@ std::string pins_text(const PinsOptions& options, const PinsAnswer& answer) {
   append_advice(text, options, answer);
   text.line();
   text.line("By stack: --by stack");
-  text.line("Flame graph: " + command("flamegraph", "--at", options) + " --cost pinned -o pinned.svg");
-  text.line("Limit: " + command("check", "--to", options) + " --max-pinned SIZE");
+  text.command("Flame graph", command("flamegraph", "--at", options) + " --cost pinned -o pinned.svg");
+  text.command("Limit", command("check", "--to", options) + " --max-pinned SIZE");
   std::vector<std::string> warnings = answer.names.warnings();
   if (!answer.memory.note.empty()) warnings.insert(warnings.begin(), answer.memory.note);
   if (const std::string note = note_on_mappings(options, answer); !note.empty())

@@ -1,5 +1,6 @@
 // heapprof reallocs: reallocated buffers by call site, and the bytes that realloc copied.
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/report_json.h"
@@ -43,18 +44,11 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, options.call_sites, chains.costs(),
                              [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
-  const std::size_t all = sites.size();
-  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
+  const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
     json["total"] = costs_json(total);
-    Json& list = json["sites"] = Json::array();
-    for (const auto& site : sites) {
-      Json entry = costs_json(site.costs);
-      entry["site"] = frame_json(site.frame);
-      entry["stack"] = stack_json(names, site.node);
-      list.push_back(std::move(entry));
-    }
+    json["sites"] = sites_json(names, sites, costs_json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
@@ -64,13 +58,11 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   text.row("reallocs", exact_number(total.steps),
            "of " + exact_number(total.chains) + (total.chains == 1 ? " buffer, " : " buffers, ") +
                percent(total.moved, total.steps) + " of them moved their block");
-  std::string heading = "Reallocated buffers by call site";
-  if (sites.size() < all) heading += " (" + std::to_string(sites.size()) + " of " + exact_number(all) + " sites)";
-  text.heading(heading);
+  text.heading("Reallocated buffers by call site" + count);
+  const auto sizes = sizes_of(sites, [](const ChainCosts& costs) { return costs.copied_bytes; });
   std::vector<std::vector<std::string>> rows;
-  for (const auto& site : sites) {
-    const ChainCosts& costs = site.costs;
-    rows.push_back({human_bytes(costs.copied_bytes), exact_number(costs.steps), percent(costs.moved, costs.steps),
+  for (const auto& [site, costs] : sites) {
+    rows.push_back({sizes.text(costs.copied_bytes), exact_number(costs.steps), percent(costs.moved, costs.steps),
                     exact_number(costs.chains), exact_number(costs.longest),
                     costs.longest == 0
                         ? "-"
@@ -79,6 +71,11 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   }
   if (rows.empty()) text.line("  none");
   else text.table({"copied", "calls", "moved", "buffers", "max/buffer", "first-last size", "call site"}, rows);
+  if (!sites.empty())
+    NextCommands(options.trace)
+        .add("Callers of the first", "callers", name_in_table(sites.front().site.frame, false),
+             cost_words(Cost::kAllocated))
+        .write(text);
   text.notes(names.warnings());
   write_output(options.trace.output, text.text());
 }

@@ -206,9 +206,11 @@ class TableColumns {
  public:
   explicit TableColumns(const RankedRows& ranked) : ranked_(ranked) {}
 
-  void add(const RowColumn& column, const std::string& header, int drop, bool bold = false) {
+  void add(const RowColumn& column, const std::string& header, int drop, bool bold = false, bool has_totals = false) {
     std::uint64_t largest = 0;
-    for (std::size_t i = 0; i < ranked_.shown; ++i) largest = std::max(largest, value_of(ranked_.rows[i], column));
+    // With its total beside it, both have the unit of the total.
+    const RowColumn widest{column.figure, column.total || has_totals};
+    for (std::size_t i = 0; i < ranked_.shown; ++i) largest = std::max(largest, value_of(ranked_.rows[i], widest));
     const render::ByteColumn sizes(largest);
     columns_.push_back({{header, Column::Kind::kFigure, drop},
                         [column, sizes](const Row& row) {
@@ -335,7 +337,7 @@ void append_table(ReportText& text, const RankedRows& ranked, const Findings& fi
     const RowColumn total{&figure_of(cost), true};
     const bool sorted_by_total = ranked.sort == total && !words.divides;
     const char* const name = cost == Cost::kPeak && ranked.profile.is_moment() ? "live" : figure_of(cost).name;
-    figures.add(self, words.divides ? name : "self", sorted_by_total ? 2 : 0, !sorted_by_total);
+    figures.add(self, words.divides ? name : "self", sorted_by_total ? 2 : 0, !sorted_by_total, !words.divides);
     figures.add_share(self, sorted_by_total ? 3 : 1);
     if (!words.divides) {
       figures.add(total, "total", sorted_by_total ? 0 : 2, sorted_by_total);

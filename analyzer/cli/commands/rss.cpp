@@ -144,7 +144,7 @@ Json snapshot_json(const rss::SnapshotSummary& snapshot) {
 }
 
 /// The document of "rss --json" (docs/json.md).
-Json rss_json(const RssOptions& options, const RssAnswer& answer) {
+Json rss_json(const RssAnswer& answer) {
   const rss::ResidentMemory& memory = answer.memory;
   Json json = head_json(answer.profile);
   json["at_ns"] = answer.at_ns;
@@ -165,7 +165,7 @@ Json rss_json(const RssOptions& options, const RssAnswer& answer) {
                      {"not_resident_bytes", memory.not_resident_bytes},
                      {"huge_tlb_bytes", of_pages(memory.huge_tlb_bytes)}};
   json["written_file_bytes"] = memory.written_file_bytes ? Json(*memory.written_file_bytes) : Json(nullptr);
-  json["verdict"] = rss_verdict(options, answer);
+  json["verdict"] = rss_verdict(answer);
   json["snapshot"] = answer.snapshot ? snapshot_json(*answer.snapshot) : Json(nullptr);
   Json& snapshots = json["snapshots"] = Json::array();
   for (const rss::SnapshotSummary& one : answer.recorded.snapshots) snapshots.push_back(snapshot_json(one));
@@ -205,8 +205,7 @@ void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss:
   if (at.snapshot)
     for (const rss::SnapshotSummary& one : at.recorded.snapshots)
       if (one.number == at.snapshot->number) answer.snapshot = one;
-  write_output(options.trace.output,
-               options.trace.json ? dump(rss_json(options, answer)) : rss_text(options, answer));
+  write_output(options.trace.output, options.trace.json ? dump(rss_json(answer)) : rss_text(options, answer));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analyzer/base/base_name.h"
-#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -95,8 +94,9 @@ std::string time_option(std::uint64_t ns) {
   return text;
 }
 
-std::string command(const char* name, const RssOptions& options, const std::string& more) {
-  return std::string("heapprof ") + name + " " + shell_quoted(options.trace.trace) + (more.empty() ? "" : " " + more);
+/// Without the name of the trace: a copy of it has the same text.
+std::string command(const char* name, const std::string& more) {
+  return std::string("heapprof ") + name + " TRACE" + (more.empty() ? "" : " " + more);
 }
 
 /// `option` with the exact moment, unless that is the end; then empty.
@@ -263,7 +263,7 @@ void append_other_moments(ReportText& text, const RssOptions& options, const Rss
                    " shows its measured lines.");
   }
   if (answer.profile.integrity.ended_by == "running" && !answer.profile.slice && !answer.snapshot)
-    text.paragraph("The program still runs: '" + command("control", options, "snapshot") + "' takes a snapshot now.");
+    text.paragraph("The program still runs: '" + command("control", "snapshot") + "' takes a snapshot now.");
   if (!options.at.empty()) return;
   const rss::SnapshotSummary* highest = nullptr;
   for (const rss::SnapshotSummary& one : recorded.snapshots)
@@ -395,7 +395,7 @@ Frame mapping_site(const RssAnswer& answer, std::uint32_t node) {
   return site.exists() ? answer.mapping_findings.frame(site) : text_frame(answer.findings.without_site());
 }
 
-std::string rss_verdict(const RssOptions& options, const RssAnswer& answer) {
+std::string rss_verdict(const RssAnswer& answer) {
   const rss::ResidentMemory& memory = answer.memory;
   const std::uint64_t total = memory.total_bytes();
   if (total == 0) return "No memory was resident.";
@@ -421,7 +421,7 @@ std::string rss_verdict(const RssOptions& options, const RssAnswer& answer) {
     return human_bytes(free_but_kept) + " of free memory, " + percent(free_but_kept, total) +
            " of resident memory, cannot be returned, because live blocks are next to it (holes" +
            (memory.bytes_of(Line::kHeldBack) > free_ends(memory) ? " and held back" : "") + "): '" +
-           command("pins", options, at_option("--at", answer)) + "' names their call sites." +
+           command("pins", at_option("--at", answer)) + "' names their call sites." +
            (returnable >= worth_naming ? " " + returned + "." : "");
 
   Line largest = Line::kRequested;
@@ -440,11 +440,10 @@ std::string rss_verdict(const RssOptions& options, const RssAnswer& answer) {
       return std::string(bytes * 2 >= total ? "Most of it is" : "The largest part is") +
              " live blocks: " + human_bytes(memory.bytes_of(Line::kRequested)) + " asked for and " +
              human_bytes(memory.bytes_of(Line::kRounding)) + " of rounding (" + percent(bytes, total) + "). '" +
-             command("report", options, at_option("--live-at", answer)) + "' names the call sites.";
+             command("report", at_option("--live-at", answer)) + "' names the call sites.";
     case Line::kMmap:
       return part + "was mapped by the program itself (mmap): '" +
-             command("rss", options,
-                     (answer.profile.slice ? at_option("--at", answer) + " " : "") + "--top 0 --stacks 0") +
+             command("rss", (answer.profile.slice ? at_option("--at", answer) + " " : "") + "--top 0 --stacks 0") +
              "' prints all call sites and stacks.";
     case Line::kFiles:
       return part + "is pages of files: the kernel shares them between processes, and drops those that were not " +
@@ -463,15 +462,15 @@ std::string rss_text(const RssOptions& options, const RssAnswer& answer) {
   text.line();
   LineTable(options, answer).append_to(text);
   text.line();
-  text.paragraph(rss_verdict(options, answer));
+  text.paragraph(rss_verdict(answer));
   append_remarks(text, answer);
   append_written(text, answer);
   append_outside(text, answer);
   append_mapping_stacks(text, options, answer);
   append_snapshots(text, options, answer);
   text.line();
-  text.line("Who keeps free memory: " + command("pins", options, at_option("--at", answer)));
-  text.line("Who asked for memory: " + command("report", options, at_option("--live-at", answer)));
+  text.command("Who keeps free memory", command("pins", at_option("--at", answer)));
+  text.command("Who asked for memory", command("report", at_option("--live-at", answer)));
   std::vector<std::string> warnings = answer.names.warnings();
   if (!answer.note.empty()) warnings.insert(warnings.begin(), answer.note);
   text.notes(warnings);

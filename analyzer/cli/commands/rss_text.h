@@ -39,7 +39,7 @@ const char* meaning_of(rss::Line line);
 Frame mapping_site(const RssAnswer& answer, std::uint32_t node);
 
 /// What most of resident memory is, what a trim would return, or which command to go on with.
-std::string rss_verdict(const RssOptions& options, const RssAnswer& answer);
+std::string rss_verdict(const RssAnswer& answer);
 
 std::string rss_text(const RssOptions& options, const RssAnswer& answer);
 

@@ -6,10 +6,15 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/call_sites.h"
+#include "analyzer/cli/text/report_json.h"
+#include "analyzer/findings/origin.h"
+#include "analyzer/render/byte_column.h"
+#include "analyzer/render/units.h"
 
 namespace heapprof::cli {
 
@@ -34,9 +39,8 @@ inline std::uint64_t lifetime_of(const replay::ProfileEvent& event) noexcept {
 /// A call site and the sum of the figures of its stacks.
 template <typename Costs>
 struct SiteCosts {
-  Frame frame;
+  CallSite site;  ///< its stack is the one with the highest rank
   Costs costs;
-  std::uint32_t node = 0;  ///< its stack with the highest rank
 };
 
 /// The call sites of the stacks for which `counts(costs)` is true, each with the sum over all these stacks, highest
@@ -55,7 +59,7 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
   names.resolve(named);
   const CallSites grouped = group_by_site(Findings(profile, names, options), nodes);
   std::vector<SiteCosts<Costs>> sites;
-  for (const CallSite& site : grouped.sites) sites.push_back({site.frame, {}, site.node});
+  for (const CallSite& site : grouped.sites) sites.push_back({site, {}});
   for (const std::uint32_t node : nodes) sites[grouped.site_of_node[node]].costs += costs[node];
   std::erase_if(sites, [&](const auto& site) { return rank_of(site.costs) == 0; });
   std::stable_sort(sites.begin(), sites.end(),
@@ -70,6 +74,37 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
                                             RankOf&& rank_of) {
   return costs_by_site(profile, names, options, costs, rank_of,
                        [&](const Costs& of_stack) { return rank_of(of_stack) != 0; });
+}
+
+/// Keeps the first `top` call sites (0: all). Returns " (10 of 74)" for a heading; empty: these are all.
+template <typename Costs>
+std::string keep_first_sites(std::vector<SiteCosts<Costs>>& sites, std::size_t top) {
+  const std::size_t all = sites.size();
+  if (top == 0 || all <= top) return {};
+  sites.resize(top);
+  return " (" + render::exact_number(top) + " of " + render::exact_number(all) + ")";
+}
+
+/// A column with one of the figures of call sites, in one unit.
+template <typename Costs, typename BytesOf>
+render::ByteColumn sizes_of(const std::vector<SiteCosts<Costs>>& sites, BytesOf&& bytes_of) {
+  std::uint64_t largest = 0;
+  for (const SiteCosts<Costs>& site : sites) largest = std::max<std::uint64_t>(largest, bytes_of(site.costs));
+  return render::ByteColumn(largest);
+}
+
+/// The array `sites` of a JSON document: what `costs_json` makes of the costs of each call site, and its names.
+template <typename Costs, typename CostsJson>
+Json sites_json(const StackNames& names, const std::vector<SiteCosts<Costs>>& sites, CostsJson&& costs_json) {
+  Json list = Json::array();
+  for (const auto& [site, costs] : sites) {
+    Json entry = costs_json(costs);
+    entry["site"] = frame_json(site.frame);
+    entry["origin"] = findings::name_of(site.origin);
+    entry["stack"] = stack_json(names, site.node);
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
 }  // namespace heapprof::cli

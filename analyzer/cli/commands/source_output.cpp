@@ -121,14 +121,13 @@ class ListingTable {
  public:
   ListingTable(const SourceAnswer& answer, const SourceListing& listing)
       : figure_(figure_of(answer.options.cost)), whole_(figure_.of(answer.profile.totals)),
-        self_(figure_, largest(listing, false)), total_(figure_, largest(listing, true)),
-        has_text_(listing.text.has_value()) {}
+        sizes_(figure_, largest_total(listing)), has_text_(listing.text.has_value()) {}
 
   void line(int number, const model::Costs& self, const model::Costs& total, const std::string& text) {
     if (has_text_ && number > last_ + 1 && last_ != 0) rows_.push_back({{}, {}, {}, {"…", TextColour::kDim}, {}});
     const bool has_costs = figure_.of(total) != 0;
-    rows_.push_back({{self_.text(self), TextColour::kBold},
-                     {total_.text(total)},
+    rows_.push_back({{sizes_.text(self), TextColour::kBold},
+                     {sizes_.text(total)},
                      {has_costs ? percent(figure_.of(total), whole_) : ""},
                      {number == 0 ? "?" : std::to_string(number), TextColour::kDim},
                      {text, has_costs ? std::nullopt : std::optional(TextColour::kDim)}});
@@ -143,16 +142,15 @@ class ListingTable {
   }
 
  private:
-  std::uint64_t largest(const SourceListing& listing, bool total) const {
+  std::uint64_t largest_total(const SourceListing& listing) const {
     std::uint64_t value = 0;
-    for (const SourceLine& line : listing.file.lines)
-      value = std::max(value, figure_.of(total ? line.total : line.self));
+    for (const SourceLine& line : listing.file.lines) value = std::max(value, figure_.of(line.total));
     return value;
   }
 
   const Figure& figure_;
   const std::uint64_t whole_;
-  const FigureColumn self_, total_;
+  const FigureColumn sizes_;  ///< of self and total: the two can be compared
   const bool has_text_;
   std::vector<std::vector<Cell>> rows_;
   int last_ = 0;
@@ -276,20 +274,21 @@ std::string files_text(const SourceAnswer& answer, const std::vector<SourceFile>
   }
   text.heading("Source files, sorted by self");
   if (shown == 0) text.line("  none");
-  std::uint64_t largest_self = 0, largest_total = 0, rest = 0;
+  std::uint64_t largest = 0, rest = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    largest_self = std::max(largest_self, figure.of(files[i].self));
-    largest_total = std::max(largest_total, figure.of(files[i].total));
+    if (i < shown) largest = std::max(largest, figure.of(files[i].total));
     if (i >= shown) rest += figure.of(files[i].self);
   }
-  const FigureColumn self(figure, largest_self), total(figure, largest_total);
+  const FigureColumn sizes(figure, largest);
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < shown; ++i)
-    rows.push_back({{self.text(files[i].self), TextColour::kBold},
-                    {percent(figure.of(files[i].self), whole)},
-                    {total.text(files[i].total)},
-                    {percent(figure.of(files[i].total), whole)},
-                    {text.clip_front(file_name_of(answer.profile, files[i]), text.style().width / 2)}});
+    rows.push_back(
+        {{sizes.text(files[i].self), TextColour::kBold},
+         {percent(figure.of(files[i].self), whole)},
+         {sizes.text(files[i].total)},
+         {percent(figure.of(files[i].total), whole)},
+         {files[i].path.empty() ? kNoFile
+                                : text.clip_front(file_name_of(answer.profile, files[i]), text.style().width / 2)}});
   using Kind = Column::Kind;
   if (shown != 0)
     write_columns(text,
@@ -317,6 +316,7 @@ Json listing_json(const SourceAnswer& answer, const SourceListing& listing) {
   json["file"] = listing.file.path;
   json["modules"] = modules_json(answer.profile, listing.file);
   json["function"] = text_or_null(listing.function);
+  json["line"] = listing.around == 0 ? Json(nullptr) : Json(listing.around);
   Json& text = json["text"] = Json::object();
   text["from"] = !listing.text ? Json(nullptr) : Json(listing.text->found_at.empty() ? "bundle" : "file");
   text["path"] = listing.text ? text_or_null(listing.text->found_at) : Json(nullptr);
@@ -342,17 +342,22 @@ Json listing_json(const SourceAnswer& answer, const SourceListing& listing) {
     for (const std::uint32_t function : line.functions) functions.push_back(frames.name_of(function));
     list.push_back(std::move(entry));
   };
-  int next = 1;
+  // The lines that the text prints: with --all all, of FILE:LINE those around it, else those with costs.
+  const bool is_part = listing.around != 0 && !answer.options.all_lines;
+  const int first = is_part ? std::max(1, listing.around - lines_around(answer)) : 1;
+  const int last = is_part ? std::min(line_count, listing.around + lines_around(answer)) : line_count;
+  int next = first;
   const auto add_plain_until = [&](int end) {
-    if (answer.options.all_lines)
+    if (answer.options.all_lines || is_part)
       for (; next < end; ++next) add(next, none);
   };
   for (const SourceLine& line : listing.file.lines) {
-    add_plain_until(std::min(line.line, line_count + 1));
+    if (is_part && std::abs(line.line - listing.around) > lines_around(answer)) continue;
+    add_plain_until(std::min(line.line, last + 1));
     add(line.line, line);
     next = std::max(next, line.line + 1);
   }
-  add_plain_until(line_count + 1);
+  add_plain_until(last + 1);
   json["symbol_warnings"] = answer.names.warnings();
   return json;
 }

@@ -72,9 +72,8 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
   StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, options.call_sites, by_node,
                              [](const CrossThreadFrees& costs) { return costs.sum.blocks; });
-  const std::size_t all_sites = sites.size();
+  const std::string site_count = keep_first_sites(sites, options.top);
   const std::size_t all_pairs = ranked.size();
-  if (options.top != 0 && sites.size() > options.top) sites.resize(options.top);
   if (options.top != 0 && ranked.size() > options.top) ranked.resize(options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
@@ -95,13 +94,7 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
                            {"released_by", pair.to},  // old name, for one release
                            {"blocks", pair.sum.blocks},
                            {"bytes", pair.sum.bytes}});
-    Json& site_list = json["sites"] = Json::array();
-    for (const auto& site : sites) {
-      Json entry = sum_json(site.costs.sum);
-      entry["site"] = frame_json(site.frame);
-      entry["stack"] = stack_json(names, site.node);
-      site_list.push_back(std::move(entry));
-    }
+    json["sites"] = sites_json(names, sites, [](const CrossThreadFrees& costs) { return sum_json(costs.sum); });
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
@@ -140,13 +133,11 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
       rows.push_back({exact_number(pair.sum.blocks), human_bytes(pair.sum.bytes), name_of_thread(profile, pair.from),
                       name_of_thread(profile, pair.to)});
     text.table({"blocks", "bytes", "allocated by", "freed by"}, rows);
-    text.heading("Cross-thread frees by allocating call site" +
-                 (sites.size() < all_sites
-                      ? " (" + std::to_string(sites.size()) + " of " + exact_number(all_sites) + " call sites)"
-                      : std::string()));
+    text.heading("Cross-thread frees by allocating call site" + site_count);
+    const auto sizes = sizes_of(sites, [](const CrossThreadFrees& costs) { return costs.sum.bytes; });
     rows.clear();
-    for (const auto& site : sites)
-      rows.push_back({exact_number(site.costs.sum.blocks), human_bytes(site.costs.sum.bytes),
+    for (const auto& [site, costs] : sites)
+      rows.push_back({exact_number(costs.sum.blocks), sizes.text(costs.sum.bytes),
                       site_name(site.frame, text.style().full_names)});
     text.table({"blocks", "bytes", "call site"}, rows);
   }

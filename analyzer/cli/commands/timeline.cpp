@@ -270,10 +270,10 @@ void add_areas(const TimelineOptions& options, const replay::Analysis& analysis,
 
 render::PlotOptions plot_options(const std::string& output, std::size_t sites, bool full_names) {
   render::PlotOptions plot;
-  const std::size_t columns = terminal_columns(output);
-  plot.width = columns == 0 ? 100 : static_cast<unsigned>(std::min<std::size_t>(columns, 160));
-  plot.unicode = locale_is_utf8();
-  plot.colour = wants_colour(output);
+  const TextStyle style = style_for(output);
+  plot.width = static_cast<unsigned>(style.width);
+  plot.unicode = style.unicode;
+  plot.colour = style.colour;
   plot.sites = static_cast<unsigned>(sites);
   plot.full_names = full_names;
   return plot;

@@ -190,6 +190,14 @@ std::string unknown_command_message(const std::string& name, const CLI::App& gro
   return "unknown command '" + name + "'" + did_you_mean(name.substr(name.rfind(' ') + 1), command_names(group));
 }
 
+/// What to give for an operand that is missing, for the end of a sentence; empty: its name says that.
+std::string hint_for_operand(const std::string& name) {
+  if (name == "AFTER")
+    return ": give a second recording, or two moments of one, as in 'heapprof diff TRACE@1 TRACE@2.5' (seconds)";
+  if (name == "FUNCTION") return "; 'heapprof report TRACE --by function' lists the functions";
+  return {};
+}
+
 /// The parser's message, reworded.
 std::string reworded(const CLI::Error& error) {
   std::string text = error.what();
@@ -207,8 +215,10 @@ std::string reworded(const CLI::Error& error) {
     return text.substr(0, at) + " was given more than once; give it once";
   if (const std::size_t at = text.find(" excludes "); at != std::string::npos)
     return text.substr(0, at) + " and " + text.substr(at + 10) + " exclude each other; give one of them";
-  if (text.ends_with(" is required"))
-    return (text.starts_with("-") ? "missing option " : "missing argument ") + cut(" is required");
+  if (text.ends_with(" is required")) {
+    const std::string name = cut(" is required");
+    return (name.starts_with("-") ? "missing option " : "missing argument ") + name + hint_for_operand(name);
+  }
   return text;
 }
 

@@ -25,8 +25,12 @@ bool module_matches(const std::vector<std::string>& patterns, const std::string&
 /// `names`: those that the value could have matched.
 VainValue vain_value(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
   const bool excludes = option.starts_with("--not-");
+  std::string near = suggested_names(text, names);
+  if (near.empty())
+    near = option.ends_with("function") ? "; 'heapprof report --by function --top 0' lists the functions"
+                                        : "; 'heapprof info' lists the threads and modules";
   return {excludes, option + " " + text + ": matches nothing" +
-                        (excludes ? ", so nothing is excluded" : " in the recording") + suggested_names(text, names)};
+                        (excludes ? ", so nothing is excluded" : " in the recording") + near};
 }
 
 /// Whether `name` matches one of the patterns. Sets `occurs` at each pattern that matches.
@@ -144,6 +148,34 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
   return chosen;
 }
 
+std::vector<SelectingOption> selecting_options(const SelectionTexts& texts, const replay::Selection& selection) {
+  std::vector<SelectingOption> options;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) options.push_back({option, value});
+  };
+  const auto add_all = [&](const char* option, const std::vector<std::string>& values) {
+    for (const std::string& value : values) add(option, value);
+  };
+  add("--from", texts.from);
+  add("--to", texts.to);
+  add("--survivors", texts.survivors);
+  add_all("--thread", texts.threads);
+  add_all("--not-thread", texts.not_threads);
+  add_all("--module", texts.modules);
+  add_all("--not-module", texts.not_modules);
+  add_all("--function", texts.functions);
+  add_all("--not-function", texts.not_functions);
+  const replay::Selection all;
+  if (selection.min_size != all.min_size) add("--min-size", std::to_string(selection.min_size));
+  if (selection.max_size != all.max_size) add("--max-size", std::to_string(selection.max_size));
+  add("--min-lifetime", texts.min_lifetime);
+  add("--max-lifetime", texts.max_lifetime);
+  add("--live-at", texts.live_at);
+  if (selection.kind == model::Kind::kMmap) add("--kind", "mmap");
+  if (selection.kind == model::Kind::kAll) add("--kind", "all");
+  return options;
+}
+
 std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, const SelectionTexts& texts) {
   std::vector<VainValue> vain;
   std::vector<std::string> names;
@@ -184,27 +216,13 @@ void read_threads(const std::vector<std::string>& texts, std::vector<std::uint32
   }
 }
 
-/// The selecting options with their values, except --from, --to, --survivors and --kind.
+/// The selecting options with their values, except those whose meaning a text states in words of its own.
 std::string description_of(const SelectionTexts& texts, const replay::Selection& selection) {
   std::string words;
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) words += (words.empty() ? "" : ", ") + std::string(option) + ' ' + value;
-  };
-  const auto add_all = [&](const char* option, const std::vector<std::string>& values) {
-    for (const std::string& value : values) add(option, value);
-  };
-  add_all("--thread", texts.threads);
-  add_all("--not-thread", texts.not_threads);
-  add_all("--module", texts.modules);
-  add_all("--not-module", texts.not_modules);
-  add_all("--function", texts.functions);
-  add_all("--not-function", texts.not_functions);
-  const replay::Selection all;
-  if (selection.min_size != all.min_size) add("--min-size", std::to_string(selection.min_size));
-  if (selection.max_size != all.max_size) add("--max-size", std::to_string(selection.max_size));
-  add("--min-lifetime", texts.min_lifetime);
-  add("--max-lifetime", texts.max_lifetime);
-  add("--live-at", texts.live_at);
+  for (const auto& [option, value] : selecting_options(texts, selection)) {
+    if (option == "--from" || option == "--to" || option == "--survivors" || option == "--kind") continue;
+    words += (words.empty() ? "" : ", ") + option + ' ' + value;
+  }
   return words;
 }
 

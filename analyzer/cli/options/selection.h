@@ -38,6 +38,15 @@ struct SelectionTexts {
   }
 };
 
+/// An option that selects blocks, and its value. An option with several values is in a list once for each of them.
+struct SelectingOption {
+  std::string option;  ///< "--from"
+  std::string value;
+};
+
+/// All options that restrict the selection (--from to --kind), in a fixed order.
+std::vector<SelectingOption> selecting_options(const SelectionTexts& texts, const replay::Selection& selection);
+
 /// What parse_moment() and parse_duration_ns() accept, for messages about invalid values.
 inline constexpr const char* kMomentExamples = "a time such as 2.5 (seconds), 300ms or 40%";
 inline constexpr const char* kDurationExamples = "a duration such as 2.5 (seconds), 300ms or 20us";

@@ -437,19 +437,19 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
     if (text == option) text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   }
   if (!text.empty()) line(text);
-  const auto add = [&](const std::string& command) {
-    for (const std::string& piece : render::wrapped(command + selection, style().width)) line(piece);
+  const auto add = [&](const std::string& label, const std::string& words) {
+    command(label, "heapprof " + words + selection);
   };
   // Without the name of the trace: a copy of it, compacted or bundled, has the same text.
   if (!ranking.rows.empty() && ranking.rows.front().site->frame.exists()) {
-    std::string command = "Callers of the first: heapprof callers TRACE " +
-                          shell_quoted(name_in_table(answers_.frame(ranking.rows.front().site->frame), false));
+    std::string words =
+        "callers TRACE " + shell_quoted(name_in_table(answers_.frame(ranking.rows.front().site->frame), false));
     for (const auto& [name, cost] : cost_names())
-      if (cost == ranking.cost && cost != Cost::kPeak) command += " --cost " + name;
-    add(command);
+      if (cost == ranking.cost && cost != Cost::kPeak) words += " --cost " + name;
+    add("Callers of the first", words);
   }
-  if (ranking.cost != Cost::kLeaked) add("Never freed: heapprof leaks TRACE");
-  add("Over time: heapprof timeline TRACE");
+  if (ranking.cost != Cost::kLeaked) add("Never freed", "leaks TRACE");
+  add("Over time", "timeline TRACE");
   return *this;
 }
 

@@ -19,7 +19,8 @@ CallSites group_by_site(const Findings& findings, const std::vector<std::uint32_
     const std::uint32_t function = frame.exists() ? frames.function_of(frame) : model::kNoIndex;
     const auto [at, fresh] = known.try_emplace(function, static_cast<std::uint32_t>(result.sites.size()));
     if (fresh)
-      result.sites.push_back({frame.exists() ? findings.frame(frame) : text_frame(findings.without_site()), node});
+      result.sites.push_back({frame.exists() ? findings.frame(frame) : text_frame(findings.without_site()),
+                              frame.exists() ? frames.at(frame).origin : findings::Origin::kUnresolved, node});
     result.site_of_node[node] = at->second;
   }
   return result;

@@ -12,8 +12,9 @@ namespace heapprof::cli {
 
 /// Stacks with the same call site.
 struct CallSite {
-  Frame frame;             ///< of the first stack; without a module: stacks without frames
-  std::uint32_t node = 0;  ///< the first stack
+  Frame frame;  ///< of the first stack; without a module: stacks without frames
+  findings::Origin origin = findings::Origin::kUnresolved;  ///< of the frame
+  std::uint32_t node = 0;                                   ///< the first stack
 };
 
 struct CallSites {

@@ -42,20 +42,14 @@ bool occurs(const findings::CodeFrames& frames, const NamePattern& pattern) {
   return false;
 }
 
-/// Prints which patterns for own code match nothing. Of a part of a recording nobody can say.
-void report_vain_own_code(const findings::CodeFrames& frames, const CallSiteOptions& options) {
+/// Positions in options.own. Of a part of a recording nobody can say: none.
+std::vector<std::size_t> vain_patterns(const findings::CodeFrames& frames, const CallSiteOptions& options) {
   const model::Profile& profile = frames.profile();
-  if (profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return;
-  std::string of_options;
-  std::string of_file;
-  for (std::size_t i = 0; i < options.own.size(); ++i) {
-    if (occurs(frames, NamePattern(options.own[i]))) continue;
-    std::string& list = i < options.own_options ? of_options : of_file;
-    list += (list.empty() ? "'" : ", '") + options.own[i] + "'";
-  }
-  const char* const why = " in the names of functions, source files and modules of this recording";
-  if (!of_options.empty()) print_message("--own matches nothing: " + of_options + why);
-  if (!of_file.empty()) print_message(used_project_file + ": own matches nothing: " + of_file + why);
+  std::vector<std::size_t> vain;
+  if (profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return vain;
+  for (std::size_t i = 0; i < options.own.size(); ++i)
+    if (!occurs(frames, NamePattern(options.own[i]))) vain.push_back(i);
+  return vain;
 }
 
 }  // namespace
@@ -72,7 +66,30 @@ Findings::Findings(const model::Profile& profile, const StackNames& names, const
           profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins_,
           options.view.scope()),
       helpers_(frames_, helper_options(options)) {
-  report_vain_own_code(frames_, options);
+  report_vain_own_code(vain_patterns(frames_, options), options, "this recording");
+}
+
+std::vector<std::size_t> vain_own_code(const model::Profile& profile, const StackNames& names,
+                                       const CallSiteOptions& options) {
+  if (options.own.empty()) return {};
+  const findings::OriginRules origins = origin_rules(profile, options);
+  return vain_patterns(findings::CodeFrames(
+                           profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins,
+                           options.view.scope()),
+                       options);
+}
+
+void report_vain_own_code(const std::vector<std::size_t>& vain, const CallSiteOptions& options,
+                          const std::string& where) {
+  std::string of_options;
+  std::string of_file;
+  for (const std::size_t i : vain) {
+    std::string& list = i < options.own_options ? of_options : of_file;
+    list += (list.empty() ? "'" : ", '") + options.own[i] + "'";
+  }
+  const std::string why = " in the names of functions, source files and modules of " + where;
+  if (!of_options.empty()) print_message("--own matches nothing: " + of_options + why);
+  if (!of_file.empty()) print_message(used_project_file + ": own matches nothing: " + of_file + why);
 }
 
 const char* Findings::without_site() const noexcept {

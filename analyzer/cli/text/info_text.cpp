@@ -22,18 +22,22 @@ constexpr std::size_t kLabelWidth = 16;
 void append_recording(ReportText& text, const model::Profile& profile) {
   const model::Recording& recording = profile.recording;
   const std::size_t value_width = text.style().width - kLabelWidth - 2;
-  const auto field = [&](const std::string& label, const std::string& value) {
-    if (!value.empty()) text.line("  " + pad_right(label, kLabelWidth) + text.clip(clean_utf8(value), value_width));
-  };
-  field("program", recording.program);
   // Wrapped, not clipped: besides the JSON, this is the only output with the complete command line.
-  std::string label = "command line";
-  for (const std::string& piece : render::wrapped(command_of(profile), value_width)) {
-    if (!piece.empty()) text.line("  " + pad_right(label, kLabelWidth) + piece);
-    label.clear();
-  }
-  field("directory", recording.working_directory);
-  field("host", recording.host);
+  const auto field = [&](std::string label, const std::string& value) {
+    if (value.empty()) return;
+    for (const std::string& piece : render::wrapped(value, value_width)) {
+      if (!piece.empty()) text.line("  " + pad_right(label, kLabelWidth) + piece);
+      label.clear();
+    }
+  };
+  const auto path = [&](const std::string& label, const std::string& value) {
+    if (!value.empty())
+      text.line("  " + pad_right(label, kLabelWidth) + text.clip_front(clean_utf8(value), value_width));
+  };
+  path("program", recording.program);
+  field("command line", command_of(profile));
+  path("directory", recording.working_directory);
+  field("host", clean_utf8(recording.host));
   if (recording.start_realtime_ns != 0) {
     const auto seconds = static_cast<std::time_t>(recording.start_realtime_ns / 1'000'000'000);
     std::tm parts{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "analyzer/render/utf8.h"
 #include "analyzer/render/wrap.h"
@@ -30,9 +31,32 @@ const char* colour_code(TextColour colour) {
   return "0";
 }
 
+/// The words of a command, with their quotes.
+std::vector<std::string_view> shell_words(std::string_view command) {
+  std::vector<std::string_view> words;
+  bool quoted = false;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at <= command.size(); ++at) {
+    if (at == command.size() || (command[at] == ' ' && !quoted)) {
+      if (at != begin) words.push_back(command.substr(begin, at - begin));
+      begin = at + 1;
+    } else if (command[at] == '\'') quoted = !quoted;
+    else if (command[at] == '\\' && !quoted) ++at;
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string TextPage::text() const { return plain(out_); }
+
+std::vector<std::string> TextPage::lines() const {
+  const std::string text = this->text();
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.push_back(text.substr(begin, end - begin));
+  return lines;
+}
 
 std::string TextPage::clip(const std::string& text, std::size_t width) const {
   const std::string printed = plain(text);
@@ -143,6 +167,24 @@ TextPage& TextPage::table(const std::vector<std::string>& headers,
 TextPage& TextPage::paragraph(const std::string& text) { return wrapped("  ", text); }
 
 TextPage& TextPage::list_item(const std::string& text) { return wrapped("  - ", text); }
+
+TextPage& TextPage::command(const std::string& label, const std::string& command) {
+  if (render::length_utf8(label) + 2 + render::length_utf8(command) <= style_.width)
+    return line(label + ": " + command);
+  line(label + ":");
+  constexpr std::string_view kContinued = " \\";
+  std::string text = " ";
+  for (const std::string_view word : shell_words(command)) {
+    if (text.size() > kMaxIndent &&
+        render::length_utf8(text) + 1 + render::length_utf8(word) + kContinued.size() > style_.width) {
+      out_ += text + std::string(kContinued) + '\n';
+      text.assign(kMaxIndent - 1, ' ');
+    }
+    text += ' ' + std::string(word);
+  }
+  out_ += text + '\n';  // a line that is too long for the page is not broken within a word
+  return *this;
+}
 
 TextPage& TextPage::wrapped(std::string indent, const std::string& text) {
   for (const std::string& piece : render::wrapped(text, style_.width - indent.size())) {

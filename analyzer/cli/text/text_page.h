@@ -31,6 +31,9 @@ class TextPage {
   /// Wrapped text with a dash before it.
   TextPage& list_item(const std::string& text);
 
+  /// "LABEL: COMMAND". If that exceeds the width, the command is below its label, in lines that a shell reads as one.
+  TextPage& command(const std::string& label, const std::string& command);
+
   /// A row of small bars, one per value. The highest bar is the largest value.
   std::string sparkline(const std::uint64_t* values, std::size_t count) const;
   /// A bar of `value / of * columns` characters.
@@ -48,6 +51,8 @@ class TextPage {
   bool contains(const std::string& text) const { return out_.find(text) != std::string::npos; }
   /// Everything printed so far.
   std::string text() const;
+  /// The same, line by line.
+  std::vector<std::string> lines() const;
 
  private:
   TextPage& wrapped(std::string indent, const std::string& text);

@@ -29,16 +29,6 @@ std::uint64_t magnitude(std::int64_t value) noexcept {
 
 const char* sign_of(std::int64_t value) noexcept { return value < 0 ? "-" : value > 0 ? "+" : ""; }
 
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 std::string title_of(const TopTable& table) {
   std::string text = table.program.empty() ? "(program unknown)" : render::clean_utf8(base_name(table.program));
   text += ", pid " + std::to_string(table.pid) + ", ";
@@ -146,12 +136,12 @@ TopLines lines_of(const TopTable& table, const TextStyle& style, const ViewOptio
     head.line("  " + head.clip(render::clean_utf8(project_file_words()), style.width - 2));
   const std::vector<std::uint64_t>& levels = table.total.over_time;
   if (levels.size() > 1) head.line("  " + head.sparkline(levels.data(), levels.size()));
-  lines.head = split_lines(head.text());
+  lines.head = head.lines();
   if (table.rows.empty()) return lines;
 
   TextPage page(style);
   write_columns(page, columns_of(table, view), cells_of(table, page, view));
-  lines.rows = split_lines(page.text());
+  lines.rows = page.lines();
   lines.columns = lines.rows.front();
   lines.rows.erase(lines.rows.begin());
 
@@ -164,7 +154,7 @@ TopLines lines_of(const TopTable& table, const TextStyle& style, const ViewOptio
                             human_bytes(table.total.sums.live_bytes - std::min(shown, table.total.sums.live_bytes)) +
                             " live",
                         style.width));
-    lines.rest = split_lines(rest.text()).front();
+    lines.rest = rest.lines().front();
   }
   return lines;
 }

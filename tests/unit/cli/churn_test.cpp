@@ -24,6 +24,10 @@ TEST_CASE("churn --json counts blocks that live no longer than --within") {
   CHECK(churn.number("/sites/0/short_lived") == 1);
   CHECK(churn.number("/sites/0/temporary") == 2);
   CHECK(churn.number("/sites/0/stack/1/offset") == 0x100);
+  // As in the report, which finds the origin itself.
+  const Outcome report = run({"report", trace.path(), "--json", "--cost", "temporary"});
+  CHECK(report.at("/sites/0/site/offset") == churn.at("/sites/0/site/offset"));
+  CHECK(churn.at("/sites/0/origin") == report.at("/sites/0/origin"));
 }
 
 TEST_CASE("churn --within sets the limit, inclusive") {

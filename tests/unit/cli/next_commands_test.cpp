@@ -24,7 +24,8 @@ Outcome run_wide(const Words& words) {
   return outcome;
 }
 
-/// The arguments of the commands "LABEL: heapprof COMMAND TRACE ..." in a text, with the name of the trace.
+/// The arguments of the commands "LABEL: heapprof COMMAND TRACE ..." in a text, with the names of the trace and of an
+/// output.
 std::vector<Words> next_commands(const std::string& text, const std::string& trace) {
   std::vector<Words> commands;
   std::istringstream in(text);
@@ -34,7 +35,8 @@ std::vector<Words> next_commands(const std::string& text, const std::string& tra
     if (at == std::string::npos) continue;
     Words& words = commands.emplace_back();
     std::istringstream rest(line.substr(at + begin.size()));
-    for (std::string word; rest >> word;) words.push_back(word == "TRACE" ? trace : word);
+    for (std::string word; rest >> word;)
+      words.push_back(word == "TRACE" || word == "AFTER" ? trace : word == "diff.svg" ? "/dev/null" : word);
   }
   return commands;
 }
@@ -43,6 +45,7 @@ std::vector<Words> next_commands(const std::string& text, const std::string& tra
 
 TEST_CASE("every command that a text ends with has an answer") {
   const KnownTrace trace;
+  const KnownTrace later(Variant::kTwice);
   const std::vector<Words> texts = {{"report", trace.path()},
                                     {"report", trace.path(), "--by", "function"},
                                     {"report", trace.path(), "--by", "module"},
@@ -56,6 +59,9 @@ TEST_CASE("every command that a text ends with has an answer") {
                                     {"blocks", trace.path(), "--live-at", "35ms"},
                                     {"churn", trace.path()},
                                     {"threads", trace.path()},
+                                    {"diff", trace.path(), later.path()},
+                                    {"diff", trace.path(), later.path(), "--cost", "leaked", "--min-size", "100"},
+                                    {"diff", trace.path() + "@15ms", later.path() + "@80ms"},
                                     {"diff", trace.path() + "@15ms", trace.path() + "@80ms"}};
   for (const Words& text : texts) {
     const Outcome printed = run_wide(text);
@@ -94,5 +100,5 @@ TEST_CASE("all selecting options are words of a shell") {
   options.selection.max_size = 4096;
   options.selection.kind = model::Kind::kAll;
   CHECK(cli::selection_words(options) ==
-        " --to 40% --live-at 'mark:it'\\''s' --thread 'my thread' --function 'f(int)' --max-size 4096 --kind all");
+        " --to 40% --thread 'my thread' --function 'f(int)' --max-size 4096 --live-at 'mark:it'\\''s' --kind all");
 }

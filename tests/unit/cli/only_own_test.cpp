@@ -101,3 +101,21 @@ TEST_CASE("timeline --only-own says why it lists no call sites") {
   CHECK(run({"timeline", trace.path(), "--only-own"}).has_line({"Call sites: ", why}));
   CHECK_FALSE(own_work("timeline", trace).has_line({why}));
 }
+
+TEST_CASE("flamegraph and diff, which have no call sites, report such a pattern as well") {
+  const KnownTrace trace;
+  const KnownTrace later(Variant::kTwice);
+  const std::string begin = "heapprof: --own matches nothing: 'libwrk' in the names of functions, source files and ";
+  CHECK(run({"flamegraph", trace.path(), "--format", "folded", "--own", "libwrk", "--own", "libwork"}).err ==
+        begin + "modules of this recording\n");
+  // A pattern need not match the code of both recordings.
+  const KnownTrace nothing(Variant::kEmpty);
+  for (const char* format : {"text", "folded"}) {
+    const auto errors = [&](const std::string& before, const char* own) {
+      return run({"diff", before, later.path(), "--format", format, "--own", own}).err;
+    };
+    CHECK(errors(trace.path(), "libwrk") == begin + "modules of both recordings\n");
+    CHECK(errors(trace.path(), "libwork").empty());
+    CHECK(errors(nothing.path(), "libwork").find("matches nothing") == std::string::npos);
+  }
+}

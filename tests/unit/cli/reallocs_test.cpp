@@ -46,6 +46,7 @@ TEST_CASE("reallocs --json counts steps, moves, copied bytes and buffers") {
   CHECK(reallocs.number("/total/chains") == 2);
   REQUIRE(reallocs.count("/sites") == 2);
   CHECK(reallocs.number("/sites/0/site/offset") == 0x100);
+  CHECK(reallocs.at("/sites/0/origin") == run({"report", trace.path(), "--json"}).at("/sites/0/origin"));
   CHECK(reallocs.number("/sites/0/steps") == 3);
   CHECK(reallocs.number("/sites/0/copied_bytes") == 16 + 128);
   CHECK(reallocs.number("/sites/0/longest/steps") == 3);
@@ -64,8 +65,9 @@ TEST_CASE("reallocs prints the same figures as text") {
   CHECK(reallocs.has_line({"reallocs", "4", "2 buffers", "50.0%"}));
   CHECK(reallocs.has_line({"buffers", "max/buffer", "first-last size", "call site"}));
   CHECK(reallocs.has_line({"144 B", "3", "66.7%", "1", "3", "16 B to 1.00 KiB", "demo+0x100"}));
+  CHECK(reallocs.has_line({"Callers of the first: heapprof callers TRACE demo+0x100 --cost allocated"}));
   const Outcome one = run({"reallocs", trace.path(), "--top", "1"});
-  CHECK(one.has_line({"1 of 2 sites"}));
+  CHECK(one.has_line({"(1 of 2)"}));
   CHECK_FALSE(one.has_line({"demo+0x200"}));
 }
 

@@ -235,3 +235,22 @@ TEST_CASE("rows of stacks that differ in the code of one function only show wher
   CHECK(table.has_line({"1000 B", "+0x500 < ", "+0x100"}));
   CHECK(table.has_line({"900 B", "+0x500 < ", "+0x104"}));
 }
+
+TEST_CASE("what a row costs itself is in the unit of what it costs in total") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  main.node(2, 1, 2, 0x200);
+  main.node(3, 1, 2, 0x300);
+  main.alloc(1 * kMs, 0xa000, 768, 2);
+  main.alloc(2 * kMs, 0xb000, 512, 3);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome table = run({"report", trace.path(), "--by", "function", "--top", "0"});
+  CHECK(table.has_line({"0.75 KiB", "60.0%", "0.75 KiB", "60.0%", "demo+0x200"}));
+  CHECK(table.has_line({"0%", "1.25 KiB", "100%", "demo+0x100"}));
+  // Where no totals are beside them, they have a unit of their own.
+  CHECK(run({"report", trace.path(), "--by", "site"}).has_line({"768 B", "60.0%", "demo+0x200"}));
+}

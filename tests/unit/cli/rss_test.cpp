@@ -226,8 +226,10 @@ TEST_CASE("of a damaged trace, rss prints the last snapshot before the first mis
 TEST_CASE("the command that a verdict names runs") {
   const Recorded trace;
   const Outcome first = run({"rss", trace.path(), "--json", "--at", "20ms"});
-  const std::vector<std::string> command = quoted_command(first.at("/verdict"), "rss");
+  std::vector<std::string> command = quoted_command(first.at("/verdict"), "rss");
   REQUIRE(command.size() > 2);
+  REQUIRE(command[1] == "TRACE");
+  command[1] = trace.path();
   const Outcome outcome = run(command);
   CHECK(outcome.status == 0);
   CHECK(outcome.out.find("Resident memory at 20.0 ms") != std::string::npos);

@@ -55,5 +55,5 @@ TEST_CASE("figures of stacks add up by call site, the largest site first") {
   CHECK(sites[0].costs.blocks + sites[1].costs.blocks + sites[2].costs.blocks == all);
   CHECK(sites[0].costs.blocks == 2);
   CHECK(sites[2].costs.blocks == 1);
-  CHECK(site_name(sites[2].frame) == kWorkName);
+  CHECK(site_name(sites[2].site.frame) == kWorkName);
 }

@@ -401,7 +401,9 @@ TEST_CASE("a function, module or thread that matches nothing is reported once, w
             "--function DEMO: matches nothing in the recording; names that contain it: 'demo+0x100', "
             "'demo+0x200', 'demo+0x300'\n");
   CHECK(error_of("--function", "something_else") ==
-        begin + "--function something_else: matches nothing in the recording\n");
+        begin +
+            "--function something_else: matches nothing in the recording; 'heapprof report --by function --top 0' "
+            "lists the functions\n");
   CHECK(error_of("--module", "libwork") ==
         begin + "--module libwork: matches nothing in the recording; names that contain it: 'libwork.so'\n");
   CHECK(error_of("--thread", "workr") ==

@@ -76,3 +76,26 @@ TEST_CASE("a narrow page wraps sentences, which keep their indentation, and head
         "  peak         7.00 KiB\n    in 3 blocks, at 30.0 ms of the\n    recording\n"
         "  live         1.00 KiB  in 1 block\n");
 }
+
+TEST_CASE("a command is beside its label, or below it in lines that a shell reads as one") {
+  TextPage text({.width = 40});
+  text.command("Callers", "heapprof callers TRACE load");
+  text.command("Callers", "heapprof callers TRACE 'a (b)' --cost leaked --from 2s");
+  text.command("All", "heapprof report TRACE --function 'a long name, with blanks and a '\\'' in it'");
+  CHECK(text.lines() == std::vector<std::string>{
+                            "Callers: heapprof callers TRACE load",
+                            "Callers:",
+                            "  heapprof callers TRACE 'a (b)' \\",
+                            "      --cost leaked --from 2s",
+                            "All:",
+                            "  heapprof report TRACE --function \\",
+                            "      'a long name, with blanks and a '\\'' in it'",
+                        });
+}
+
+TEST_CASE("the lines of a page are those of its text") {
+  TextPage text({.width = 20});
+  CHECK(text.lines().empty());
+  text.line("a").line().line("b");
+  CHECK(text.lines() == std::vector<std::string>{"a", "", "b"});
+}
