@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <unistd.h>
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/compact/compactor.h"
@@ -18,9 +19,16 @@ using heapprof::test::TraceBuilder;
 
 namespace {
 
+/// Writes to a new file. When a file is closed that was truncated before, ext4 begins to write it to the disk, and
+/// the next change of the file waits for that.
+void write_new(const TemporaryFile& file, const std::vector<std::uint8_t>& bytes) {
+  ::unlink(file.path().c_str());
+  TraceBuilder::write_bytes(file.path(), bytes);
+}
+
 model::Profile profile_of(const std::vector<std::uint8_t>& bytes) {
   const TemporaryFile path;
-  TraceBuilder::write_bytes(path.path(), bytes);
+  write_new(path, bytes);
   return Analysis(path.path(), {}).profile();
 }
 
@@ -163,7 +171,7 @@ TEST_CASE("A trace that is truncated at any byte is read up to that byte, and mi
     if (!interesting) continue;
     INFO("truncated to " << size << " bytes");
     std::vector<std::uint8_t> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-    TraceBuilder::write_bytes(path.path(), cut);
+    write_new(path, cut);
     try {
       const Analysis analysis(path.path(), {});
       const model::Profile& profile = analysis.profile();
@@ -214,7 +222,7 @@ TEST_CASE("A trace that is damaged anywhere is read, and is not complete when ev
     const std::size_t length = random() % 4 == 0 ? 1 + random() % 5'000 : 1;
     for (std::size_t i = at; i < std::min(at + length, bytes.size()); ++i)
       bytes[i] = round % 3 == 0 ? 0 : static_cast<std::uint8_t>(random());
-    TraceBuilder::write_bytes(path.path(), bytes);
+    write_new(path, bytes);
     const Analysis analysis(path.path(), {});
     const model::Integrity& integrity = analysis.profile().integrity;
     const std::uint64_t seen = analysis.profile().events();
