@@ -114,6 +114,12 @@ class Source(harness.Case):
             near = range(max(1, line - 5), min(len(texts), line + 5) + 1)
             self.assertEqual([(row["line"], row["text"]) for row in listed["lines"]],
                              [(number, texts[number - 1]) for number in near])
+            # The command at the end is about these lines, not about the rest of the file.
+            called = re.search(r"Who calls the costliest line:\s+heapprof callers TRACE (\S+)", text)
+            functions = {name.split("(")[0] for row in listed["lines"] for name in row["functions"]}
+            self.assertEqual(called is not None, any(row["total"]["peak_bytes"] for row in listed["lines"]), text)
+            if called:
+                self.assertIn(called[1], functions)
         self.assertIsNone(self.listing(trace, "sites.h")["line"])
         missing = self.run_heapprof("source", trace, f"sites.h:{len(texts) + 1}")
         self.assertEqual(missing.returncode, 1)

@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -393,28 +392,27 @@ void append_rest(ReportText& text, const RankedRows& ranked) {
             (words_for(ranked.by()).divides ? "" : " of self") + "; --top 0 prints all");
 }
 
-/// The command that answers the next question about the first row; empty: there is none.
-std::string next_command(const RankedRows& ranked) {
-  const Row& first = ranked.rows.front();
-  if (ranked.by() == By::kThread)
-    return "Call sites of the first: heapprof report TRACE --thread " +
-           std::to_string(ranked.profile.threads[first.thread].tid);
-  if (!first.frame.exists()) return {};
-  if (ranked.by() != By::kModule)
-    return "Callers of the first: heapprof callers TRACE " +
-           shell_quoted(ranked.names.of_frame(first.frame, false).label);
-  const ViewName name = ranked.names.of_row(first, ranked.by());
-  return name.module.empty()
-             ? std::string()
-             : "Functions of the first: heapprof report TRACE --by function --module " + shell_quoted(name.label);
-}
-
+/// The command that answers the next question about the first row.
 void append_next_command(ReportText& text, const RankedRows& ranked) {
-  std::string next = ranked.shown == 0 ? std::string() : next_command(ranked);
-  if (next.empty()) return;
-  next += selection_words(ranked.options.trace);
-  text.line();
-  for (const std::string& piece : render::wrapped(next, text.style().width)) text.line(piece);
+  if (ranked.shown == 0) return;
+  const Row& first = ranked.rows.front();
+  // Several values of --thread or --module select more than each of them.
+  TraceOptions selection = ranked.options.trace;
+  if (ranked.by() == By::kThread) {
+    selection.texts.threads = {std::to_string(ranked.profile.threads[first.thread].tid)};
+    NextCommands(selection).add("Call sites of the first", "report", {}).write(text);
+  } else if (!first.frame.exists()) {
+    return;
+  } else if (ranked.by() == By::kModule) {
+    const ViewName name = ranked.names.of_row(first, ranked.by());
+    if (name.module.empty() || !selection.texts.modules.empty()) return;
+    selection.texts.modules = {name.label};
+    NextCommands(selection).add("Functions of the first", "report", {}, "--by function").write(text);
+  } else {
+    NextCommands(selection)
+        .add("Callers of the first", "callers", ranked.names.of_frame(first.frame, false).label)
+        .write(text);
+  }
 }
 
 std::string rows_text(const RankedRows& ranked, const Findings& findings, const std::vector<RowColumn>& chosen,

@@ -244,16 +244,17 @@ std::string unique_name(const SourceFile& file, const std::vector<SourceFile>& f
   return count == 1 ? name : file.path;
 }
 
-/// The function that has most of the cost in the lines; kNoIndex: none is known.
-std::uint32_t heaviest_function(const SourceListing& listing, const Figure& figure) {
-  std::uint32_t function = model::kNoIndex;
-  std::uint64_t most = 0;
-  for (const SourceLine& line : listing.file.lines)
-    if (figure.of(line.total) > most && !line.functions.empty()) {
-      most = figure.of(line.total);
-      function = line.functions.front();
-    }
-  return function;
+/// The function of the line that costs most itself, or in total where none costs anything itself. Of FILE:LINE: of
+/// the lines around it. kNoIndex: none is known.
+std::uint32_t costliest_function(const SourceAnswer& answer, const SourceListing& listing, const Figure& figure) {
+  const auto rank = [&](const SourceLine& line) { return std::pair(figure.of(line.self), figure.of(line.total)); };
+  const SourceLine* first = nullptr;
+  for (const SourceLine& line : listing.file.lines) {
+    if (listing.around != 0 && std::abs(line.line - listing.around) > lines_around(answer)) continue;
+    if (figure.of(line.total) != 0 && !line.functions.empty() && (first == nullptr || rank(line) > rank(*first)))
+      first = &line;
+  }
+  return first == nullptr ? model::kNoIndex : first->functions.front();
 }
 
 }  // namespace
@@ -372,16 +373,17 @@ std::string listing_text(const SourceAnswer& answer, const SourceListing& listin
   const std::string path = text.clip_front(clean_utf8(listing.file.path), text.style().width);
   if (listing.function.empty()) text.heading(path);
   else text.line(path);
+  const std::string lines = listing.around == 0 ? "these lines" : "the lines of this file";
   text.row("total", value_text(figure, figure.of(listing.file.total)),
-           percent(figure.of(listing.file.total), whole) + ", in and below these lines");
+           percent(figure.of(listing.file.total), whole) + ", in and below " + lines);
   text.row("self", value_text(figure, figure.of(listing.file.self)),
-           percent(figure.of(listing.file.self), whole) + ", with a call site in these lines");
+           percent(figure.of(listing.file.self), whole) + ", with a call site in " + lines);
   append_origin_of_text(text, listing);
   if (!listing.warning.empty()) text.list_item(clean_utf8(listing.warning));
   append_lines(text, answer, listing);
-  if (const std::uint32_t function = heaviest_function(listing, figure); function != model::kNoIndex)
+  if (const std::uint32_t function = costliest_function(answer, listing, figure); function != model::kNoIndex)
     NextCommands(answer.options.trace)
-        .add("Who calls this", "callers", function_name(answer.findings.frames().name_of(function)),
+        .add("Who calls the costliest line", "callers", function_name(answer.findings.frames().name_of(function)),
              cost_words(answer.options.cost))
         .write(text);
   text.notes(answer.names.warnings());

@@ -450,6 +450,7 @@ AnswerText& AnswerText::next_commands(const SiteRanking& ranking, std::size_t st
   }
   if (ranking.cost != Cost::kLeaked) add("Never freed", "leaks TRACE");
   add("Over time", "timeline TRACE");
+  command("In a browser", "heapprof serve TRACE");
   return *this;
 }
 
