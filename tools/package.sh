@@ -124,7 +124,7 @@ if [ ! -f "$build/analyzer/build.ninja" ] || [ "$(cat "$build/libraries" 2>/dev/
   rm -rf "$build/analyzer"
   quietly "$build/analyzer.log" meson setup "$build/analyzer" "$machine_option" "$build/source_map.ini" \
     "$machine_option" "$libraries/meson.ini" --prefix /usr/local -Drecorder=false -Dtests=false -Doptimization=2 \
-    -Ddebug=false -Db_ndebug=true -Db_pie=true
+    -Ddebug=false -Db_ndebug=true -Db_pie=true -Dunity_analyzer=true
   echo "$libraries" >"$build/libraries"
 fi
 quietly "$build/analyzer.log" ninja -C "$build/analyzer"
