@@ -42,8 +42,9 @@ constexpr std::size_t kMaxErrorBytes = 16 * 1024;
 void read_progress(std::string_view line, ChildProgress& progress) {
   unsigned thousandths = 0;
   std::uint64_t events = 0;
-  const char* const end = line.data() + line.size();
-  const auto share = std::from_chars(line.data(), end, thousandths);
+  const char* const begin = line.data();
+  const char* const end = begin + line.size();
+  const auto share = std::from_chars(begin, end, thousandths);
   if (share.ec != std::errc() || share.ptr == end) return;
   const auto count = std::from_chars(share.ptr + 1, end, events);
   if (count.ec != std::errc() || count.ptr == end) return;
