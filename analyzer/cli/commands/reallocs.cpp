@@ -16,7 +16,7 @@ using render::exact_number;
 using render::human_bytes;
 using render::percent;
 
-Json costs_json(const ChainCosts& costs) {
+Json chain_costs_json(const ChainCosts& costs) {
   Json json;
   json["steps"] = costs.steps;
   json["moved"] = costs.moved;
@@ -47,8 +47,8 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
-    json["total"] = costs_json(total);
-    json["sites"] = sites_json(names, sites, costs_json);
+    json["total"] = chain_costs_json(total);
+    json["sites"] = sites_json(names, sites, chain_costs_json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }
