@@ -26,7 +26,7 @@ class Index(harness.Case):
     def check_info(self, trace):
         """`info` of a large trace leaves an index, and the next one reads nothing else."""
         without = self.heapprof("info", trace, "--json", "--no-index")
-        indexes = self.dir / "cache" / "heapprof" / "index"
+        indexes = harness.shared_folder() / "cache" / "heapprof" / "index"
         self.assertFalse(indexes.exists())
         self.assertEqual(self.heapprof("info", trace, "--json"), without)
         self.assertEqual(len(list(indexes.iterdir())), 1)

@@ -311,7 +311,7 @@ class LargeRecording(Serve):
 
     def stopped_answer(self, command, parameters=()):
         for _ in range(50):
-            self.start(self.trace)
+            self.start(self.trace, XDG_CACHE_HOME=self.dir / "cache")
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
             connection.request("GET", f"/api/{command}?{encoded(parameters)}",
                                headers={"Authorization": f"Bearer {self.token}"})

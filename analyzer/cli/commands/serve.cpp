@@ -103,7 +103,7 @@ std::vector<std::string> index_words(const std::string& path) {
   // Opening a trace takes 0.15 s for each GB, in which no other client is answered. With an index, the command ends
   // after about the same time.
   constexpr std::uintmax_t kMaxOpenedHere = std::uintmax_t{1} << 30;
-  const std::vector<std::string> words = {"report", "--json", "--top=1", "--no-symbols", "--from=start", "--", path};
+  std::vector<std::string> words = {"report", "--json", "--top=1", "--no-symbols", "--from=start", "--", path};
   std::error_code error;
   if (const std::uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxOpenedHere)
     return words;
