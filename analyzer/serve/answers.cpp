@@ -185,7 +185,11 @@ void Answers::start_next() {
     task->started = Clock::now();
     task->child =
         ChildProcess::start(context_, task->question.words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
-                            [this, task](ChildResult&& result) { finish(task, std::move(result)); });
+                            [this, weak = std::weak_ptr(task)](ChildResult&& result) {
+                              // Not a shared pointer: the process and its task would keep each other, and the
+                              // process would survive the server.
+                              if (const auto ended = weak.lock()) finish(ended, std::move(result));
+                            });
   }
 }
 

@@ -90,7 +90,14 @@ class Serve(harness.Case):
         return json.loads(self.ask(command, parameters, status))["error"]
 
     def children(self):
-        return Path(f"/proc/{self.server.pid}/task/{self.server.pid}/children").read_text().split()
+        """The processes of answers. Not the copies of the server that are to become one: stopped at that moment, they
+        could not notice the end of the server."""
+        def words(process):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                return Path(f"/proc/{process}/cmdline").read_bytes()
+            return b""
+        children = Path(f"/proc/{self.server.pid}/task/{self.server.pid}/children").read_text().split()
+        return [child for child in children if words(child) != words(self.server.pid)]
 
     def stopped_answer(self, command, parameters=()):
         """Sends a question, and stops the process that computes the answer. Returns the connection and the process."""
