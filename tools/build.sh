@@ -50,7 +50,12 @@ if [ ! -f "$build/build.ninja" ]; then
     exit 1
   }
 elif [ "$everything" = yes ]; then
-  meson configure "$build" "${options[@]}"
+  # meson configure refuses options that were added to meson_options.txt since the directory was configured.
+  meson configure "$build" "${options[@]}" >/dev/null 2>&1 ||
+    meson setup --reconfigure "$build" "${options[@]}" >"$build/setup.log" 2>&1 || {
+    tail -n 40 "$build/setup.log" >&2
+    exit 1
+  }
 fi
 if [ "$werror" = yes ]; then meson configure "$build" -Dwerror=true; fi
 
