@@ -1,10 +1,10 @@
 #include "patch.h"
 
 #include <Zydis/Decoder.h>
-#include <emmintrin.h>
 #include <sys/auxv.h>
 #include <sys/uio.h>
 
+#include "preload/intercept/x86_64/near_branches.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/own_mappings.h"
 #include "preload/unwind/cfi.h"
@@ -177,8 +177,33 @@ Refusal find_displaced(const unwind::Span& text, Patch& patch) noexcept {
   return nullptr;
 }
 
-/// Refuses a function that branches into its own displaced instructions.
+/// Whether a branch with an 8-bit displacement to `to` may begin at `at`.
+bool may_be_short_branch(std::uint64_t at, std::uint64_t& to) noexcept {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
+  if (bytes[0] != 0xeb && (bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0) return false;
+  to = at + 2 + static_cast<std::uint64_t>(std::int64_t{static_cast<std::int8_t>(bytes[1])});
+  return true;
+}
+
+constexpr std::uint64_t kShortReach = 128;
+
+/// Whether the function has bytes that branch into its own displaced instructions, if they are an instruction.
+bool may_branch_into_itself(const Patch& patch) noexcept {
+  bool found = false;
+  find_near_branches(patch.address, patch.function_end, patch.address + 1, patch.address + patch.length,
+                     [&](std::uint64_t, std::uint64_t) noexcept { found = true; });
+  const std::uint64_t reached = patch.address + patch.length + kShortReach;
+  const std::uint64_t end = reached < patch.function_end ? reached : patch.function_end;
+  std::uint64_t to;
+  for (std::uint64_t at = patch.address; at + 2 <= end && !found; ++at)
+    found = may_be_short_branch(at, to) && is_inside(patch, to);
+  return found;
+}
+
+/// Refuses a function that branches into its own displaced instructions. Few have bytes that may do so; only these
+/// are decoded.
 Refusal check_own_branches(const Patch& patch) noexcept {
+  if (!may_branch_into_itself(patch)) return nullptr;
   ZydisDecoder decoder;
   ZydisDecodedInstruction instruction;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -298,18 +323,14 @@ BranchCheck check_branch(const unwind::Span& text, const unwind::Span& image, st
 /// confirms a branch: compilers never use short branches into the middle of another function, and assembly that does
 /// has a symbol there.
 bool has_short_branch(const unwind::Span& text, const unwind::Span& image, const Patch& patch) noexcept {
-  constexpr std::uint64_t kReach = 128;
   if (!text.contains(patch.address)) return false;
-  const std::uint64_t begin = patch.address - text.begin < kReach ? text.begin : patch.address - kReach;
-  const std::uint64_t end = text.end - patch.address < 2 * kReach ? text.end : patch.address + 2 * kReach;
-  for (std::uint64_t at = begin; at + 2 <= end; ++at) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
-    if (bytes[0] != 0xeb && (bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0) continue;
-    const auto distance = static_cast<std::int8_t>(bytes[1]);
-    if (is_inside(patch, at + 2 + static_cast<std::uint64_t>(std::int64_t{distance})) &&
+  const std::uint64_t begin = patch.address - text.begin < kShortReach ? text.begin : patch.address - kShortReach;
+  const std::uint64_t end = text.end - patch.address < 2 * kShortReach ? text.end : patch.address + 2 * kShortReach;
+  std::uint64_t to;
+  for (std::uint64_t at = begin; at + 2 <= end; ++at)
+    if (may_be_short_branch(at, to) && is_inside(patch, to) &&
         check_branch(text, image, at, patch) == BranchCheck::kBranch)
       return true;
-  }
   return false;
 }
 
@@ -393,32 +414,11 @@ void find_branches_into(const Patch* patches, std::size_t count, const unwind::S
   if (low - begin > kNear && low > begin) begin = low - kNear;
   if (end > high && end - high > kNear) end = high + kNear;
   for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(text, image, patches[i]);
-  const auto check_at = [&](std::uint64_t at) noexcept {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(at);
-    std::uint64_t displacement_at = at + 1;
-    if (bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80) ++displacement_at;
-    else if (bytes[0] != 0xe8 && bytes[0] != 0xe9) return;
-    std::int32_t distance;
-    __builtin_memcpy(&distance, reinterpret_cast<const void*>(displacement_at), 4);
-    const std::uint64_t to = displacement_at + 4 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
-    if (to - low >= high - low) return;
+  find_near_branches(begin, end, low, high, [&](std::uint64_t at, std::uint64_t to) noexcept {
     for (std::size_t i = 0; i < count; ++i)
       if (is_inside(patches[i], to) && !refused[i])
         refused[i] = check_branch(text, image, at, patches[i]) != BranchCheck::kNoBranch;
-  };
-  // Sixteen bytes at a time: most begin no branch, and libc has 1.5 million bytes of code.
-  const __m128i call = _mm_set1_epi8(static_cast<char>(0xe8));
-  const __m128i jump = _mm_set1_epi8(static_cast<char>(0xe9));
-  const __m128i conditional = _mm_set1_epi8(0x0f);
-  std::uint64_t at = begin;
-  for (; at + 16 + 6 <= end; at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i found = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, call), _mm_cmpeq_epi8(bytes, jump)),
-                                       _mm_cmpeq_epi8(bytes, conditional));
-    for (auto mask = static_cast<unsigned>(_mm_movemask_epi8(found)); mask != 0; mask &= mask - 1)
-      check_at(at + static_cast<unsigned>(__builtin_ctz(mask)));
-  }
-  for (; at + 6 <= end; ++at) check_at(at);
+  });
 }
 
 Refusal make_executable(CodeArea& area) noexcept {

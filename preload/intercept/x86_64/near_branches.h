@@ -1,0 +1,61 @@
+// Searches code for direct branches with a 32-bit displacement, without decoding it: every byte may begin one.
+#pragma once
+
+#include <emmintrin.h>
+
+#include <cstdint>
+
+namespace heapprof::intercept {
+
+/// Length of the opcode whose displacement would be at `displacement`: call and jmp have one byte, a conditional jump
+/// (0f 80 to 0f 8f) and xbegin (c7 f8) two. 0: the bytes before it are no such opcode. Reads two bytes before it, of
+/// which the first only if it is not before `begin`.
+inline unsigned near_branch_opcode(std::uint64_t displacement, std::uint64_t begin) noexcept {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(displacement);
+  if (bytes[-1] == 0xe8 || bytes[-1] == 0xe9) return 1;
+  if (displacement - begin < 2) return 0;
+  const bool conditional = bytes[-2] == 0x0f && (bytes[-1] & 0xf0) == 0x80;
+  return conditional || (bytes[-2] == 0xc7 && bytes[-1] == 0xf8) ? 2 : 0;
+}
+
+/// Calls visit(at, to) for each address `at` in the readable bytes [begin, end) where a branch to `to` in [low, high)
+/// would begin, if an instruction begins there.
+template <typename Visit>
+void find_near_branches(std::uint64_t begin, std::uint64_t end, std::uint64_t low, std::uint64_t high,
+                        Visit&& visit) noexcept {
+  constexpr std::uint64_t kDisplacementBytes = 4;
+  constexpr std::uint64_t kShortest = 1 + kDisplacementBytes;
+  if (end < begin || end - begin < kShortest || low >= high) return;
+  const auto check = [&](std::uint64_t displacement) noexcept {
+    std::int32_t distance;
+    __builtin_memcpy(&distance, reinterpret_cast<const void*>(displacement), sizeof distance);
+    const std::uint64_t to = displacement + kDisplacementBytes + static_cast<std::uint64_t>(std::int64_t{distance});
+    if (to - low >= high - low) return;
+    if (const unsigned opcode = near_branch_opcode(displacement, begin)) visit(displacement - opcode, to);
+  };
+  std::uint64_t at = begin + 1;
+  const std::uint64_t last = end - kDisplacementBytes;  // address of the last possible displacement
+  // First the targets are compared, sixteen displacements at a time, because opcodes are frequent and these targets
+  // are not. Modulo 2^32, and with the offset of the first of four neighbours for all of them: so some displacements
+  // are checked in vain, and none is left out.
+  constexpr std::uint64_t kNeighbours = 4;
+  constexpr std::uint32_t kSign = 0x80000000;  // SSE2 compares signed numbers only
+  const auto vector_of = [](std::uint32_t value) noexcept { return _mm_set1_epi32(static_cast<int>(value)); };
+  const __m128i limit = vector_of(static_cast<std::uint32_t>(high - low + kNeighbours - 1) ^ kSign);
+  const auto first = static_cast<std::uint32_t>(at + kDisplacementBytes - low + kNeighbours - 1) ^ kSign;
+  __m128i base = _mm_add_epi32(vector_of(first), _mm_set_epi32(12, 8, 4, 0));
+  const bool fits = high - low < kSign;
+  for (; fits && at < last && last - at >= 18; at += 16, base = _mm_add_epi32(base, vector_of(16))) {
+    const auto in_range = [&](std::uint64_t neighbour) noexcept {
+      const __m128i distance = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + neighbour));
+      return _mm_cmplt_epi32(_mm_add_epi32(base, distance), limit);
+    };
+    const __m128i any = _mm_or_si128(_mm_or_si128(in_range(0), in_range(1)), _mm_or_si128(in_range(2), in_range(3)));
+    if (_mm_movemask_epi8(any) == 0) [[likely]]
+      continue;
+    for (std::uint64_t i = 0; i < 16; ++i) check(at + i);
+  }
+  for (; at <= last; ++at) check(at);
+}
+
+}  // namespace heapprof::intercept

@@ -1,0 +1,87 @@
+// The search for branches in code, compared with one that looks at each byte in turn.
+#include "preload/intercept/x86_64/near_branches.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+using heapprof::intercept::find_near_branches;
+
+namespace {
+
+using Branches = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+struct Code {
+  explicit Code(std::size_t size) : bytes(size) {}
+  std::uint64_t begin() const { return reinterpret_cast<std::uint64_t>(bytes.data()); }
+  std::uint64_t end() const { return begin() + bytes.size(); }
+  /// A branch whose displacement is at `position`, to `to` bytes after begin().
+  void plant(std::size_t position, std::vector<unsigned char> opcode, std::int64_t to) {
+    std::memcpy(bytes.data() + position - opcode.size(), opcode.data(), opcode.size());
+    const auto distance = static_cast<std::int32_t>(to - static_cast<std::int64_t>(position) - 4);
+    std::memcpy(bytes.data() + position, &distance, sizeof distance);
+  }
+  std::vector<unsigned char> bytes;
+};
+
+Branches found(const Code& code, std::uint64_t low, std::uint64_t high) {
+  Branches result;
+  find_near_branches(code.begin(), code.end(), low, high,
+                     [&](std::uint64_t at, std::uint64_t to) { result.emplace_back(at, to); });
+  return result;
+}
+
+/// Opcodes as in the processor's manual: CALL and JMP rel32, Jcc rel32, XBEGIN rel32.
+Branches expected(const Code& code, std::uint64_t low, std::uint64_t high) {
+  Branches result;
+  const std::vector<unsigned char>& bytes = code.bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::size_t opcode = 0;
+    if (bytes[i] == 0xe8 || bytes[i] == 0xe9) opcode = 1;
+    if (i + 1 < bytes.size() && bytes[i] == 0x0f && bytes[i + 1] >= 0x80 && bytes[i + 1] <= 0x8f) opcode = 2;
+    if (i + 1 < bytes.size() && bytes[i] == 0xc7 && bytes[i + 1] == 0xf8) opcode = 2;
+    if (opcode == 0 || i + opcode + 4 > bytes.size()) continue;
+    std::int32_t distance;
+    std::memcpy(&distance, bytes.data() + i + opcode, 4);
+    const std::uint64_t to = code.begin() + i + opcode + 4 + static_cast<std::uint64_t>(std::int64_t{distance});
+    if (to >= low && to < high) result.emplace_back(code.begin() + i, to);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("Branches are found at every position, and no others") {
+  const auto seed = GENERATE(1u, 2u, 3u, 4u);
+  std::mt19937 random(seed);
+  const std::vector<std::vector<unsigned char>> opcodes{{0xe8}, {0xe9}, {0x0f, 0x80}, {0x0f, 0x8f}, {0xc7, 0xf8}};
+  std::size_t branches = 0;
+  for (std::size_t size = 0; size < 120; ++size) {
+    Code code(size);
+    for (unsigned char& byte : code.bytes) byte = static_cast<unsigned char>(random());
+    const auto at = static_cast<std::int64_t>(random() % 100000) - 50000;
+    const auto span = static_cast<std::int64_t>(1 + random() % 1000);
+    for (std::size_t position = 2; position + 4 <= size; position += 1 + random() % 9)
+      code.plant(position, opcodes[random() % opcodes.size()],
+                 at - 3 + static_cast<std::int64_t>(random() % static_cast<unsigned>(span + 6)));
+    const std::uint64_t low = code.begin() + static_cast<std::uint64_t>(at);
+    const std::uint64_t high = low + static_cast<std::uint64_t>(span);
+    const Branches result = found(code, low, high);
+    REQUIRE(result == expected(code, low, high));
+    branches += result.size();
+  }
+  CHECK(branches > 100);
+}
+
+TEST_CASE("The first and the last possible branch are found") {
+  for (std::size_t size = 6; size < 70; ++size) {
+    Code code(size);
+    code.plant(1, {0xe9}, 3);
+    CHECK(found(code, code.begin() + 3, code.begin() + 4) == Branches{{code.begin(), code.begin() + 3}});
+    code = Code(size);
+    code.plant(size - 4, {0x0f, 0x85}, 1);
+    CHECK(found(code, code.begin() + 1, code.begin() + 2) == Branches{{code.end() - 6, code.begin() + 1}});
+  }
+}
