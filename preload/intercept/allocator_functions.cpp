@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "common/c_string.h"
+#include "preload/real/dynamic_symbols.h"
 
 namespace heapprof::intercept {
 
@@ -148,6 +149,55 @@ constexpr Row kSnmallocRows[] = {
 
 // clang-format on
 
+constexpr const char* kJemallocPrefixes[] = {"_rjem_", "je_"};
+constexpr const char* kMimallocPrefix = "mi_";
+constexpr const char* kMimallocHeapPrefix = "heap_";  ///< after kMimallocPrefix
+constexpr const char* kTcmallocPrefix = "tc_";
+constexpr const char* kTcmallocInternalPrefix = "TCMallocInternal";
+constexpr const char* kSnmallocPrefix = "sn_";
+constexpr const char* kScudoPrefix = "scudo_";
+
+constexpr const char* kAlignment = "St11align_val_t";
+constexpr const char* kNothrow = "RKSt9nothrow_t";
+
+class HashTable {
+ public:
+  constexpr HashTable() noexcept {
+    for (const char* prefix : kJemallocPrefixes) {
+      add(prefix, kCommon);
+      add(prefix, kJemallocRows);
+    }
+    add(kMimallocPrefix, kMimallocHeapRows);
+    add(kMimallocPrefix, kMimallocRows);
+    add(kMimallocPrefix, kCommon);
+    add(kMimallocPrefix, kMimallocHeapRows, kMimallocHeapPrefix);
+    add(kTcmallocPrefix, kCommon);
+    add(kTcmallocPrefix, kTcmallocRows);
+    add(kTcmallocInternalPrefix, kTcmallocInternalRows);
+    add(kSnmallocPrefix, kSnmallocRows);
+    add(kSnmallocPrefix, kCommon);
+    add(kScudoPrefix, kCommon);
+    add("", kCommon);
+    add("", kJemallocRows);
+    for (const char* begin : {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"})
+      for (const char* alignment : {"", kAlignment})
+        for (const char* nothrow : {"", kNothrow})
+          values_[count_++] = real::gnu_hash(nothrow, real::gnu_hash(alignment, real::gnu_hash(begin)));
+  }
+  constexpr NameHashes hashes() const noexcept { return {values_, count_}; }
+
+ private:
+  template <std::size_t kRows>
+  constexpr void add(const char* prefix, const Row (&rows)[kRows], const char* second = "") noexcept {
+    for (const Row& row : rows)
+      values_[count_++] = real::gnu_hash(row.name, real::gnu_hash(second, real::gnu_hash(prefix)));
+  }
+
+  std::uint32_t values_[256] = {};
+  std::size_t count_ = 0;
+};
+constexpr HashTable kHashes;
+
 template <std::size_t kRows>
 const Row* find_row(const Row (&rows)[kRows], const char* name) noexcept {
   for (const Row& row : rows)
@@ -166,7 +216,7 @@ bool set(AllocatorFunction& result, const Row* row, Family family, std::uint8_t 
 }
 
 bool match_mimalloc(const char* name, AllocatorFunction& result) noexcept {
-  if (const char* rest = after_prefix(name, "heap_")) {
+  if (const char* rest = after_prefix(name, kMimallocHeapPrefix)) {
     if (!set(result, find_row(kMimallocHeapRows, rest), Family::kMimalloc)) return false;
     Signature& signature = result.signature;
     signature.pointer = shifted(signature.pointer);
@@ -187,8 +237,8 @@ bool match_operator(const char* name, AllocatorFunction& result) noexcept {
   if (!allocates && !frees) return false;
   const char* rest = name + (allocates ? 5 : 6);
   if (frees && *rest == 'm') ++rest;
-  if (const char* after = after_prefix(rest, "St11align_val_t")) rest = after;
-  const char* nothrow = after_prefix(rest, "RKSt9nothrow_t");
+  if (const char* after = after_prefix(rest, kAlignment)) rest = after;
+  const char* nothrow = after_prefix(rest, kNothrow);
   if (nothrow != nullptr) rest = nothrow;
   if (*rest != '\0') return false;
   result.family = Family::kOperator;
@@ -217,20 +267,21 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
   } else if (!is_first_character(symbol[0])) {
     return false;
   }
-  for (const char* prefix : {"_rjem_", "je_"})
+  for (const char* prefix : kJemallocPrefixes)
     if (const char* rest = after_prefix(symbol, prefix))
       return set(result, find_row(kCommon, rest), Family::kJemalloc) ||
              set(result, find_row(kJemallocRows, rest), Family::kJemalloc);
-  if (const char* rest = after_prefix(symbol, "mi_")) return match_mimalloc(rest, result);
-  if (const char* rest = after_prefix(symbol, "tc_"))
+  if (const char* rest = after_prefix(symbol, kMimallocPrefix)) return match_mimalloc(rest, result);
+  if (const char* rest = after_prefix(symbol, kTcmallocPrefix))
     return set(result, find_row(kCommon, rest), Family::kTcmalloc) ||
            set(result, find_row(kTcmallocRows, rest), Family::kTcmalloc);
-  if (const char* rest = after_prefix(symbol, "TCMallocInternal"))
+  if (const char* rest = after_prefix(symbol, kTcmallocInternalPrefix))
     return set(result, find_row(kTcmallocInternalRows, rest), Family::kTcmalloc);
-  if (const char* rest = after_prefix(symbol, "sn_"))
+  if (const char* rest = after_prefix(symbol, kSnmallocPrefix))
     return set(result, find_row(kSnmallocRows, rest), Family::kSnmalloc) ||
            set(result, find_row(kCommon, rest), Family::kSnmalloc);
-  if (const char* rest = after_prefix(symbol, "scudo_")) return set(result, find_row(kCommon, rest), Family::kScudo);
+  if (const char* rest = after_prefix(symbol, kScudoPrefix))
+    return set(result, find_row(kCommon, rest), Family::kScudo);
   std::uint8_t core = 0;
   if (text_equal(symbol, "malloc")) core = kCoreMalloc;
   else if (text_equal(symbol, "free")) core = kCoreFree;
@@ -238,6 +289,8 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
   return set(result, find_row(kCommon, symbol), Family::kPlain, core) ||
          set(result, find_row(kJemallocRows, symbol), Family::kPlain, 0);
 }
+
+NameHashes allocator_name_hashes() noexcept { return kHashes.hashes(); }
 
 const char* family_name(Family family) noexcept {
   switch (family) {

@@ -2,6 +2,7 @@
 // and libc's own names, under which a program may define a replacement.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heapprof::intercept {
@@ -54,6 +55,14 @@ inline constexpr std::uint8_t kCoreAll = 7;
 
 /// Finds the function with the symbol name `symbol`. Returns false when it is not an allocator's.
 bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept;
+
+/// Hashes (real::gnu_hash) of all names for which find_allocator_function() returns true. Other names may have one of
+/// them, too.
+struct NameHashes {
+  const std::uint32_t* values;
+  std::size_t count;
+};
+NameHashes allocator_name_hashes() noexcept;
 
 /// The name of the allocator, for messages.
 const char* family_name(Family family) noexcept;

@@ -12,6 +12,21 @@ Buffer::~Buffer() {
   if (memory_ != nullptr) sys::unmap_private(memory_, bytes_);
 }
 
+char* Scratch::reserve(std::uint64_t bytes) noexcept {
+  if (bytes <= bytes_ && memory_ != nullptr) return memory_;
+  release();
+  constexpr std::uint64_t kMinBytes = 64u << 10;
+  if (bytes == 0 || bytes > kMaxTableBytes) return nullptr;
+  bytes_ = bytes < kMinBytes ? kMinBytes : bytes;
+  memory_ = static_cast<char*>(sys::map_private(bytes_));
+  return memory_;
+}
+
+void Scratch::release() noexcept {
+  if (memory_ != nullptr) sys::unmap_private(memory_, bytes_);
+  memory_ = nullptr;
+}
+
 bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept {
   auto* at = static_cast<char*>(to);
   while (bytes != 0) {

@@ -30,6 +30,18 @@ class Buffer {
   char* memory_ = nullptr;
 };
 
+/// Memory for tables that are read one after the other. Zeroed memory is a valid object.
+class Scratch {
+ public:
+  /// Memory for `bytes` bytes, until the next call; its contents are unspecified. Null: as Buffer.
+  char* reserve(std::uint64_t bytes) noexcept;
+  void release() noexcept;
+
+ private:
+  std::uint64_t bytes_;
+  char* memory_;
+};
+
 /// The headers of an open file. Zeroed memory is a valid object, except that `fd` must be set.
 struct ElfFile {
   int fd;

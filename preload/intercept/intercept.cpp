@@ -82,15 +82,16 @@ void scan() noexcept {
       const bool no_thread_inside =
           (list->r_state == r_debug::RT_ADD && !missed && !objects->overflowed() && !a_scan_was_missed()) ||
           has_one_thread();
-      if (!examiner.is_libc()) examiner.examine(map, is_main(map), Role::kOther, no_thread_inside);
-      else if (list != first_list) examiner.examine(map, false, Role::kOtherNamespaceLibc, no_thread_inside);
+      if (!examiner.is_libc()) examiner.examine(map, reader, is_main(map), Role::kOther, no_thread_inside);
+      else if (list != first_list) examiner.examine(map, reader, false, Role::kOtherNamespaceLibc, no_thread_inside);
       else libc = map;
     });
   }
   // libc is examined last: whether it is patched depends on whether another object calls dlopen.
   if (libc.l_ld != nullptr && examiner.object_loads_others() && examiner.find_path(libc, reader))
-    examiner.examine(libc, false, Role::kLibc, has_one_thread());
+    examiner.examine(libc, reader, false, Role::kLibc, has_one_thread());
   reader.close();
+  examiner.release_scratch();
   if (!complete) note_missed_scan();
   end_scan();
 }

@@ -5,7 +5,7 @@
 //   scan_lock            one scan at a time
 //   loaded_objects       which objects are new on the loader's list
 //   object_examiner      which functions of an object are patched
-//   allocator_functions, object_symbols, allocator_strings, elf_file   how they are found
+//   allocator_functions, object_symbols, exported_symbols, allocator_strings, elf_file   how they are found
 //   object_patcher, <architecture>/patch     how they are patched
 //   patched_call, <architecture>/trampoline  how a call is recorded
 //   object_report        messages and notes about an object's functions

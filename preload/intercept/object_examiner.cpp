@@ -2,13 +2,11 @@
 
 #include "common/c_string.h"
 #include "preload/intercept/allocator_strings.h"
-#include "preload/sys/proc_maps.h"
 
 namespace heapprof::intercept {
 
 /// Stores the path of the mapping. Reads /proc/self/maps up to the mapping's line.
-bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
-  sys::Mapping mapping;
+bool ObjectExaminer::find_mapped_path(const link_map& map, sys::Mapping& mapping) noexcept {
   path_is_mapped_ = true;
   return sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, path_, sizeof path_) &&
          path_[0] == '/';
@@ -18,7 +16,8 @@ bool ObjectExaminer::find_mapped_path(const link_map& map) noexcept {
 /// number of mappings.
 bool ObjectExaminer::find_path(const link_map& map, sys::GuardedReader& reader) noexcept {
   path_is_mapped_ = false;
-  return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map);
+  sys::Mapping mapping;
+  return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map, mapping);
 }
 
 bool ObjectExaminer::is_libc() const noexcept {
@@ -27,16 +26,18 @@ bool ObjectExaminer::is_libc() const noexcept {
          after_prefix(name, "ld-linux") != nullptr || after_prefix(name, "ld-2.") != nullptr;
 }
 
-/// When the file with the loader's name has functions to patch, the file that is mapped is read instead, because
-/// the file with that name may be a newer one.
-bool ObjectExaminer::read_symbols(const link_map& map) noexcept {
+/// When the file with the loader's name has functions to patch and is not the one that is mapped, the mapped one is
+/// read instead: the file with that name may be a newer one.
+bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reader) noexcept {
   const auto read = [&] {
     __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
-    return read_object_symbols(path_, map.l_addr, symbols_);
+    return read_object_symbols(path_, map, reader, scratch_, symbols_);
   };
   if (!read()) return false;
   if (path_is_mapped_ || symbols_.count == 0) return true;
-  return find_mapped_path(map) && read();
+  sys::Mapping mapping;
+  if (!find_mapped_path(map, mapping)) return false;
+  return symbols_.file == sys::FileIdentity{mapping.device, mapping.inode} || read();
 }
 
 /// Stores the functions that are to be patched to selected_, and their number to `count`. Returns their family.
@@ -68,9 +69,10 @@ Family ObjectExaminer::select(std::size_t& count) noexcept {
   return result == Family::kPlain && has_mallocx ? Family::kJemalloc : result;
 }
 
-void ObjectExaminer::examine(const link_map& map, bool is_main, Role role, bool no_thread_inside) noexcept {
+void ObjectExaminer::examine(const link_map& map, sys::GuardedReader& reader, bool is_main, Role role,
+                             bool no_thread_inside) noexcept {
   report_.begin(path_, role);
-  if (!read_symbols(map)) return;
+  if (!read_symbols(map, reader)) return;
   if (role == Role::kOther) object_loads_others_ |= symbols_.imports_dlopen;
   std::size_t count;
   const Family family = select(count);

@@ -11,6 +11,7 @@
 #include "preload/intercept/object_report.h"
 #include "preload/intercept/object_symbols.h"
 #include "preload/sys/guarded_read.h"
+#include "preload/sys/proc_maps.h"
 
 namespace heapprof::intercept {
 
@@ -26,7 +27,11 @@ class ObjectExaminer {
 
   /// Examines the object whose path was found last. `no_thread_inside`: no other thread can be executing its
   /// functions.
-  void examine(const link_map& map, bool is_main, Role role, bool no_thread_inside) noexcept;
+  void examine(const link_map& map, sys::GuardedReader& reader, bool is_main, Role role,
+               bool no_thread_inside) noexcept;
+
+  /// Unmaps memory that examine() uses again.
+  void release_scratch() noexcept { scratch_.release(); }
 
   /// Whether an object other than libc, of those examined so far, calls dlopen.
   bool object_loads_others() const noexcept { return object_loads_others_; }
@@ -36,13 +41,14 @@ class ObjectExaminer {
  private:
   static constexpr std::size_t kPathBytes = 4096;
 
-  bool find_mapped_path(const link_map& map) noexcept;
-  bool read_symbols(const link_map& map) noexcept;
+  bool find_mapped_path(const link_map& map, sys::Mapping& mapping) noexcept;
+  bool read_symbols(const link_map& map, sys::GuardedReader& reader) noexcept;
   Family select(std::size_t& count) noexcept;
 
   char path_[kPathBytes];
   bool path_is_mapped_;  ///< true: `path_` is the path of the mapping; false: the loader's name
   bool object_loads_others_;
+  Scratch scratch_;
   ObjectSymbols symbols_;
   const FunctionSymbol* selected_[kMaxFunctions];
   ObjectReport report_;

@@ -3,10 +3,10 @@
 #include <elf.h>
 #include <link.h>
 
-#include <initializer_list>
+#include <iterator>
 
 #include "preload/base/text.h"
-#include "preload/intercept/elf_file.h"
+#include "preload/intercept/exported_symbols.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 
@@ -59,27 +59,22 @@ bool equals_memory(const SymbolReader& reader, const ElfW(Phdr) & segment, std::
   return true;
 }
 
+/// Adds a function that is not known by another name, or by the other table.
 void add(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name,
          const AllocatorFunction& allocator) noexcept {
   ObjectSymbols& result = reader.result;
   const std::uint64_t address = reader.load_bias + symbol.st_value;
-  for (std::size_t i = 0; i < result.count; ++i) {  // most functions are in both .symtab and .dynsym
-    const AllocatorFunction& known = result.functions[i].allocator;
+  for (std::size_t i = 0; i < result.count; ++i) {
+    AllocatorFunction& known = result.functions[i].allocator;
     if (result.functions[i].address == address && known.family == allocator.family &&
         known.signature == allocator.signature) {
-      result.core |= allocator.family == Family::kPlain ? allocator.core : 0;
+      known.core |= allocator.core;
       return;
     }
   }
   if (result.count == kMaxFunctions) return;
-  const ElfW(Phdr)* segment = code_segment(reader.file, symbol.st_value, 1);
-  if (segment == nullptr || !is_mapped(reader, *segment) || !equals_memory(reader, *segment, symbol.st_value)) return;
-  if (result.text.end == 0) {
-    result.text.begin = reader.load_bias + segment->p_vaddr;
-    result.text.end = result.text.begin + segment->p_filesz;
-  }
-  if (allocator.family == Family::kPlain) result.core |= allocator.core;
   FunctionSymbol& function = result.functions[result.count++];
+  function = {};
   function.address = address;
   function.size = symbol.st_size;
   function.allocator = allocator;
@@ -87,11 +82,51 @@ void add(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name,
   Text(function.name, sizeof function.name).add(name);
 }
 
+/// Keeps the functions whose code in memory is that of the file.
+void keep_mapped(SymbolReader& reader) noexcept {
+  ObjectSymbols& result = reader.result;
+  bool only_operators = true;
+  for (std::size_t i = 0; i < result.count; ++i)
+    only_operators &= result.functions[i].allocator.family == Family::kOperator;
+  const std::size_t count = only_operators ? 0 : result.count;
+  result.count = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const FunctionSymbol function = result.functions[i];
+    const std::uint64_t value = function.address - reader.load_bias;
+    const ElfW(Phdr)* segment = code_segment(reader.file, value, 1);
+    if (segment == nullptr || !is_mapped(reader, *segment) || !equals_memory(reader, *segment, value)) continue;
+    if (result.text.end == 0) {
+      result.text.begin = reader.load_bias + segment->p_vaddr;
+      result.text.end = result.text.begin + segment->p_filesz;
+    }
+    if (function.allocator.family == Family::kPlain) result.core |= function.allocator.core;
+    result.functions[result.count++] = function;
+  }
+}
+
+constexpr const char* kSanitizerFunctions[] = {"__asan_init", "__tsan_init", "__msan_init", "__lsan_init"};
+constexpr std::uint32_t kSanitizerHashes[] = {
+    real::gnu_hash(kSanitizerFunctions[0]), real::gnu_hash(kSanitizerFunctions[1]),
+    real::gnu_hash(kSanitizerFunctions[2]), real::gnu_hash(kSanitizerFunctions[3])};
+constexpr const char* kLoadingFunction = "dlopen";
+
 bool is_sanitizer_function(const char* name) noexcept {
   if (name[0] != '_' || name[1] != '_') return false;
-  for (const char* init : {"__asan_init", "__tsan_init", "__msan_init", "__lsan_init"})
+  for (const char* init : kSanitizerFunctions)
     if (text_equal(name, init)) return true;
   return false;
+}
+
+void visit_symbol(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name) noexcept {
+  if (symbol.st_shndx == SHN_UNDEF) {
+    if (text_equal(name, kLoadingFunction)) reader.result.imports_dlopen = true;
+    return;
+  }
+  const unsigned type = symbol.st_info & 0xf;
+  if (type != STT_FUNC && type != STT_GNU_IFUNC) return;
+  AllocatorFunction allocator;
+  if (find_allocator_function(name, allocator)) add(reader, symbol, name, allocator);
+  else if (is_sanitizer_function(name)) reader.result.has_sanitizer = true;
 }
 
 void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr) & strings) noexcept {
@@ -106,17 +141,18 @@ void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
   const auto* symbol = reinterpret_cast<const ElfW(Sym)*>(symbols.data());
   for (std::uint64_t left = table.sh_size / sizeof *symbol; left != 0; --left, ++symbol) {
     if (symbol->st_name >= strings.sh_size) continue;
-    const char* name = names.data() + symbol->st_name;
-    if (symbol->st_shndx == SHN_UNDEF) {
-      if (text_equal(name, "dlopen")) reader.result.imports_dlopen = true;
-      continue;
-    }
-    const unsigned type = symbol->st_info & 0xf;
-    if (type != STT_FUNC && type != STT_GNU_IFUNC) continue;
-    AllocatorFunction allocator;
-    if (find_allocator_function(name, allocator)) add(reader, *symbol, name, allocator);
-    else if (is_sanitizer_function(name)) reader.result.has_sanitizer = true;
+    visit_symbol(reader, *symbol, names.data() + symbol->st_name);
   }
+}
+
+/// Reads the exported functions and the imports from the object's memory. Returns false when that is not possible.
+bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory, Scratch& scratch) noexcept {
+  ExportedSymbols exported(memory, scratch);
+  const auto visit = [&](const ElfW(Sym) & symbol, const char* name) noexcept { visit_symbol(reader, symbol, name); };
+  const NameHashes names = allocator_name_hashes();
+  return exported.open(map) && exported.find(names.values, names.count, visit) &&
+         exported.find(kSanitizerHashes, std::size(kSanitizerHashes), visit) &&
+         exported.read_import(kLoadingFunction, reader.result.imports_dlopen);
 }
 
 void read_image_range(SymbolReader& reader) noexcept {
@@ -131,7 +167,8 @@ void read_image_range(SymbolReader& reader) noexcept {
   }
 }
 
-void read_tables(SymbolReader& reader) noexcept {
+/// Reads the tables of the file: .symtab, and .dynsym unless the exported functions are known.
+void read_tables(SymbolReader& reader, bool exported_known) noexcept {
   const ElfW(Ehdr)& header = reader.file.header;
   if (header.e_shentsize != sizeof(ElfW(Shdr))) return;
   const Buffer memory(header.e_shnum * sizeof(ElfW(Shdr)));
@@ -141,6 +178,7 @@ void read_tables(SymbolReader& reader) noexcept {
     const ElfW(Shdr)& section = sections[i];
     if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
       continue;
+    if (section.sh_type == SHT_DYNSYM && exported_known) continue;
     reader.result.has_symtab |= section.sh_type == SHT_SYMTAB;
     read_table(reader, section, sections[section.sh_link]);
   }
@@ -148,17 +186,20 @@ void read_tables(SymbolReader& reader) noexcept {
 
 }  // namespace
 
-bool read_object_symbols(const char* path, std::uint64_t load_bias, ObjectSymbols& result) noexcept {
-  const Buffer memory(sizeof(ElfFile));
-  if (!memory) return false;
-  auto& file = *reinterpret_cast<ElfFile*>(memory.data());
+bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
+                         ObjectSymbols& result) noexcept {
+  const Buffer buffer(sizeof(ElfFile));
+  if (!buffer) return false;
+  auto& file = *reinterpret_cast<ElfFile*>(buffer.data());
   file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
   if (sys::failed(file.fd)) return false;
   const bool is_elf = read_headers(file);
   if (is_elf) {
-    SymbolReader reader{file, load_bias, result};
+    SymbolReader reader{file, map.l_addr, result};
+    sys::identify(file.fd, result.file);
     read_image_range(reader);
-    read_tables(reader);
+    read_tables(reader, read_exported(reader, map, memory, scratch));
+    keep_mapped(reader);
   }
   sys::close(file.fd);
   return is_elf;

@@ -1,14 +1,20 @@
-// Finds the allocator functions of a loaded object in its file's symbol tables: .dynsym, and .symtab, which also
-// names functions that the object does not export. Most programs with an embedded allocator have a .symtab.
+// Finds the allocator functions of a loaded object: those that it exports by their hashes in its memory, and those in
+// the .symtab of its file, which also names functions that the object does not export. Most programs with an embedded
+// allocator have a .symtab. If the object's memory has no hash table, its file's .dynsym is read.
 //
 // The file may have been replaced since it was loaded, so a function is accepted only if the file's bytes equal
 // those in memory.
 #pragma once
 
+#include <link.h>
+
 #include <cstddef>
 #include <cstdint>
 
 #include "preload/intercept/allocator_functions.h"
+#include "preload/intercept/elf_file.h"
+#include "preload/sys/guarded_read.h"
+#include "preload/sys/kernel.h"
 #include "preload/unwind/modules.h"
 
 namespace heapprof::intercept {
@@ -33,9 +39,12 @@ struct ObjectSymbols {
   std::uint8_t core;    ///< AllocatorFunction::core of all functions, combined by OR
   unwind::Span text;    ///< the executable segment that contains the first function, in memory
   unwind::Span image;   ///< all segments
+  sys::FileIdentity file;
 };
 
-/// Reads the symbols of the file at `path`, which is loaded with `load_bias`. Returns false when it cannot be read.
-bool read_object_symbols(const char* path, std::uint64_t load_bias, ObjectSymbols& result) noexcept;
+/// Reads the symbols of `map`, whose file is at `path`. Returns false when the file cannot be read. A library that
+/// has operators new and delete, and no other allocator function, has no functions in `result`.
+bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& reader, Scratch& scratch,
+                         ObjectSymbols& result) noexcept;
 
 }  // namespace heapprof::intercept

@@ -19,25 +19,63 @@ struct DynamicSymbols {
   std::uintptr_t load_bias = 0;
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
+  std::uint64_t names_size = 0;  ///< in bytes
   const ElfW(Versym) * versions = nullptr;
   const std::uint32_t* gnu_hash = nullptr;
   const std::uint32_t* sysv_hash = nullptr;
 };
+
+/// Reads the elements of an array whose length is not known, many at a time: the bytes of an aligned piece are on one
+/// page, so that all can be read if one can.
+template <typename T>
+class Piece {
+ public:
+  /// The element `at`, until the next call. Null: it cannot be read.
+  template <typename Reader>
+  const T* read(const T* at, Reader& reader) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const std::uintptr_t begin = address & ~std::uintptr_t{sizeof(Bytes) - 1};
+    if (address % alignof(T) != 0) return nullptr;
+    if (address - begin + sizeof(T) > sizeof(Bytes)) {  // the element is in two pieces
+      begin_ = 0;
+      T* const element = reinterpret_cast<T*>(bytes_.values);
+      return reader.read(at, *element) ? element : nullptr;
+    }
+    if (begin != begin_ && !reader.read(reinterpret_cast<const Bytes*>(begin), bytes_)) return nullptr;
+    begin_ = begin;
+    return reinterpret_cast<const T*>(bytes_.values + (address - begin));
+  }
+
+ private:
+  struct Bytes {
+    alignas(16) char values[256];
+  };
+  Bytes bytes_;
+  std::uintptr_t begin_ = 0;
+};
+
+/// Hash of a name in the GNU hash table. `hash`: that of the text before `name`, if there is one.
+constexpr std::uint32_t gnu_hash(const char* name, std::uint32_t hash = 5381) noexcept {
+  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
+  return hash;
+}
 
 /// Finds the symbol tables of `object`. Returns false when it has none, or a read failed.
 template <typename Reader>
 bool read_dynamic_symbols(const link_map& object, Reader& reader, DynamicSymbols& result) noexcept {
   result.load_bias = object.l_addr;
   if (object.l_ld == nullptr) return false;
-  ElfW(Dyn) entry;
+  Piece<ElfW(Dyn)> piece;
   for (const ElfW(Dyn)* at = object.l_ld;; ++at) {
-    if (!reader.read(at, entry)) return false;
-    if (entry.d_tag == DT_NULL) break;
+    const ElfW(Dyn)* const entry = piece.read(at, reader);
+    if (entry == nullptr) return false;
+    if (entry->d_tag == DT_NULL) break;
     // glibc has relocated these addresses, except in read-only sections such as the vDSO's.
-    std::uintptr_t address = entry.d_un.d_ptr;
+    std::uintptr_t address = entry->d_un.d_ptr;
     if (address < result.load_bias) address += result.load_bias;
-    switch (entry.d_tag) {
+    switch (entry->d_tag) {
       case DT_SYMTAB: result.symbols = reinterpret_cast<const ElfW(Sym)*>(address); break;
+      case DT_STRSZ: result.names_size = entry->d_un.d_val; break;
       case DT_STRTAB: result.names = reinterpret_cast<const char*>(address); break;
       case DT_VERSYM: result.versions = reinterpret_cast<const ElfW(Versym)*>(address); break;
       case DT_GNU_HASH: result.gnu_hash = reinterpret_cast<const std::uint32_t*>(address); break;
@@ -50,10 +88,11 @@ bool read_dynamic_symbols(const link_map& object, Reader& reader, DynamicSymbols
 
 template <typename Reader>
 bool text_matches(const char* at, const char* text, Reader& reader) noexcept {
+  Piece<char> piece;
   for (;; ++at, ++text) {
-    char c;
-    if (!reader.read(at, c) || c != *text) return false;
-    if (c == '\0') return true;
+    const char* const c = piece.read(at, reader);
+    if (c == nullptr || *c != *text) return false;
+    if (*c == '\0') return true;
   }
 }
 
@@ -73,8 +112,7 @@ bool is_function(const DynamicSymbols& object, std::uint32_t index, const char* 
 
 template <typename Reader>
 bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
-  std::uint32_t hash = 5381;
-  for (const char* at = name; *at != '\0'; ++at) hash = hash * 33 + static_cast<unsigned char>(*at);
+  const std::uint32_t hash = gnu_hash(name);
   struct Header {
     std::uint32_t bucket_count;
     std::uint32_t first_symbol;

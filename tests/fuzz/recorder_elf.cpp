@@ -82,7 +82,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   symbols = {};
   const std::string path = file.path();
-  if (intercept::read_object_symbols(path.c_str(), begin, symbols))
+  static auto& scratch = *new intercept::Scratch{};
+  sys::GuardedReader reader;
+  link_map map{};
+  map.l_addr = begin;
+  map.l_ld = reinterpret_cast<ElfW(Dyn)*>(begin + 0x200);
+  if (intercept::read_object_symbols(path.c_str(), map, reader, scratch, symbols))
     for (std::size_t i = 0; i < symbols.count; ++i) {
       const intercept::FunctionSymbol& function = symbols.functions[i];
       if (std::strlen(function.name) >= sizeof function.name) std::abort();

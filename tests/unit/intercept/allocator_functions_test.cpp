@@ -2,6 +2,9 @@
 #include "preload/intercept/allocator_functions.h"
 
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 using namespace heapprof::intercept;
 
@@ -68,4 +71,106 @@ TEST_CASE("malloc, free and calloc or realloc together make an allocator") {
 TEST_CASE("other names are unknown") {
   for (const char* name : {"", "_", "__malloc", "mallocate", "je_", "je_mallocs", "mi_version", "freeaddrinfo"})
     CHECK(is_unknown(name));
+}
+
+TEST_CASE("Every name of an allocator function has one of the hashes") {
+  const NameHashes hashes = allocator_name_hashes();
+  const std::set<std::uint32_t> known(hashes.values, hashes.values + hashes.count);
+  const auto has_hash = [&](const std::string& name) {
+    std::uint32_t hash = 5381;  // as in the GNU hash table
+    for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+    return known.count(hash) != 0;
+  };
+  // All names from these parts are tried; find_allocator_function() decides which are known.
+  std::vector<std::string> words{"",
+                                 "malloc",
+                                 "calloc",
+                                 "realloc",
+                                 "free",
+                                 "cfree",
+                                 "align",
+                                 "aligned",
+                                 "memalign",
+                                 "posix",
+                                 "alloc",
+                                 "valloc",
+                                 "pvalloc",
+                                 "sized",
+                                 "size",
+                                 "at",
+                                 "zalloc",
+                                 "small",
+                                 "mallocn",
+                                 "recalloc",
+                                 "reallocn",
+                                 "reallocf",
+                                 "rezalloc",
+                                 "new",
+                                 "delete",
+                                 "newarray",
+                                 "deletearray",
+                                 "nothrow",
+                                 "n",
+                                 "heap",
+                                 "rust",
+                                 "dealloc",
+                                 "zeroed",
+                                 "strdup",
+                                 "strndup",
+                                 "mbsdup",
+                                 "mallocx",
+                                 "rallocx",
+                                 "xallocx",
+                                 "sdallocx",
+                                 "dallocx",
+                                 "reallocarray",
+                                 "skip",
+                                 "handler",
+                                 "Malloc",
+                                 "New",
+                                 "NewArray",
+                                 "Delete",
+                                 "DeleteArray",
+                                 "DeleteSized",
+                                 "Free",
+                                 "Calloc",
+                                 "Realloc",
+                                 "Memalign",
+                                 "PosixMemalign",
+                                 "Valloc",
+                                 "Pvalloc",
+                                 "NewAligned",
+                                 "NewNothrow",
+                                 "NewArrayNothrow",
+                                 "DeleteArraySized",
+                                 "DeleteAligned",
+                                 "reallocarr"};
+  std::vector<std::string> names{"malloc_skip_new_handler",   "free_aligned_sized",
+                                 "malloc_aligned_at",         "zalloc_aligned_at",
+                                 "calloc_aligned_at",         "realloc_aligned_at",
+                                 "rezalloc_aligned_at",       "recalloc_aligned_at",
+                                 "rust_alloc_zeroed",         "alloc_new_n",
+                                 "new_aligned_nothrow",       "newarray_aligned_nothrow",
+                                 "delete_sized_aligned",      "delete_aligned_nothrow",
+                                 "deletearray_sized_aligned", "deletearray_aligned_nothrow",
+                                 "free_size_aligned"};
+  for (const std::string& first : words)
+    for (const std::string& second : words) names.push_back(second.empty() ? first : first + "_" + second);
+  std::set<std::string> found;
+  for (const std::string prefix :
+       {"", "_rjem_", "je_", "mi_", "mi_heap_", "tc_", "TCMallocInternal", "sn_", "scudo_"})
+    for (const std::string& name : names) {
+      if (is_unknown((prefix + name).c_str())) continue;
+      found.insert(prefix + name);
+      INFO(prefix + name);
+      CHECK(has_hash(prefix + name));
+    }
+  for (const std::string begin : {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm", "_Znwmm"})
+    for (const std::string alignment : {"", "St11align_val_t"})
+      for (const std::string nothrow : {"", "RKSt9nothrow_t"}) {
+        if (is_unknown((begin + alignment + nothrow).c_str())) continue;
+        found.insert(begin + alignment + nothrow);
+        CHECK(has_hash(begin + alignment + nothrow));
+      }
+  CHECK(found.size() == known.size());
 }

@@ -1,0 +1,68 @@
+#include "preload/intercept/exported_symbols.h"
+
+#include "common/c_string.h"
+
+namespace heapprof::intercept {
+
+bool ExportedSymbols::open(const link_map& map) noexcept {
+  if (!real::read_dynamic_symbols(map, reader_, object_) || object_.gnu_hash == nullptr ||
+      !reader_.read(reinterpret_cast<const Header*>(object_.gnu_hash), header_))
+    return false;
+  const std::uint32_t words = header_.bloom_words;
+  if (header_.bucket_count == 0 || words == 0 || (words & (words - 1)) != 0 || header_.bloom_shift >= 32)
+    return false;
+  return copy_table();
+}
+
+/// Copies the table up to the first symbol of the last chain.
+bool ExportedSymbols::copy_table() noexcept {
+  const std::uint64_t bloom_bytes = std::uint64_t{header_.bloom_words} * sizeof *bloom_;
+  const std::uint64_t bucket_bytes = std::uint64_t{header_.bucket_count} * sizeof *buckets_;
+  const std::uint64_t bytes = bloom_bytes + bucket_bytes;
+  const char* const begin = reinterpret_cast<const char*>(object_.gnu_hash) + sizeof header_;
+  const auto copy = [&](std::uint64_t size) noexcept {
+    char* const memory = scratch_.reserve(size);
+    if (memory == nullptr || !reader_.read(begin, memory, size)) return false;
+    bloom_ = reinterpret_cast<const std::uint64_t*>(memory);
+    buckets_ = reinterpret_cast<const std::uint32_t*>(memory + bloom_bytes);
+    chains_ = buckets_ + header_.bucket_count;
+    return true;
+  };
+  if (!copy(bytes)) return false;
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 0; i < header_.bucket_count; ++i) last = buckets_[i] > last ? buckets_[i] : last;
+  chains_in_object_ = reinterpret_cast<const std::uint32_t*>(begin + bytes);
+  if (last < header_.first_symbol) return true;
+  chain_count_ = std::uint64_t{last} - header_.first_symbol + 1;
+  return copy(bytes + chain_count_ * sizeof *chains_);
+}
+
+bool ExportedSymbols::read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char* name) noexcept {
+  if (!reader_.read(object_.symbols + index, symbol)) return false;
+  if (reader_.read_string(object_.names + symbol.st_name, name, kNameBytes)) return true;
+  name[kNameBytes - 1] = '\0';
+  return true;
+}
+
+bool ExportedSymbols::read_import(const char* name, bool& imported) noexcept {
+  // GNU ld writes 1 if the object exports nothing, however many undefined symbols there are.
+  if (header_.first_symbol <= 1) return false;
+  const std::uint64_t symbol_bytes = std::uint64_t{header_.first_symbol} * sizeof(ElfW(Sym));
+  const std::uint64_t name_bytes = object_.names_size;
+  if (name_bytes == 0) return false;
+  bloom_ = nullptr;  // the same memory
+  char* const copy = scratch_.reserve(symbol_bytes + name_bytes);
+  if (copy == nullptr || !reader_.read(object_.symbols, copy, symbol_bytes) ||
+      !reader_.read(object_.names, copy + symbol_bytes, name_bytes))
+    return false;
+  const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(copy);
+  char* const names = copy + symbol_bytes;
+  names[name_bytes - 1] = '\0';
+  imported = false;
+  for (std::uint32_t i = 0; i < header_.first_symbol && !imported; ++i)
+    imported = symbols[i].st_shndx == SHN_UNDEF && symbols[i].st_name < name_bytes &&
+               text_equal(names + symbols[i].st_name, name);
+  return true;
+}
+
+}  // namespace heapprof::intercept

@@ -1,0 +1,91 @@
+// Exported functions of the libraries of this process, found by the hashes of their names.
+#include "preload/intercept/exported_symbols.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+using namespace heapprof;
+using intercept::ExportedSymbols;
+
+namespace {
+
+const link_map& object_of(const char* function) {
+  Dl_info info;
+  void* map = nullptr;
+  REQUIRE(dladdr1(dlsym(RTLD_DEFAULT, function), &info, &map, RTLD_DL_LINKMAP) != 0);
+  return *static_cast<link_map*>(map);
+}
+
+struct Opened {
+  explicit Opened(const link_map& map) : symbols(reader, scratch) { REQUIRE(symbols.open(map)); }
+  ~Opened() { scratch.release(); }
+  bool has(const char* name, void** address = nullptr) {
+    bool found = false;
+    const std::uint32_t hash = real::gnu_hash(name);
+    REQUIRE(symbols.find(&hash, 1, [&](const ElfW(Sym) & symbol, const char* found_name) {
+      if (std::string(name) != found_name || symbol.st_shndx == SHN_UNDEF) return;
+      found = true;
+      if (address != nullptr) *address = reinterpret_cast<void*>(symbol.st_value);
+    }));
+    return found;
+  }
+  sys::GuardedReader reader;
+  intercept::Scratch scratch{};
+  ExportedSymbols symbols;
+};
+
+}  // namespace
+
+TEST_CASE("Exported functions are found, and others are not") {
+  const link_map& libc = object_of("fopen");
+  Opened opened(libc);
+  for (const char* name : {"malloc", "free", "posix_memalign", "fopen", "qsort_r"}) {
+    void* value = nullptr;
+    INFO(name);
+    REQUIRE(opened.has(name, &value));
+    // libc has no other version of these.
+    CHECK(static_cast<char*>(value) + libc.l_addr == dlsym(RTLD_DEFAULT, name));
+  }
+  for (const char* name : {"je_malloc", "_Znwm", "no_such_function", ""}) CHECK_FALSE(opened.has(name));
+  CHECK(Opened(object_of("_Znwm")).has("_ZdlPvm"));
+}
+
+TEST_CASE("Many hashes give each symbol that has one of them") {
+  const std::vector<const char*> names{"malloc", "no_such_function", "free", "je_malloc", "fopen"};
+  std::vector<std::uint32_t> hashes;
+  for (const char* name : names) hashes.push_back(real::gnu_hash(name));
+  std::vector<std::string> found;
+  Opened opened(object_of("fopen"));
+  REQUIRE(opened.symbols.find(hashes.data(), hashes.size(),
+                              [&](const ElfW(Sym)&, const char* name) { found.push_back(name); }));
+  std::sort(found.begin(), found.end());
+  CHECK(found == std::vector<std::string>{"fopen", "free", "malloc"});
+}
+
+TEST_CASE("Functions that an object calls in others are its imports") {
+  Opened opened(object_of("_Znwm"));
+  bool imported = false;
+  REQUIRE(opened.symbols.read_import("malloc", imported));
+  CHECK(imported);
+  REQUIRE(opened.symbols.read_import("no_such_function", imported));
+  CHECK_FALSE(imported);
+  REQUIRE(opened.symbols.read_import("_Znwm", imported));  // defined by this object
+  CHECK_FALSE(imported);
+}
+
+TEST_CASE("Objects without readable tables are refused") {
+  sys::GuardedReader reader;
+  intercept::Scratch scratch{};
+  ExportedSymbols symbols(reader, scratch);
+  link_map map{};
+  CHECK_FALSE(symbols.open(map));
+  map.l_ld = reinterpret_cast<ElfW(Dyn)*>(0x1000);
+  CHECK_FALSE(symbols.open(map));
+  const ElfW(Dyn) only_end{};
+  map.l_ld = const_cast<ElfW(Dyn)*>(&only_end);
+  CHECK_FALSE(symbols.open(map));
+}
