@@ -111,22 +111,28 @@ else
     "-Dc_args=$source_map" "-Dcpp_args=$source_map -isystem$build/cross/root/usr/include")
 fi
 
+# configure PART OPTION...: sets up the build directory of a part again whenever its options have changed.
+configure() {
+  local part=$1 configuration
+  shift
+  configuration=$(printf '%s\n' "$@" && cat "$build/source_map.ini")
+  if [ -f "$build/$part/build.ninja" ] && [ "$(cat "$build/$part.options" 2>/dev/null)" = "$configuration" ]; then
+    return
+  fi
+  rm -rf "${build:?}/$part" "$build/$part.options"
+  quietly "$build/$part.log" meson setup "$build/$part" --prefix /usr/local -Dtests=false -Doptimization=2 \
+    -Ddebug=false -Db_ndebug=true "$@"
+  printf '%s\n' "$configuration" >"$build/$part.options"
+}
+
 echo "==> recorder"
-if [ ! -f "$build/recorder/build.ninja" ]; then
-  quietly "$build/recorder.log" meson setup "$build/recorder" --prefix /usr/local -Danalyzer=false -Dtests=false \
-    -Doptimization=2 -Ddebug=false -Db_ndebug=true -Dpkgconfig.relocatable=true -Dcpp_link_args=-Wl,--strip-debug \
-    "${recorder_options[@]}"
-fi
+configure recorder -Danalyzer=false -Dpkgconfig.relocatable=true -Dcpp_link_args=-Wl,--strip-debug \
+  "${recorder_options[@]}"
 quietly "$build/recorder.log" ninja -C "$build/recorder"
 
 echo "==> analyzer"
-if [ ! -f "$build/analyzer/build.ninja" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries" ]; then
-  rm -rf "$build/analyzer"
-  quietly "$build/analyzer.log" meson setup "$build/analyzer" "$machine_option" "$build/source_map.ini" \
-    "$machine_option" "$libraries/meson.ini" --prefix /usr/local -Drecorder=false -Dtests=false -Doptimization=2 \
-    -Ddebug=false -Db_ndebug=true -Db_pie=true -Dunity_analyzer=true
-  echo "$libraries" >"$build/libraries"
-fi
+configure analyzer -Drecorder=false -Db_pie=true -Dunity_analyzer=true \
+  "$machine_option" "$build/source_map.ini" "$machine_option" "$libraries/meson.ini"
 quietly "$build/analyzer.log" ninja -C "$build/analyzer"
 
 echo "==> files"
