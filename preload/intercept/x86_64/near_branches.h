@@ -19,7 +19,7 @@ inline unsigned near_branch_opcode(std::uint64_t displacement, std::uint64_t beg
 }
 
 /// Calls visit(at, to) for each address `at` in the readable bytes [begin, end) where a branch to `to` in [low, high)
-/// would begin, if an instruction begins there.
+/// would begin, if an instruction begins there; in no order.
 template <typename Visit>
 void find_near_branches(std::uint64_t begin, std::uint64_t end, std::uint64_t low, std::uint64_t high,
                         Visit&& visit) noexcept {
@@ -50,10 +50,14 @@ void find_near_branches(std::uint64_t begin, std::uint64_t end, std::uint64_t lo
       const __m128i distance = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + neighbour));
       return _mm_cmplt_epi32(_mm_add_epi32(base, distance), limit);
     };
-    const __m128i any = _mm_or_si128(_mm_or_si128(in_range(0), in_range(1)), _mm_or_si128(in_range(2), in_range(3)));
+    const __m128i ranges[kNeighbours] = {in_range(0), in_range(1), in_range(2), in_range(3)};
+    const __m128i any = _mm_or_si128(_mm_or_si128(ranges[0], ranges[1]), _mm_or_si128(ranges[2], ranges[3]));
     if (_mm_movemask_epi8(any) == 0) [[likely]]
       continue;
-    for (std::uint64_t i = 0; i < 16; ++i) check(at + i);
+    for (std::uint64_t i = 0; i < kNeighbours; ++i)
+      for (auto lanes = static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(ranges[i]))); lanes != 0;
+           lanes &= lanes - 1)
+        check(at + i + 4u * static_cast<unsigned>(__builtin_ctz(lanes)));
   }
   for (; at <= last; ++at) check(at);
 }

@@ -334,6 +334,26 @@ bool has_short_branch(const unwind::Span& text, const unwind::Span& image, const
   return false;
 }
 
+/// Excludes most addresses that are in none of many patches.
+class PatchedBytes {
+ public:
+  PatchedBytes(const Patch* patches, std::size_t count) noexcept {
+    for (const Patch* patch = patches; patch != patches + count; ++patch)
+      for (std::uint64_t piece = patch->address / kPieceBytes;
+           piece <= (patch->address + patch->length) / kPieceBytes; ++piece)
+        bits_[piece / 64 % kWords] |= std::uint64_t{1} << piece % 64;
+  }
+  bool may_contain(std::uint64_t address) const noexcept {
+    const std::uint64_t piece = address / kPieceBytes;
+    return (bits_[piece / 64 % kWords] >> piece % 64 & 1) != 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kPieceBytes = 16;
+  static constexpr std::size_t kWords = 64;
+  std::uint64_t bits_[kWords] = {};
+};
+
 }  // namespace
 
 Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, std::size_t functions) noexcept {
@@ -414,7 +434,9 @@ void find_branches_into(const Patch* patches, std::size_t count, const unwind::S
   if (low - begin > kNear && low > begin) begin = low - kNear;
   if (end > high && end - high > kNear) end = high + kNear;
   for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(text, image, patches[i]);
+  const PatchedBytes patched(patches, count);
   find_near_branches(begin, end, low, high, [&](std::uint64_t at, std::uint64_t to) noexcept {
+    if (!patched.may_contain(to)) return;
     for (std::size_t i = 0; i < count; ++i)
       if (is_inside(patches[i], to) && !refused[i])
         refused[i] = check_branch(text, image, at, patches[i]) != BranchCheck::kNoBranch;
