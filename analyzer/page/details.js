@@ -61,7 +61,7 @@ function actions(name, place) {
     make('p', {class: 'actions'},
          button('Only this', () => selection.add('function', pattern)),
          button('Without this', () => selection.add('not-function', pattern)),
-         button('Copy name', () => page.copy(name))),
+         button('Copy name', event => feedback.copy(name, event.currentTarget))),
   ];
 }
 
@@ -132,7 +132,7 @@ async function functionDetails(context, name) {
              make('small', {}, figures.percent(entry.total[about.value], total[about.value])))))));
     }
   } else if (ask.file) {
-    nodes.push(page.needsServer('callers', [], [context.traceName, name]));
+    nodes.push(viewParts.needsServer('callers', [], [context.traceName, name]));
   }
   return nodes;
 }

@@ -150,7 +150,7 @@ function create(options) {
     const row = at(current);
     if (open && row && options.onSelect) options.onSelect(row);
     const line = body.querySelector(`tr[data-index="${current}"]`);
-    if (line) page.announce([...line.children].map(cell => cell.textContent).filter(Boolean).join(', '));
+    if (line) feedback.announce([...line.children].map(cell => cell.textContent).filter(Boolean).join(', '));
   }
 
   scroller.addEventListener('scroll', () => requestAnimationFrame(() => paint(false)));

@@ -104,6 +104,11 @@ function options(state = current, whole = false) {
   return selected;
 }
 
+/// Whether anything but the recording is selected.
+const isNarrowed = () => Object.keys(options()).some(key => key !== 'trace');
+/// What changes in a selection that has a moment, when it has none any more.
+const withoutMoment = () => current.metric === 'live' ? {metric: 'peak'} : {};
+
 const quoted = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
 /// The command line that prints the figures of a view: `more` has the command's own options.
 /// `plain`: a command that knows no selection.
@@ -131,7 +136,6 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, commandLine, nanoseconds,
-        seconds,
-        now: () => current, format, listen: listener => listeners.push(listener)};
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, isNarrowed, withoutMoment, commandLine,
+        nanoseconds, seconds, now: () => current, format, listen: listener => listeners.push(listener)};
 })();

@@ -269,7 +269,7 @@ function create(host, options) {
         marked = {...marked, at: null, from: Math.min(fixed, pointer), to: Math.max(fixed, pointer)};
       }
       paint();
-      page.announce(moment.textContent);
+      feedback.announce(moment.textContent);
     } else if (event.key === 'Enter') {
       if (event.shiftKey && marked.from !== null) options.onRange(marked.from, marked.to);
       else options.onMoment(here);

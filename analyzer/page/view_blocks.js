@@ -30,7 +30,7 @@ async function show(context) {
     const asked = ask.template('blocks', {sort}, {...selected, skip: String(number * PAGE), top: String(PAGE)});
     return asked.then(answer => { pages.set(number, answer); }, error => {
       failed.add(number);
-      page.fail(error);
+      feedback.fail(error);
     }).finally(() => { isAsking = false; });
   }
   const source = {
@@ -48,7 +48,7 @@ async function show(context) {
     return thread ? `${names.oneLine(thread.name || '')} ${thread.tid}` : '';
   };
   const addressOf = block => block.address === null ? `#${block.number}` : '0x' + block.address.toString(16);
-  const choice = page.choice('sort', sort, SORTS, 'size');
+  const choice = viewParts.choice('sort', sort, SORTS, 'size');
   const command = ['blocks', ['--sort', sort, ...(selected['live-at'] && !state.at ?
     ['--live-at', selected['live-at']] : [])]];
   const shown = `${figures.plural(first.total.blocks, 'block')}, ${figures.bytes(first.total.bytes)} live at ` +
@@ -72,7 +72,7 @@ async function show(context) {
     ],
     onSelect: block => {
       const {frames} = block.answer.stacks[block.stack];
-      page.showStack({
+      detailsPanel.showStack({
         title: `${figures.bytes(block.size_bytes)} at ${addressOf(block)}`,
         frames: frames.map(i => block.answer.frames[i]), name: block.name,
         entries: [['size', `${figures.grouped(block.size_bytes)} bytes`], ['age', figures.time(block.age_ns)],

@@ -107,7 +107,7 @@ async function showRecordings(context) {
       {...column(value, 'Change'), cell: row => changeCell(row[value], text)},
       column(value + '_before', 'Before'), column(value + '_after', 'After'),
     ],
-    onSelect: row => page.showStack({
+    onSelect: row => detailsPanel.showStack({
       title: names.label(row.name), name: row.name, frames: row.stack.map(frame => ({function: frame.function,
         file: frame.location, line: null, module: null, inlined: false})),
       entries: [['before', text(row[value + '_before'])], ['after', text(row[value + '_after'])],

@@ -134,7 +134,7 @@ async function show(context) {
   const about = figures.metrics[metric];
   const valueOf = total => total[about.value] || 0;
   const shown = ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
-  const choice = page.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']]);
+  const choice = viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']]);
   const isSandwich = shown === 'sandwich' && state.name !== '';
   const command = isSandwich ? ['callers', ['--cost', metric], state.name] :
     ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']];
@@ -143,7 +143,7 @@ async function show(context) {
     return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
             tools: [choice], command};
   if (!root.children.length || valueOf(root.total) === 0)
-    return {node: make('div', {}, page.emptySelection('No block has this cost')), tools: [choice], command};
+    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   const parts = [];
   const hosts = [];
   if (isSandwich) {

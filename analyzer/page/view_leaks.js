@@ -31,7 +31,7 @@ async function show(context) {
     ask.question('leaks', {top: '200', 'shared-frames': '1', 'no-suppressions': '1', ...context.selected}) :
     context.ask('leaks', {}), ask.template('info', {}, {}, {trace: context.selected.trace})]);
   const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
-  const choice = page.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
+  const choice = viewParts.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
   const command = ['leaks', unsuppressed ? ['--no-suppressions'] : []];
   const parts = [];
   if (answer.trends) {
@@ -81,7 +81,7 @@ async function show(context) {
     onSelect: row => {
       const stack = answer.top.find(entry => row.site !== null && entry.stack.some(place =>
         JSON.stringify(frame(place)) === JSON.stringify(frame(row.site))));
-      page.showStack({
+      detailsPanel.showStack({
         title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
         name: row.place && row.place.name,
         later: info.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?

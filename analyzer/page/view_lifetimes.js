@@ -74,10 +74,10 @@ async function show(context) {
   const [histogram, churn, reallocs] = await Promise.all([context.ask('histogram', {}), context.ask('churn', {}),
                                                           context.ask('reallocs', {})]);
   const shown = ['churn', 'reallocs'].includes(state.shown) ? state.shown : '';
-  const choice = page.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
+  const choice = viewParts.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
                                          ['reallocs', 'Reallocations']]);
   const command = [shown || 'histogram', shown ? ['--top', '100'] : []];
-  const select = row => page.showStack({
+  const select = row => detailsPanel.showStack({
     title: names.label(row.name), frames: row.stack || [], name: row.name, entries: [
       ['allocations', row.allocations === undefined ? '' : figures.count(row.allocations)],
       ['freed within ' + figures.time(churn.within_ns), row.short_lived === undefined ? '' :
@@ -97,7 +97,7 @@ async function show(context) {
                 number('mean_lifetime_ns', 'Mean lifetime', figures.time, {size: 'minor'})],
       onSelect: select});
     const {total} = churn;
-    return {node: churn.sites.length ? table.host : page.emptySelection('No block was freed'), tools: [choice],
+    return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools: [choice],
             command,
             csv: table.csv, filter: table.filter, focus: table.focus,
             shown: `${figures.count(total.short_lived)} of ${figures.plural(total.allocations, 'allocation')} are ` +
@@ -115,7 +115,7 @@ async function show(context) {
             tools: [choice], command, csv: table.csv, filter: table.filter, focus: table.focus};
   }
   if (histogram.allocations === 0)
-    return {node: page.emptySelection('No block was allocated'), tools: [choice], command};
+    return {node: viewParts.emptySelection('No block was allocated'), tools: [choice], command};
   const sizes = histogram.sizes.map(part => [`${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`,
                                              part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [part.below_ns === null ? `from ${figures.time(part.from_ns)}` :

@@ -9,7 +9,7 @@ async function files(context) {
   const about = figures.metrics[metric];
   const answer = await context.ask('files', {metric});
   const command = ['source', ['--cost', metric, '--top', '0']];
-  if (!answer.files.length) return {node: page.emptySelection('No source file has this cost'), command};
+  if (!answer.files.length) return {node: viewParts.emptySelection('No source file has this cost'), command};
   const rows = answer.files.map(file => ({...file, name: file.file || '(no file is known)'}));
   const table = rowTable.create({
     label: 'Source files', rows, sort: {key: `self-${metric}`},

@@ -86,14 +86,14 @@ async function show(context) {
            `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table',
                by: 'module'})));
   if (heap.allocations === 0 && heap.peak_bytes === 0)
-    return {node: make('div', {}, tiles, page.emptySelection('No block was allocated')), command};
+    return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
   // Growth and short lives need more passes over the recording: their sentences are added when they are known.
   const sentences = make('ul', {class: 'findings waiting'});
   const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info).map(
     ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
   say(null, null);
   Promise.all([context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing)]).then(
-    ([leaks, churn]) => say(leaks, churn), page.fail).finally(() => sentences.classList.remove('waiting'));
+    ([leaks, churn]) => say(leaks, churn), feedback.fail).finally(() => sentences.classList.remove('waiting'));
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');
   const shown = {...rows, rows: own.length ? own : rows.rows};

@@ -70,7 +70,7 @@ function tableOf(answer, context, options = {}) {
     onSelect: row => {
       if (answer.by === 'module') selection.add('module', row.name);
       else if (answer.by === 'thread') selection.add('thread', String(row.tid ?? row.name));
-      else if (answer.by === 'stack') page.showStack({
+      else if (answer.by === 'stack') detailsPanel.showStack({
         title: names.label(row.name), frames: row.stack,
         entries: [[figures.metrics[metric].said, figures.sentence(metric, row.self)],
                   ['allocated', figures.sentence('allocated', row.self)]]});
@@ -140,7 +140,7 @@ async function show(context) {
       context.ask('rows', {by}));
   const command = ['report', ['--by', by, '--sort', metric, '--top', by === 'stack' ? String(MAX_STACKS) : '0']];
   if (!answer.rows.length) {
-    return {node: make('div', {}, page.emptySelection('No block was allocated')), tools: [choice], command};
+    return {node: make('div', {}, viewParts.emptySelection('No block was allocated')), tools: [choice], command};
   }
   const order = /^(-?)([\w-]+)$/.exec(state.sort);
   const table = tableOf(answer, context, {

@@ -97,10 +97,10 @@ async function show(context) {
       return true;
     },
   });
-  const choice = page.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
+  const choice = viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
   const command = ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']];
   if (!root.children.length)
-    return {node: make('div', {}, page.emptySelection('No block has this cost')), tools: [choice], command};
+    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command};
 }
 

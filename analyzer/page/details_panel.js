@@ -1,0 +1,59 @@
+// The panel beside the view: the selected function, or a stack that a view shows until the selection changes.
+'use strict';
+
+const detailsPanel = (() => {
+const {make, button} = elements;
+let stack = null, turn = 0;
+
+/// Shows a stack instead of the selected function: {title, entries, frames, name}; `later` is a function that asks
+/// for more, and returns a promise of elements.
+function showStack(shown) {
+  stack = shown;
+  refresh();
+}
+/// Shows the selected function again. False: it was shown.
+function closeStack() {
+  if (!stack) return false;
+  showStack(null);
+  return true;
+}
+
+/// `isOther`: the selection has changed, and a stack is not shown any more.
+async function refresh(isOther = false) {
+  if (isOther) stack = null;
+  const mine = ++turn;
+  const state = selection.now();
+  const host = document.getElementById('details');
+  host.dataset.asked = String(mine);
+  const replace = nodes => {
+    if (mine !== turn) return;
+    host.classList.remove('waiting');
+    host.replaceChildren(...nodes);
+    host.dataset.drawn = String(mine);
+  };
+  if (!stack && !state.name) return replace(details.nothing());
+  const waiting = setTimeout(() => { if (mine === turn) host.classList.add('waiting'); },
+                             feedback.PROGRESS_AFTER_MS);
+  const context = recording.contextOf(state);
+  try {
+    if (stack) {
+      const actions = stack.name ? [button('Figures of this function', () => {
+        const {name} = stack;
+        stack = null;
+        if (name === selection.now().name) refresh();
+        else selection.change({name});
+      })] : [];
+      const more = stack.later ? await stack.later() : [];
+      replace([...await details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
+    } else {
+      replace(await details.functionDetails(context, state.name));
+    }
+  } catch (error) {
+    replace([make('h2', {}, names.oneLine(state.name)), make('p', {class: 'error'}, error.message)]);
+  } finally {
+    clearTimeout(waiting);
+  }
+}
+
+return {showStack, closeStack, refresh};
+})();

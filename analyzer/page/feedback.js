@@ -1,0 +1,65 @@
+// What the page says about its own work: progress, errors, and announcements for screen readers.
+'use strict';
+
+const feedback = (() => {
+const {make} = elements;
+const PROGRESS_AFTER_MS = 100;
+
+function announce(text) { document.getElementById('announce').textContent = text; }
+
+const place = () => document.getElementById('progress');
+function clear() { place().replaceChildren(); }
+function fail(error) {
+  if (error.name === 'AbortError') return;   // given up, because the view has changed
+  place().replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
+}
+
+/// Copies a text; `button`, which was pressed, says so for a moment.
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch (error) {
+    // Without a permission or a secure context: by a text field.
+    const area = make('textarea', {class: 'unseen'}, text);
+    document.body.append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+  announce('Copied: ' + text);
+  if (button.dataset.label) return;   // it says so already
+  button.dataset.label = button.textContent;
+  button.textContent = 'Copied';
+  setTimeout(() => {
+    button.textContent = button.dataset.label;
+    delete button.dataset.label;
+  }, 1500);
+}
+
+/// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
+/// returned is called. `command` answers the view's first question.
+function showProgress(command, isCurrent) {
+  const began = performance.now();
+  let running = [], isAsking = false;
+  const ticking = setInterval(async () => {
+    const passed = performance.now() - began;
+    if (!isCurrent()) return;
+    document.getElementById('view').classList.add('waiting');
+    // The question that the view waits for, or the index that this one waits for.
+    const one = running.find(entry => entry.command === 'index') ||
+      running.find(entry => entry.command === command) || running[0];
+    place().replaceChildren(make('span', {class: 'busy'}), [
+      one && one.command === 'index' ? 'Reading the recording, and writing its index' : 'Reading the recording',
+      one && one.share > 0 ? `\u2026 ${figures.percent(one.share, 1)}, ${figures.plural(one.events, 'event')}` :
+        '\u2026',
+      passed < 1000 ? '' : `${Math.floor(passed / 1000)} s`].join(' '));
+    if (isAsking) return;
+    isAsking = true;
+    running = await ask.progress();
+    isAsking = false;
+  }, PROGRESS_AFTER_MS);
+  return () => clearInterval(ticking);
+}
+
+return {PROGRESS_AFTER_MS, announce, clear, fail, copy, showProgress};
+})();

@@ -1,0 +1,47 @@
+// The first line of the page: the program, how its recording ended, and the colours.
+'use strict';
+
+const header = (() => {
+const at = id => document.getElementById(id);
+
+function endOf({ended_by: by, end_status: status}) {
+  const known = status === null ? '' : status;
+  return {exit: known === '' ? 'exited' : `exited with status ${known}`,
+          signal: known === '' ? 'killed by a signal' : `killed by signal ${known}`,
+          exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
+}
+
+function draw(info) {
+  at('program').textContent = names.oneLine(names.base(info.program));
+  at('program').title = info.program;
+  const {integrity} = info;
+  const isComplete = integrity.complete && !integrity.events_lost;
+  const parts = [`pid ${info.pid}`, figures.time(info.duration_ns), endOf(integrity),
+                 `${figures.plural(info.events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
+  at('about').textContent = parts.join(' \u00b7 ');
+  at('about').title = integrity.notes.join('\n');
+  document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
+}
+
+const THEMES = ['', 'light', 'dark'];
+function setTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  at('theme').title = `Colours: ${theme || 'as the system'}`;
+  try { localStorage.setItem('heapprof-theme', theme); } catch (error) { /* a browser may refuse storage */ }
+}
+function nextTheme() {
+  const now = document.documentElement.dataset.theme || '';
+  const isDark = matchMedia('(prefers-color-scheme: dark)').matches;
+  // The first step is the one that changes something.
+  setTheme(now === '' ? (isDark ? 'light' : 'dark') : THEMES[(THEMES.indexOf(now) + 1) % 3]);
+}
+function restoreTheme() {
+  let theme = '';
+  try { theme = localStorage.getItem('heapprof-theme') || ''; } catch (error) { /* as in setTheme() */ }
+  if (THEMES.includes(theme)) setTheme(theme);
+}
+at('theme').addEventListener('click', nextTheme);
+
+return {draw, nextTheme, restoreTheme};
+})();

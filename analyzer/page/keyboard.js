@@ -1,0 +1,53 @@
+// Keys of the whole page, and the help about them.
+'use strict';
+
+(() => {
+const {make, button} = elements;
+const at = id => document.getElementById(id);
+
+const KEYS = [['1 \u2026 9', 'the views'], ['/', 'search the rows of the view; Enter makes a filter of the text'],
+              ['Escape, Back', 'undo the last step'], ['\u2191 \u2193, Enter', 'move in a table, select a row'],
+              ['\u2190 \u2192', 'open and close a branch of the tree'],
+              ['Tab',
+               'to the timeline: \u2190 \u2192 move, Shift extends a range, Enter selects a moment, p sets a pin'],
+              ['y', 'copy the command line with the figures of this view'], ['t', 'light or dark colours'],
+              ['d', 'to the details'], ['?', 'this help']];
+function showHelp() {
+  const dialog = at('help-text');
+  dialog.replaceChildren(
+    make('h2', {}, 'One selection drives every view'),
+    make('p', {},
+         'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
+         'A metric, filters and the selected function apply to all views. The address holds them: it can be ' +
+         'bookmarked, and Back undoes a step.'),
+    make('table', {}, make('tbody', {}, ...KEYS.map(([key, text]) =>
+      make('tr', {}, make('th', {scope: 'row'}, make('kbd', {}, key)), make('td', {}, text))))),
+    make('p', {class: 'legend-text'}, ...Object.entries(names.originText).flatMap(([key, text]) =>
+      [elements.dot(key), text, '  '])),
+    make('p', {}, 'The same figures in a terminal: ', make('code', {}, statusLine.command())),
+    button('Close', () => dialog.close()));
+  dialog.showModal();
+}
+at('help').addEventListener('click', showHelp);
+
+document.addEventListener('keydown', event => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || at('help-text').open) return;
+  const isTyping = event.target.matches('input, select, textarea');
+  if (event.key === 'Escape') {
+    if (isTyping) event.target.blur();
+    else if (!detailsPanel.closeStack() && !selection.undo()) return;
+  } else if (isTyping) {
+    return;
+  } else if (event.key >= '1' && event.key <= '9') {
+    selection.change({view: viewPanel.KEYS[event.key - 1]});
+  } else if (event.key === '/') {
+    at('search').focus();
+    at('search').select();
+  } else if (event.key === '?') showHelp();
+  else if (event.key === 'y') statusLine.copy();
+  else if (event.key === 't') header.nextTheme();
+  else if (event.key === 'd') at('details').focus();
+  else return;
+  event.preventDefault();
+});
+})();

@@ -1,0 +1,44 @@
+// What is served, and the recording that is shown: its name, and what the header and the timeline need of it.
+'use strict';
+
+const recording = (() => {
+let traces = [], live = false, info = null;
+
+const name = () => (traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE'}).name;
+
+async function loadTraces() { ({traces, live} = await ask.traces()); }
+
+/// Program, duration, end, threads: the answer to a question that views ask, too. `info` itself reads every event.
+async function load() {
+  const {trace, metric} = selection.now();
+  info = await ask.template('report', {metric}, trace === '0' ? {} : {trace});
+}
+
+/// A time of the selection as text; the text of a mark as it is.
+function timeText(text) {
+  const ns = selection.nanoseconds(text, info.duration_ns);
+  return Number.isFinite(ns) ? figures.time(ns) : text;
+}
+
+/// The name of a file that is saved.
+const fileName = what => `${names.base(info.program)}-${what}`.replace(/[^\w.-]/g, '_');
+
+/// All functions of the recording, with their origins.
+function functionRows() {
+  const {trace, own} = selection.options(selection.now(), true);
+  return ask.template('function_rows', {}, {trace, own});
+}
+
+/// Everything a view needs to ask its questions.
+function contextOf(state) {
+  const selected = selection.options(state);
+  return {state, metric: state.metric, selected, info, traces, traceName: name(),
+          filters: selection.options(state, true), functionRows,
+          ask: (question, values) => ask.template(question, values, selected),
+          // Asked when a view needs it: the questions before it are answered first.
+          get report() { return ask.template('report', {metric: state.metric}, selected); }};
+}
+
+return {loadTraces, load, name, timeText, fileName, functionRows, contextOf, info: () => info, traces: () => traces,
+        isLive: () => live};
+})();

@@ -1,0 +1,43 @@
+// The last line of the page: what its figures are shares of, and the command that prints the same.
+'use strict';
+
+const statusLine = (() => {
+const {make} = elements;
+const at = id => document.getElementById(id);
+let command = '', turn = 0;
+
+/// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one.
+function draw(state, report, result) {
+  const mine = ++turn;
+  const [words, more, name, positional] = result.command || ['report', []];
+  const trace = recording.name();
+  command = selection.commandLine(words, trace, more, positional || (name ? [trace, name] : undefined), result.plain);
+  at('command').textContent = command;
+  at('sentence').classList.toggle('waiting', report === null);
+  if (report === undefined) at('sentence').replaceChildren();
+  if (!report) return;
+  const about = figures.metrics[state.metric];
+  const {bytes, blocks} = report.total;
+  const text = about.unit === 'count' ? `${figures.count(blocks)}` : figures.bytes(bytes);
+  const rest = about.unit === 'count' ? ` ${about.said}, ${figures.bytes(bytes)}` :
+    ` in ${figures.plural(blocks, state.metric === 'allocated' ? 'allocation' : 'block')}` +
+    (state.metric === 'peak' ? ` at ${figures.time(report.heap.peak_time_ns)}` :
+      state.metric === 'live' ? ` at ${state.at ? recording.timeText(state.at) : 'the end'}` : ` ${about.said}`);
+  at('sentence').replaceChildren(selection.isNarrowed() ? 'Selection: ' : 'Whole recording: ', make('b', {}, text),
+                                 rest);
+  // What a range leaves is no part of what the recording leaves.
+  if (!selection.isNarrowed() || (state.metric === 'leaked' && (state.from || state.to))) return;
+  ask.template('report', {metric: state.metric === 'live' ? 'peak' : state.metric}, state.trace === '0' ? {} :
+    {trace: state.trace}).then(whole => {
+    if (mine !== turn) return;
+    const [part, all] = about.unit === 'count' ? [blocks, whole.total.blocks] : [bytes, whole.total.bytes];
+    at('sentence').append(' \u00b7 ', make('b', {}, figures.percent(part, all)), state.metric === 'live' ?
+      ' of the peak' : ' of the whole recording');
+  }, () => {});
+}
+
+const copy = () => feedback.copy(command, at('copy'));
+at('copy').addEventListener('click', copy);
+
+return {draw, copy, command: () => command};
+})();

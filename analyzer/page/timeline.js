@@ -1,0 +1,105 @@
+// The timeline above the views: asks for its figures, and makes selections of what is dragged and clicked.
+'use strict';
+
+const timeline = (() => {
+const {make, button} = elements;
+const at = id => document.getElementById(id);
+let chart = null, turn = 0;
+let rowNames = [];   // of all functions
+
+const duration = () => recording.info().duration_ns;
+
+/// A file has the answers for ten equal ranges: the one with the middle of a range.
+function tenth(ns) {
+  const number = Math.min(9, Math.max(0, Math.floor(10 * ns / duration())));
+  return {from: `${10 * number}%`, to: `${10 * number + 10}%`, at: ''};
+}
+
+/// The chart is empty until the first refresh().
+function create() {
+  chart = timeChart.create(at('timeline'), {
+    onRange(from, to) {
+      const range = to - from;
+      selection.change({...ask.file ? tenth((from + to) / 2) :
+        {from: selection.seconds(from, range), to: selection.seconds(to, range), at: ''},
+                        ...selection.withoutMoment()});
+    },
+    onMoment(ns) {
+      if (ask.file) selection.change({...tenth(ns), ...selection.withoutMoment()});
+      else selection.change({at: selection.seconds(ns, duration()), from: '', to: '', metric: 'live'});
+    },
+    onPin(ns) {
+      const {before, after} = selection.now();
+      const text = selection.seconds(ns, duration());
+      if (!before || after) selection.change({before: text, after: ''});
+      else {
+        const [first, second] = [before, text].sort((a, b) => a - b);
+        selection.change({before: first, after: second, view: 'compare'});
+      }
+    },
+    onClear: () => selection.change({from: '', to: '', at: '', ...selection.withoutMoment()}),
+    onSite(site) {
+      const {series} = selection.now();
+      if (series === 'module') selection.add('module', site.label);
+      else if (series === 'thread') selection.add('thread', (/\d+$/.exec(site.label) || [site.label])[0]);
+      else selection.change({name: fullName(site)});
+    },
+    tools: [make('span', {class: 'chart-saves'},
+                 button('CSV', () => saving.save(recording.fileName('timeline.csv'), 'text/csv',
+                                                 saving.csv(chart.csv())),
+                        {title: 'Save the timeline as CSV'}),
+                 button('SVG', () => saving.save(recording.fileName('timeline.svg'), 'image/svg+xml',
+                                                 saving.svg(chart.picture())), {title: 'Save the timeline as SVG'})),
+    // A file has the areas of call sites only.
+    ...ask.file ? [] : [make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
+      selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
+        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))]],
+  });
+  chart.showPending(duration());
+  recording.functionRows().then(answer => { rowNames = answer.rows.map(row => row.name); }, () => {});
+}
+/// The whole name of a site of the timeline, whose label is short.
+function fullName(site) {
+  return (rowNames.find(name => name === site.name) || rowNames.find(name => names.short(name) ===
+    names.short(site.label)) || site.label);
+}
+
+async function refresh() {
+  const mine = ++turn;
+  const selected = selection.options(selection.now(), true);
+  delete selected['only-own'];
+  at('timeline').classList.add('waiting');
+  try {
+    const data = await ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
+    if (mine !== turn) return;
+    chart.show(data);
+    mark();
+  } catch (error) {
+    if (mine !== turn) return;
+    if (chart.data().isPending) at('timeline').replaceChildren(elements.empty(error.message));
+    else feedback.fail(error);
+  } finally {
+    if (mine === turn) at('timeline').classList.remove('waiting');
+  }
+}
+
+function mark() {
+  const {from, to, at: moment, before, after} = selection.now();
+  const ns = text => {
+    if (!text) return null;
+    const value = selection.nanoseconds(text, duration());
+    if (Number.isFinite(value)) return value;
+    const named = chart.data().marks.find(candidate => candidate.text === text);
+    return named ? named.time_ns : null;
+  };
+  chart.mark({from: ns(from), to: ns(to), at: ns(moment), pins: [ns(before), ns(after)].filter(pin => pin !== null)});
+}
+
+/// Shows which areas are chosen.
+function setSeries(series) {
+  const list = at('timeline').querySelector('select');
+  if (list) list.value = series;
+}
+
+return {create, refresh, mark, setSeries};
+})();

@@ -1,0 +1,112 @@
+// The list of views, the view that is chosen, and the search in its rows.
+'use strict';
+
+const viewPanel = (() => {
+const {make, button} = elements;
+const at = id => document.getElementById(id);
+const VIEWS = [viewSummary, viewFlame, viewTable, viewTree, viewLeaks, viewBlocks, viewLifetimes, viewThreads,
+               viewSource];
+const MORE_VIEWS = [viewCompare, viewProcesses];
+/// The command that answers a view's first question, for files without the answer.
+const COMMANDS = {summary: 'report', flame: 'tree', table: 'report', tree: 'tree', leaks: 'leaks', blocks: 'blocks',
+                  lifetimes: 'histogram', threads: 'threads', source: 'source', compare: 'diff', processes: 'report'};
+/// The question, besides `report`, without whose answer a view shows nothing.
+const FIRST = {summary: 'function_rows', flame: 'tree', table: 'function_rows', tree: 'tree'};
+let shown = null;   // what the view returned: filter, csv, picture, command
+let turn = 0;
+
+const available = () => [...VIEWS, viewCompare, ...(recording.traces().length > 1 ? [viewProcesses] : [])];
+const viewOf = key => available().find(view => view.key === key) || viewSummary;
+
+function drawList() {
+  const {view} = selection.now();
+  const list = available();
+  const menu = make('select', {id: 'view-menu', 'aria-label': 'View'}, ...list.map(({key, title}) =>
+    make('option', {value: key, selected: key === view}, title)));
+  menu.addEventListener('change', () => selection.change({view: menu.value}));
+  at('views').replaceChildren(menu, make('ul', {}, ...list.map(({key, title}, i) => make('li',
+    {class: MORE_VIEWS.some(other => other.key === key) ? 'apart' : ''},
+    make('a', {href: selection.link({view: key}), 'aria-current': key === view ? 'page' : null}, title,
+         VIEWS[i] ? make('kbd', {}, String(i + 1)) : null)))));
+}
+
+async function refresh() {
+  const mine = ++turn;
+  const state = selection.now();
+  const view = viewOf(state.view);
+  const host = at('view');
+  host.dataset.asked = String(mine);
+  ask.giveUp();
+  const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn);
+  let result;
+  try {
+    const context = recording.contextOf(state);
+    result = await view.show(context);
+    if (mine !== turn) return;
+    statusLine.draw(state, null, result);
+    context.report.then(report => { if (mine === turn) statusLine.draw(state, report, result); },
+                        () => { if (mine === turn) statusLine.draw(state, undefined, result); });
+    feedback.clear();
+  } catch (error) {
+    if (mine !== turn) return;
+    result = error instanceof ask.NotInFile ? {node: viewParts.needsServer(COMMANDS[view.key], [], undefined)} :
+      {node: make('p', {class: 'error', role: 'alert'}, error.message)};
+    statusLine.draw(state, undefined, {command: [COMMANDS[view.key], []]});
+    feedback.clear();
+  } finally {
+    stopProgress();
+    if (mine === turn) host.classList.remove('waiting');
+  }
+  shown = {...result, key: view.key};
+  const saves = make('span', {class: 'saves'});
+  if (result.csv) saves.append(button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
+                                                               saving.csv(result.csv()))));
+  saves.append(button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
+                                               saving.svg(result.picture ? result.picture() : at('view')))));
+  at('view-head').replaceChildren(make('h1', {}, view.title), ...result.tools || [],
+                                  make('span', {class: 'shown muted'}, result.shown || ''), saves);
+  host.dataset.view = view.key;
+  host.replaceChildren(result.node);
+  if (result.attached) result.attached();
+  applySearch();
+  host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
+  feedback.announce(`${view.title}. ${at('sentence').textContent}`);
+}
+
+function applySearch() {
+  const text = at('search').value.trim();
+  if (shown && shown.filter && (text || shown.wasFiltered)) {
+    shown.wasFiltered = true;
+    const count = shown.filter(text);
+    if (text && Number.isFinite(count)) feedback.announce(`${figures.plural(count, 'row')} found`);
+  }
+}
+at('search').addEventListener('input', applySearch);
+at('search').addEventListener('keydown', event => {
+  if (event.key === 'Enter') {
+    const text = at('search').value.trim();
+    at('search').value = '';
+    if (text) selection.add('function', text);
+  } else if (event.key === 'Escape') {
+    event.stopPropagation();
+    if (at('search').value === '') at('search').blur();
+    at('search').value = '';
+    applySearch();
+  } else if (event.key === 'ArrowDown' && shown && shown.focus) {
+    shown.focus();
+  } else return;
+  event.preventDefault();
+});
+
+/// Zooms a flame graph that is shown already.
+function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
+
+/// Asks the first question of a view before it is shown; it asks the same again, and shows an error.
+function askFirst({view, metric}) {
+  const {key} = viewOf(view);
+  if (Object.hasOwn(FIRST, key)) ask.template(FIRST[key], {metric}, selection.options()).catch(() => {});
+}
+
+return {KEYS: VIEWS.map(({key}) => key), commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom,
+        askFirst};
+})();

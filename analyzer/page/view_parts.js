@@ -1,0 +1,39 @@
+// Parts that several views have: what is shown when there is nothing to show, and choices beside their titles.
+'use strict';
+
+const viewParts = (() => {
+const {make, button} = elements;
+
+function emptySelection(text) {
+  const isSelected = selection.isNarrowed();
+  return elements.empty(`${text} in this ${isSelected ? 'selection. Widen the range, or remove a filter. ' :
+    'recording. '}`, isSelected ? button('Select everything', () =>
+    selection.change({from: '', to: '', at: '', filters: [], own: false,
+                      metric: selection.now().metric === 'live' ? 'peak' : selection.now().metric})) : null);
+}
+
+function needsServer(command, more, positional) {
+  const {from, to, metric} = selection.now();
+  const isOtherMetric = (from || to) && metric !== 'peak';
+  const name = recording.name();
+  return make('p', {class: 'empty'}, isOtherMetric ?
+    'Of ranges, this file has trees and flame graphs of the metric "Live at peak" only. Ask the recording: ' :
+    'This file does not contain the answer. Ask the recording: ',
+              make('code', {}, selection.commandLine(command, name, more, positional)), ', or ',
+              make('code', {}, `heapprof serve ${name}`));
+}
+
+function directions(shown, entries) {
+  return make('div', {class: 'segments', role: 'group', 'aria-label': 'Variant of the view'},
+    ...entries.map(([key, label]) => button(label, () => selection.change({shown: key}),
+                                            {'aria-pressed': String(key === shown)})));
+}
+function choice(field, value, labels, standard) {
+  const list = make('select', {'aria-label': 'Order'}, ...Object.entries(labels).map(([key, label]) =>
+    make('option', {value: key, selected: key === value}, label)));
+  list.addEventListener('change', () => selection.change({[field]: list.value === standard ? '' : list.value}));
+  return list;
+}
+
+return {emptySelection, needsServer, directions, choice};
+})();
