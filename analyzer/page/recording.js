@@ -2,16 +2,24 @@
 'use strict';
 
 const recording = (() => {
-let traces = [], live = false, info = null;
+let traces = [], live = false, options = {}, info = null;
 
 const name = () => (traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE'}).name;
 
-async function loadTraces() { ({traces, live} = await ask.traces()); }
+async function loadTraces() { ({traces, live, options} = await ask.traces()); }
 
 /// Program, duration, end, threads: the answer to a question that views ask, too. `info` itself reads every event.
 async function load() {
   const {trace, metric} = selection.now();
   info = await ask.template('report', {metric}, trace === '0' ? {} : {trace});
+}
+
+/// The command line that prints the figures of a view, with the options of the server: `more` has the command's own,
+/// `positional` its arguments (by default the recording). `plain`: a command that has no selection.
+function commandLine(command, more = [], positional = [], plain = false) {
+  const isReplaced = word => word.startsWith('--suppressions=') && more.includes('--no-suppressions');
+  const given = (options[command] || []).filter(word => !isReplaced(word));
+  return selection.commandLine(command, name(), [...more, ...given], positional, plain);
 }
 
 /// A time of the selection as text; the text of a mark as it is.
@@ -39,6 +47,6 @@ function contextOf(state) {
           get report() { return ask.template('report', {metric: state.metric}, selected); }};
 }
 
-return {loadTraces, load, name, timeText, fileName, functionRows, contextOf, info: () => info, traces: () => traces,
+return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, contextOf, info: () => info, traces: () => traces,
         isLive: () => live};
 })();

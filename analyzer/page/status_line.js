@@ -11,7 +11,7 @@ function draw(state, report, result) {
   const mine = ++turn;
   const [words, more, name, positional] = result.command || ['report', []];
   const trace = recording.name();
-  command = selection.commandLine(words, trace, more, positional || (name ? [trace, name] : undefined), result.plain);
+  command = recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), result.plain);
   at('command').textContent = command;
   at('sentence').classList.toggle('waiting', report === null);
   if (report === undefined) at('sentence').replaceChildren();

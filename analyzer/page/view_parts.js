@@ -15,12 +15,11 @@ function emptySelection(text) {
 function needsServer(command, more, positional) {
   const {from, to, metric} = selection.now();
   const isOtherMetric = (from || to) && metric !== 'peak';
-  const name = recording.name();
   return make('p', {class: 'empty'}, isOtherMetric ?
     'Of ranges, this file has trees and flame graphs of the metric "Live at peak" only. Ask the recording: ' :
     'This file does not contain the answer. Ask the recording: ',
-              make('code', {}, selection.commandLine(command, name, more, positional)), ', or ',
-              make('code', {}, `heapprof serve ${name}`));
+              make('code', {}, recording.commandLine(command, more, positional)), ', or ',
+              make('code', {}, `heapprof serve ${recording.name()}`));
 }
 
 function directions(shown, entries) {

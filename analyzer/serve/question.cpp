@@ -23,7 +23,7 @@ constexpr Names kCallSites = "helper";
 constexpr Names kCallSiteSwitches = "no-helpers full-names";
 
 /// Parts of the options that several commands have.
-enum Parts : unsigned { kSelects = 1, kOwn = 2, kSites = 4 };
+enum Parts : unsigned { kSelects = 1, kOwn = 2, kSites = 4, kSuppresses = 8 };
 
 struct Command {
   std::string_view name;
@@ -49,12 +49,12 @@ constexpr Command kCommands[] = {
     {"reallocs", kSelects | kOwn | kSites, "top", "", false},
     {"threads", kSelects | kOwn | kSites, "top", "", false},
     {"frees", kSelects, "top frames", "", false},
-    {"leaks", kSelects | kOwn | kSites, "sort top stacks frames",
+    {"leaks", kSelects | kOwn | kSites | kSuppresses, "sort top stacks frames",
      "no-history shared-frames no-suppressions no-default-suppressions", false},
     {"top", kOwn | kSites, "by sort top", "", false},
     {"timeline", kSelects | kOwn | kSites, "sites by format", "resident", false},
     {"diff", kSelects | kOwn | kSites, "cost top frames sort stacks format", "", false},
-    {"check", kSelects,
+    {"check", kSelects | kSuppresses,
      "max-peak max-leaked max-leaked-blocks max-allocated max-allocations max-temporary max-pinned",
      "no-suppressions no-default-suppressions", false},
 };
@@ -62,6 +62,7 @@ constexpr Command kCommands[] = {
 /// Not of the API: they have addresses of their own.
 constexpr Command kPprof = {"pprof", kSelects, "", "", false};
 constexpr Command kMetrics = {"metrics", 0, "", "", false};
+constexpr Command kTop = {"top", kOwn | kSites, "", "", false};
 
 bool has(Names names, std::string_view name) {
   while (!names.empty()) {
@@ -158,6 +159,31 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
   words.insert(words.end(), more.begin(), more.end());
 }
 
+/// The options that answers of the command get.
+std::vector<std::string> words_of(const Command& command, const Subject& subject) {
+  std::vector<std::string> words = subject.symbol_words;
+  if (command.name == "source") append(words, subject.source_words);
+  if ((command.parts & (kOwn | kSuppresses)) != 0) append(words, subject.project_words);
+  if ((command.parts & kOwn) != 0) append(words, subject.own_words);
+  if ((command.parts & kSites) != 0) append(words, subject.helper_words);
+  if ((command.parts & kSuppresses) != 0) append(words, subject.suppression_words);
+  return words;
+}
+
+/// Appends them to what the client asks for, which has priority: the command line refuses both.
+void append_words_of(const Command& command, const Subject& subject, std::vector<std::string>& words) {
+  const auto is_given = [asked = words](std::string_view word) {
+    return std::find(asked.begin(), asked.end(), word) != asked.end();
+  };
+  for (std::string& word : words_of(command, subject)) {
+    if ((word == "--full-names" && is_given("--short-names")) ||
+        (word == "--short-names" && is_given("--full-names")) ||
+        (word.starts_with("--suppressions=") && is_given("--no-suppressions")))
+      continue;
+    words.push_back(std::move(word));
+  }
+}
+
 /// The two traces of `diff`: `arg=@TIME&arg=@TIME` are moments of one, `with=N` is another trace.
 std::variant<std::vector<std::string>, Refusal> compared_traces(std::size_t trace, const Parameters& parameters,
                                                                 const Subject& subject, Question& question) {
@@ -188,6 +214,15 @@ std::variant<std::vector<std::string>, Refusal> compared_traces(std::size_t trac
 }
 
 }  // namespace
+
+std::vector<CommandWords> words_of_answers(const Subject& subject) {
+  std::vector<CommandWords> result;
+  for (const Command& command : kCommands) {
+    result.push_back({command.name, words_of(command, subject)});
+    std::erase(result.back().words, "--no-symbol-cache");
+  }
+  return result;
+}
 
 std::variant<std::size_t, Refusal> trace_of(const Parameters& parameters, const Subject& subject) {
   const std::string* const text = find(parameters, "trace");
@@ -228,9 +263,7 @@ std::variant<Question, Refusal> question_of(std::string_view name, const Paramet
   }
   if (name == "top") question.words.emplace_back("--once");
   if (question.is_json) question.words.emplace_back("--json");
-  append(question.words, subject.symbol_words);
-  if (name == "source") append(question.words, subject.source_words);
-  if ((command->parts & kOwn) != 0 || name == "check") append(question.words, subject.project_words);
+  append_words_of(*command, subject, question.words);
   question.words.emplace_back("--");
   if (is_diff) {
     auto compared = compared_traces(question.traces.front(), parameters, subject, question);
@@ -264,8 +297,7 @@ std::variant<Question, Refusal> metrics_question(const Parameters& parameters, c
   const auto read = read_parameters(kMetrics, parameters, question.words);
   if (const auto* const refusal = std::get_if<Refusal>(&read)) return *refusal;
   append(question.words, {"--once", "--json", "--by=site", "--top=20"});
-  append(question.words, subject.symbol_words);
-  append(question.words, subject.project_words);
+  append_words_of(kTop, subject, question.words);
   append(question.words, {"--", subject.traces[question.traces.front()]});
   return question;
 }

@@ -20,8 +20,20 @@ struct Subject {
   std::vector<std::string> traces;         ///< paths
   std::vector<std::string> symbol_words;   ///< options of all commands that print names: --sysroot=...
   std::vector<std::string> source_words;   ///< options of `source` only: --source-path=...
-  std::vector<std::string> project_words;  ///< options of all commands that divide own code from other code
+  std::vector<std::string> project_words;  ///< --config=FILE or --no-config
+  /// Options of all commands that divide own code from other code: --own=REGEX, --full-names.
+  std::vector<std::string> own_words = {};
+  std::vector<std::string> helper_words = {};       ///< of all commands that show call sites: --helper=REGEX
+  std::vector<std::string> suppression_words = {};  ///< of `leaks` and `check`: --suppressions=FILE
 };
+
+/// Of a subject, the options that the answers of a command get.
+struct CommandWords {
+  std::string_view command;
+  std::vector<std::string> words;
+};
+/// For each command of the API, without those that change no figure and no name.
+std::vector<CommandWords> words_of_answers(const Subject& subject);
 
 struct Question {
   std::vector<std::string> words;   ///< of the command line, without the program

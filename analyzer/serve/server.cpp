@@ -411,6 +411,8 @@ Json Server::State::about() const {
     traces.push_back({{"name", path.substr(path.rfind('/') + 1)}, {"n", n}, {"running", running}});
   }
   json["live"] = any_running;
+  Json& options = json["options"] = Json::object();
+  for (const CommandWords& one : words_of_answers(settings.subject)) options[std::string(one.command)] = one.words;
   json["token_in_cookie"] = true;
   return json;
 }

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import unittest.mock
 import urllib.parse
 from pathlib import Path
 
@@ -46,10 +47,10 @@ class PageCase(consumers.Case):
         self.assertEqual(errors, [])
 
     @classmethod
-    def address(cls, trace):
+    def address(cls, trace, *options):
         """The address that the server of the trace prints; it is started once."""
         if trace not in cls.servers:
-            server = subprocess.Popen([harness.HEAPPROF, "serve", trace, "--no-open"], stdin=subprocess.DEVNULL,
+            server = subprocess.Popen([harness.HEAPPROF, "serve", trace, "--no-open", *options], stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cls.folder,
                                       env=harness.analyzer_environment())
             cls.addClassCleanup(cls.end, server)
@@ -62,10 +63,10 @@ class PageCase(consumers.Case):
         server.wait()
         server.stdout.close()
 
-    def open(self, trace, dark=False, **selection):
+    def open(self, trace, *options, dark=False, **selection):
         self.trace = trace
         fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}" for key, value in selection.items())
-        self.browser.open(f"{self.address(trace)}#{fragment}", dark=dark)
+        self.browser.open(f"{self.address(trace, *options)}#{fragment}", dark=dark)
         self.settled()
 
     def settled(self):
@@ -489,6 +490,28 @@ class Page(PageCase):
         for name in nasty.clean_functions()[::6] + [max(nasty.clean_functions(), key=len)]:
             self.select(view="table", metric="leaked", name=name)
             self.assertNotIn("error", self.text("#details"), name)
+
+    def test_options_of_the_server(self):
+        """The command line that is copied has the options of the server, so it prints the same figures."""
+        trace = self.folder / "plain.heapprof"
+        rules = self.dir / "leaks.supp"
+        rules.write_text("leak:libleaf\n")
+        with unittest.mock.patch.dict(self.servers):
+            self.servers.pop(trace, None)
+            self.open(trace, "--suppressions", rules, "--own", "libleaf", view="leaks")
+        self.assertIn(f"--own=libleaf --suppressions={rules}", self.text("#command"))
+        head, *lines = self.saved_rows()
+        shown = [line[head.index("Left")] for line in lines]
+        self.assertEqual(shown, [str(site["bytes"]) for site in self.printed()["sites"]])
+        self.select(view="leaks", shown="all")
+        self.assertNotIn("--suppressions=", self.text("#command"))
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Left")] for line in lines],
+                         [str(site["bytes"]) for site in self.printed()["sites"]])
+        self.assertNotEqual([line[head.index("Left")] for line in lines], shown)
+        self.select(view="table")
+        self.assertIn("--own=libleaf", self.text("#command"))
+        self.assertNotIn("leaks.supp", self.text("#command"))
 
     def test_errors(self):
         """A wrong selection is said in the page, and the page works afterwards."""

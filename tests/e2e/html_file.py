@@ -48,7 +48,8 @@ class Html(harness.Case):
         source = (Path(__file__).parent.parent / "programs" / "known_leaks.cpp").read_text().splitlines()
         line = json.dumps(next(line for line in source if "malloc(" in line).strip())[1:-1].replace("<", "\\u003c")
         self.assertNotIn(line, page)
-        with_all = self.page(trace, "--command-line", "--sources")
+        with_all = self.page(trace, "--command-line", "--sources", "--own", "no_such_function")
+        self.assertEqual(self.content(with_all)["options"]["report"], ["--own=no_such_function"])
         self.assertIn("secret-argument", with_all)
         self.assertIn(line, with_all)
 

@@ -599,7 +599,10 @@ class StartAndEnd(Serve):
     def test_wrong_arguments(self):
         for arguments, status, sentence in (
                 ([self.dir / "none.heapprof"], 1, "none.heapprof"), (["/etc/passwd"], 1, "not a heapprof trace"),
-                ([self.trace, "--port", "70000"], 2, "--port"), ([self.trace, "--port", "x"], 2, "--port")):
+                ([self.trace, "--port", "70000"], 2, "--port"), ([self.trace, "--port", "x"], 2, "--port"),
+                ([self.trace, "--suppressions", self.dir / "none.supp"], 1, "none.supp: cannot be read"),
+                ([self.trace, "--config", self.dir / "none.toml"], 2, "none.toml: there is no such file"),
+                ([self.trace, "--own", "("], 2, "--own")):
             result = self.run_heapprof("serve", *arguments)
             self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
             self.assertIn(sentence, result.stderr)
@@ -617,6 +620,32 @@ class StartAndEnd(Serve):
         answer = json.loads(self.ask("report", [("by", "function"), ("top", "0")]))
         self.assertEqual(answer, json.loads(self.heapprof(*words)))
         self.assertNotEqual(answer, json.loads(self.heapprof(*words, "--no-config")))
+
+    def test_options_for_all_answers(self):
+        """Options of the server are those of each answer that has them, and GET /api/ lists them."""
+        rules = self.dir / "leaks.supp"
+        rules.write_text("leak:main\n")
+        project = self.dir / "project.toml"
+        project.write_text('standard = ["^main$"]\n')
+        own = [f"--config={project}", "--own=^_start$", "--full-names"]
+        self.start(self.trace, "--suppressions", rules, *own, "--helper", "^main$")
+        options = json.loads(self.request("/api/")[2])["options"]
+        self.assertEqual(options["flamegraph"], own)
+        self.assertEqual(options["leaks"], [*own, "--helper=^main$", f"--suppressions={rules}"])
+        self.assertEqual(options["check"], [own[0], f"--suppressions={rules}"])
+        self.assertEqual(options["histogram"], [])
+        for command, parameters in (("report", [("by", "function")]), ("leaks", []), ("tree", []), ("histogram", [])):
+            with self.subTest(command=command):
+                words = [command, *(f"--{name}={value}" for name, value in parameters), self.trace, "--json"]
+                answer = json.loads(self.ask(command, parameters))
+                self.assertEqual(answer, json.loads(self.heapprof(*words, *options[command])))
+                if options[command]:
+                    self.assertNotEqual(answer, json.loads(self.heapprof(*words)))
+        # A client may ask for the opposite.
+        self.assertEqual(json.loads(self.ask("leaks", [("no-suppressions", "1"), ("short-names", "1")])),
+                         json.loads(self.heapprof("leaks", self.trace, "--json", "--no-suppressions", "--short-names",
+                                                  *own[:2], "--helper=^main$")))
+        self.ask("tree", [("full-names", "1")])
 
     def test_directories(self):
         folder = self.dir / "many"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
+#include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
-#include "analyzer/cli/commands/symbol_words.h"
 #include "analyzer/render/units.h"
 #include "analyzer/serve/answers.h"
 #include "analyzer/serve/page.h"
@@ -51,11 +51,11 @@ class QuestionProgress {
 /// Two questions are answered at once.
 class Asker {
  public:
-  explicit Asker(const HtmlOptions& options) : answers_(context_, [](std::size_t) { return std::string(); }) {
-    subject_.traces = {options.trace.trace};
-    subject_.symbol_words = symbol_words(options.trace.symbols);
-    for (const std::string& path : options.source_paths) subject_.source_words.push_back("--source-path=" + path);
-  }
+  explicit Asker(const HtmlOptions& options)
+      : subject_(answer_subject({options.trace.trace}, options.answers)),
+        answers_(context_, [](std::size_t) { return std::string(); }) {}
+
+  const serve::Subject& subject() const noexcept { return subject_; }
 
   /// The answers, in the order of the questions.
   std::vector<serve::Answer> ask(std::span<const PageQuestion> questions) {
@@ -114,6 +114,9 @@ class Collection {
     about["trace"] = options_.trace.trace.substr(options_.trace.trace.rfind('/') + 1);
     about["holds"] = holds();
     about["pruned"] = pruned_;
+    Json& options = about["options"] = Json::object();
+    for (const serve::CommandWords& one : serve::words_of_answers(asker_.subject()))
+      options[std::string(one.command)] = one.words;
     std::string text = about.dump(-1, ' ', false, Json::error_handler_t::replace);
     text.pop_back();
     text += ",\"answers\":{";

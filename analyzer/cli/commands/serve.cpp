@@ -17,9 +17,9 @@
 #include <system_error>
 #include <vector>
 
+#include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
-#include "analyzer/cli/commands/symbol_words.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/render/units.h"
@@ -121,15 +121,6 @@ std::vector<std::string> index_words(const std::string& path) {
   }
 }
 
-/// The options that every answer gets.
-serve::Subject subject_of(const ServeOptions& options) {
-  serve::Subject subject;
-  subject.traces = traces_of(options.traces);
-  subject.symbol_words = symbol_words(options.symbols);
-  for (const std::string& path : options.source_paths) subject.source_words.push_back("--source-path=" + path);
-  return subject;
-}
-
 bool is_set(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && value[0] != '\0';
@@ -195,7 +186,7 @@ int serve_traces(const ServeOptions& options) {
   serve::ServerSettings settings;
   settings.address = options.address;
   settings.port = options.port;
-  settings.subject = subject_of(options);
+  settings.subject = answer_subject(traces_of(options.traces), options.answers);
   settings.version = printed_version;
   const std::vector<std::string> traces = settings.subject.traces;
   settings.state_of = [traces](std::size_t n) { return state_of(traces[n]); };

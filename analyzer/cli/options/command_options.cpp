@@ -608,6 +608,22 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
 
 // --- See it in a browser -----------------------------------------------------------------------------------
 
+void add_answer_options(CLI::App& command, AnswerOptions& options) {
+  add_source_paths(command, options.source_paths);
+  add_symbol_options(command, options.symbols);
+  add_suppression_options(command, options.suppressions);
+  add_helper_options(command, options.call_sites);
+  add_own(command, options.call_sites);
+  add_full_names(command, options.call_sites);
+}
+
+/// Which project file the commands are to use. choose() refuses one that is wrong.
+void take_project_file_choice(const CLI::App& command, AnswerOptions& options) {
+  const CLI::Option* const config = command.get_option("--config");
+  if (was_given(config)) options.project_file = config->results().back();
+  options.use_project_file = !was_given(command.get_option("--no-config"));
+}
+
 void declare_serve(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ServeOptions>();
   CLI::App& command = add_command(app, kBrowse, "serve", "Show recordings in a browser, also while they are written");
@@ -627,12 +643,12 @@ void declare_serve(CLI::App& app, Chosen& chosen) {
            "encryption")
       ->default_str(options->address);
   add_switch(command, "!--no-open", options->open, "Open no browser");
-  add_source_paths(command, options->source_paths);
-  add_symbol_options(command, options->symbols);
+  add_answer_options(command, options->answers);
   command.footer(
       "The first line of standard output is the address of the page, with a token without which nothing is answered. "
       "Over ssh, a line on standard error has the command that makes the address reachable. Ctrl-C ends the server.");
-  choose(command, chosen, options, [](ServeOptions& read) {
+  choose(command, chosen, options, [&command](ServeOptions& read) {
+    take_project_file_choice(command, read.answers);
     if (!read.traces.empty()) return;
     const NewestTrace newest = find_newest_trace();
     if (newest.path.empty())
@@ -651,16 +667,16 @@ void declare_html(CLI::App& app, Chosen& chosen) {
   add_size(command, "--max-size", "Leave out answers until the file has at most SIZE bytes (default 5M)",
            [options](std::uint64_t bytes) { options->max_bytes = bytes; });
   add_switch(command, "--sources", options->sources, "Include the text of the source files that have costs");
-  add_source_paths(command, options->source_paths);
   add_switch(command, "--command-line", options->command_line,
              "Include the arguments of the program, which may contain secrets");
-  add_symbol_options(command, options->trace.symbols);
+  add_answer_options(command, options->answers);
   command.footer(
       "The file has the answers of all views about the whole recording; and those of tables, trees and flame graphs "
       "about ten ranges of it, the peak and the first ten marks. Messages and the page list what was left out for "
       "the "
       "size. 'heapprof serve' answers everything else.");
-  choose(command, chosen, options);
+  choose(command, chosen, options,
+         [&command](HtmlOptions& read) { take_project_file_choice(command, read.answers); });
 }
 
 // --- Compare and check -----------------------------------------------------------------------------------

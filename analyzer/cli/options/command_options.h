@@ -243,22 +243,32 @@ struct ExportOptions {
   exporter::Rows rows = exporter::Rows::kEvents;
 };
 
+/// What `serve` and `html` pass to the commands that compute their answers. --only-own is no such option: the page
+/// has a switch for it.
+struct AnswerOptions {
+  symbols::Options symbols;
+  std::vector<std::string> source_paths;
+  std::string project_file;         ///< --config; empty: the commands search one
+  bool use_project_file = true;     ///< false: --no-config
+  CallSiteOptions call_sites;       ///< as given, without the settings of the project file
+  SuppressionOptions suppressions;  ///< the same
+};
+
 struct ServeOptions {
   std::vector<std::string> traces;  ///< files and directories; never empty
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  ///< 0: any that is free
   bool open = true;        ///< in a browser, where there is a desktop
-  symbols::Options symbols;
-  std::vector<std::string> source_paths;
+  AnswerOptions answers;
 };
 
 /// `html`: the page of `serve` in one file, with the answers that it needs.
 struct HtmlOptions {
-  TraceOptions trace;                   ///< without a selection
+  TraceOptions trace;                   ///< trace and output only
   std::uint64_t max_bytes = 5'000'000;  ///< of the file
   bool sources = false;                 ///< with the text of source files that have costs
-  std::vector<std::string> source_paths;
-  bool command_line = false;  ///< with the arguments of the program
+  bool command_line = false;            ///< with the arguments of the program
+  AnswerOptions answers;
 };
 
 struct BundleOptions {

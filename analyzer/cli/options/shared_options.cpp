@@ -351,10 +351,14 @@ void add_patterns(CLI::App& command, const std::string& name, std::vector<std::s
 
 }  // namespace
 
-void add_own_code_options(CLI::App& command, CallSiteOptions& options) {
+void add_own(CLI::App& command, CallSiteOptions& options) {
   add_project_file_options(command);
   add_patterns(command, "--own", options.own,
                "Count functions, source files and modules that match REGEX as the program's own code (repeatable)");
+}
+
+void add_own_code_options(CLI::App& command, CallSiteOptions& options) {
+  add_own(command, options);
   add_switch(command, "--only-own", options.view.only_own,
              "Show the program's own code only (see --own); what other code allocates is a cost of the own code that "
              "called it, and other frames of stacks are folded")
@@ -368,7 +372,7 @@ void add_full_names(CLI::App& command, CallSiteOptions& options, const std::stri
     full_names->excludes(short_names);
 }
 
-void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
+void add_helper_options(CLI::App& command, CallSiteOptions& options) {
   add_patterns(command, "--helper", options.helpers,
                "Skip functions whose names match REGEX when call sites are named, since they allocate for their "
                "callers (repeatable)");
@@ -376,8 +380,12 @@ void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
              "Skip no functions besides those of --helper, libc and standard libraries: neither functions that are "
              "named like malloc nor those that many functions allocate through")
       ->group(kCallSites);
+}
+
+void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
+  add_helper_options(command, options);
   add_own_code_options(command, options);
-  add_full_names(command, options, "Print names with parameters and template arguments, however long");
+  add_full_names(command, options);
 }
 
 void add_top(CLI::App& command, std::size_t& top, const std::string& things) {

@@ -83,11 +83,16 @@ void add_output(CLI::App& command, std::string& output, const std::string& help)
 void add_symbol_options(CLI::App& command, symbols::Options& options);
 void add_suppression_options(CLI::App& command, SuppressionOptions& options);
 /// --full-names, which excludes --short-names if the command has it.
-void add_full_names(CLI::App& command, CallSiteOptions& options, const std::string& help);
+void add_full_names(CLI::App& command, CallSiteOptions& options,
+                    const std::string& help = "Print names with parameters and template arguments, however long");
 
 /// --helper, --no-helpers, --own, --only-own and --full-names.
 void add_call_site_options(CLI::App& command, CallSiteOptions& options);
-/// Of these, --own and --only-own. All of them come with --config and --no-config.
+/// Of these, --helper and --no-helpers.
+void add_helper_options(CLI::App& command, CallSiteOptions& options);
+/// --own, with --config and --no-config.
+void add_own(CLI::App& command, CallSiteOptions& options);
+/// The same and --only-own.
 void add_own_code_options(CLI::App& command, CallSiteOptions& options);
 /// Takes what the project file says and the command line does not, as far as the command has these options (null: it
 /// has not). Refuses a file that is wrong.

@@ -48,6 +48,35 @@ TEST_CASE("a request becomes the command line with the same options") {
         Words{"top", "--once", "--json", "--sysroot=/root", "--no-config", "--", "/traces/a.heapprof"});
 }
 
+TEST_CASE("options of the server are those of each command that has them, unless the client asks for the opposite") {
+  Subject given = subject();
+  given.own_words = {"--own=x", "--full-names"};
+  given.helper_words = {"--helper=y"};
+  given.suppression_words = {"--suppressions=/rules"};
+  const auto words = [&](std::string_view command, const Parameters& parameters) {
+    return std::get<Question>(question_of(command, parameters, given)).words;
+  };
+  CHECK(words("histogram", {}) == Words{"histogram", "--json", "--sysroot=/root", "--", "/traces/a.heapprof"});
+  CHECK(words("leaks", {}) == Words{"leaks", "--json", "--sysroot=/root", "--no-config", "--own=x", "--full-names",
+                                    "--helper=y", "--suppressions=/rules", "--", "/traces/a.heapprof"});
+  CHECK(words("leaks", {{"no-suppressions", "1"}, {"short-names", "1"}}) ==
+        Words{"leaks", "--no-suppressions", "--short-names", "--json", "--sysroot=/root", "--no-config", "--own=x",
+              "--helper=y", "--", "/traces/a.heapprof"});
+  CHECK(words("check", {}) == Words{"check", "--json", "--sysroot=/root", "--no-config", "--suppressions=/rules",
+                                    "--", "/traces/a.heapprof"});
+  // Every command has the options that its answers get.
+  std::map<std::string, std::set<std::string>> options;
+  for (const cli::CommandHelp& command : cli::runnable(cli::describe_commands()))
+    for (const cli::OptionHelp& option : command.options)
+      options[command.name].insert(option.names.begin(), option.names.end());
+  for (const CommandWords& one : words_of_answers(given)) {
+    for (const std::string& word : one.words) {
+      INFO(one.command << ' ' << word);
+      CHECK(options[std::string(one.command)].contains(word.substr(0, word.find('='))));
+    }
+  }
+}
+
 TEST_CASE("a value is never an option") {
   CHECK(words("callers", {{"arg", "--output=/tmp/x"}}).back() == "--output=/tmp/x");
   const Words given = words("callers", {{"arg", "--output=/tmp/x"}});
