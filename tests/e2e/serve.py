@@ -381,6 +381,16 @@ class LargeRecording(Serve):
         self.assertEqual(shown["what"].split()[0], "Reading")
         self.assertTrue(0 <= shown["share"] < 1, shown)
 
+    def test_html_writes_the_index_first(self):
+        self.server = self.popen([harness.HEAPPROF, "html", self.trace, "-o", self.dir / "page.html"],
+                                 stderr=subprocess.DEVNULL, env=harness.analyzer_environment(
+                                     XDG_CACHE_HOME=self.dir / "cache"))
+        child, = harness.wait_until(self.children, "no process was started")
+        self.assertIn(b"--from=start", Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"))
+        harness.wait_until(self.indexes, "no index is written")
+        self.server.kill()
+        self.server.wait()
+
     def test_a_message_beside_progress_is_unchanged(self):
         self.start(self.trace)
         message = self.error_of("callers", [("arg", "no such function")], status=422)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/trace_state.h"
 #include "analyzer/render/units.h"
 #include "analyzer/serve/answers.h"
 #include "analyzer/serve/page.h"
@@ -31,29 +33,39 @@ constexpr std::uint64_t kMaxShare = 8;
 /// Marks beyond this number have no answers of their own.
 constexpr std::size_t kMaxMarks = 10;
 
-/// Prints on a terminal how many questions are answered.
+/// Prints on a terminal how many questions are answered, and how far the index is.
 class QuestionProgress {
  public:
   ~QuestionProgress() {
     if (shown_) std::fputs("\r\x1b[K", stderr);
   }
   void show(std::size_t answered, std::uint64_t bytes, const std::string& about) {
-    if (::isatty(STDERR_FILENO) == 0) return;
-    shown_ = true;
-    std::fprintf(stderr, "\r%zu answers, %s: %s\x1b[K", answered, render::human_bytes(bytes).c_str(), about.c_str());
-    std::fflush(stderr);
+    print(std::to_string(answered) + " answers, " + render::human_bytes(bytes) + ": " + about);
+  }
+  void show_index(const serve::ChildProgress& progress) {
+    print("writing the index: " + std::to_string(static_cast<int>(progress.share * 100)) + "%, " +
+          render::exact_number(progress.events) + " events");
   }
 
  private:
+  void print(const std::string& line) {
+    if (::isatty(STDERR_FILENO) == 0) return;
+    shown_ = true;
+    std::fprintf(stderr, "\r%s\x1b[K", line.c_str());
+    std::fflush(stderr);
+  }
+
   bool shown_ = false;
 };
 
-/// Two questions are answered at once.
+/// Two questions are answered at once, after the index of a large recording was written.
 class Asker {
  public:
-  explicit Asker(const HtmlOptions& options)
-      : subject_(answer_subject({options.trace.trace}, options.answers)),
-        answers_(context_, [](std::size_t) { return std::string(); }) {}
+  Asker(const HtmlOptions& options, QuestionProgress& progress)
+      : subject_(answer_subject({options.trace.trace}, options.answers)), progress_(progress),
+        answers_(
+            context_, [trace = options.trace.trace](std::size_t) { return state_of(trace); },
+            [trace = options.trace.trace](std::size_t) { return index_words(trace); }) {}
 
   const serve::Subject& subject() const noexcept { return subject_; }
 
@@ -69,7 +81,12 @@ class Asker {
                      [&result, i](const serve::Answer& answer) { result[i] = answer; });
     }
     context_.restart();
-    context_.run();
+    constexpr std::chrono::milliseconds kStep{200};
+    while (!context_.stopped()) {
+      context_.run_for(kStep);
+      for (const serve::Answers::Running& one : answers_.running())
+        if (one.command == "index") progress_.show_index(one.progress);
+    }
     return result;
   }
   serve::Answer ask(const PageQuestion& question) { return ask(std::span(&question, 1)).front(); }
@@ -77,6 +94,7 @@ class Asker {
  private:
   boost::asio::io_context context_{1};
   serve::Subject subject_;
+  QuestionProgress& progress_;
   serve::Answers answers_;
 };
 
@@ -87,7 +105,7 @@ std::string error_of(const serve::Answer& answer) { return Json::parse(*answer.b
 class Collection {
  public:
   explicit Collection(const HtmlOptions& options)
-      : options_(options), asker_(options), page_bytes_(serve::self_contained_page("").size()) {}
+      : options_(options), asker_(options, progress_), page_bytes_(serve::self_contained_page("").size()) {}
 
   /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
   void collect() {
@@ -239,8 +257,8 @@ class Collection {
   }
 
   const HtmlOptions& options_;
-  Asker asker_;
   QuestionProgress progress_;
+  Asker asker_;
   const std::uint64_t page_bytes_;
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;

@@ -1,7 +1,6 @@
 // heapprof serve: the whole recording in a browser. The server itself is in analyzer/serve.
 #include <fcntl.h>
 #include <pwd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,14 +19,12 @@
 #include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/trace_state.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/render/units.h"
-#include "analyzer/replay/index/index.h"
-#include "analyzer/replay/index/index_cache.h"
 #include "analyzer/serve/server.h"
 #include "analyzer/trace/mailbox.h"
-#include "analyzer/trace/trace_file.h"
 
 namespace heapprof::cli {
 namespace {
@@ -64,25 +61,6 @@ std::vector<std::string> traces_of(const std::vector<std::string>& arguments) {
   return traces;
 }
 
-bool is_running(const std::string& path) {
-  try {
-    const trace::Mailbox mailbox(path);
-    return mailbox.recorder() == trace::RecorderState::kRecording && mailbox.end_kind() != EndKind::kStopped;
-  } catch (const trace::TraceError&) {
-    return false;
-  }
-}
-
-/// Which file it is, how long, and when it was last written to. Empty: it is being written.
-std::string state_of(const std::string& path) {
-  struct stat status {};
-  if (is_running(path) || ::stat(path.c_str(), &status) != 0) return {};
-  std::ostringstream text;
-  text << status.st_dev << ' ' << status.st_ino << ' ' << status.st_size << ' ' << status.st_mtim.tv_sec << ' '
-       << status.st_mtim.tv_nsec << ' ' << status.st_ctim.tv_sec << ' ' << status.st_ctim.tv_nsec;
-  return text.str();
-}
-
 /// 0: the trace cannot be read any more.
 std::uint64_t elapsed_ns(const std::string& path) {
   try {
@@ -94,30 +72,6 @@ std::uint64_t elapsed_ns(const std::string& path) {
     return now_ns - std::min(now_ns, mailbox.header().start_monotonic_ns);
   } catch (const trace::TraceError&) {
     return 0;
-  }
-}
-
-/// Ranges of time of a large recording are answered from an index. The command that writes it to the cache is a
-/// question about one: what it prints does not matter.
-std::vector<std::string> index_words(const std::string& path) {
-  // Opening a trace takes 0.15 s for each GB, in which no other client is answered. With an index, the command ends
-  // after about the same time.
-  constexpr std::uintmax_t kMaxOpenedHere = std::uintmax_t{1} << 30;
-  std::vector<std::string> words = {"report", "--json", "--top=1", "--no-symbols", "--from=start", "--", path};
-  std::error_code error;
-  if (const std::uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxOpenedHere)
-    return words;
-  try {
-    const trace::TraceFile file(path);
-    std::string why_not;
-    if (file.recorder() == trace::RecorderState::kRecording || file.compacted() != nullptr ||
-        file.frame_bytes() < replay::kMinBytesForIndex || replay::index_in_cache(file).empty() ||
-        replay::Index::open(replay::index_beside(file), file, why_not) ||
-        replay::Index::open(replay::index_in_cache(file), file, why_not))
-      return {};
-    return words;
-  } catch (const trace::TraceError&) {
-    return {};
   }
 }
 
