@@ -47,6 +47,6 @@ function contextOf(state) {
           get report() { return ask.template('report', {metric: state.metric}, selected); }};
 }
 
-return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, contextOf, info: () => info, traces: () => traces,
-        isLive: () => live};
+return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, contextOf, info: () => info,
+        traces: () => traces, isLive: () => live};
 })();

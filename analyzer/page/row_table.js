@@ -2,8 +2,9 @@
 // from an array, which the table sorts, or from a source that is asked as the user scrolls.
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
-// the tooltip, `wide` (takes the remaining width), `number`, `sortable`, and `size`: classes of its width, of which
-// `minor2`, `minor` and `minor3` leave it out where the table is narrow, in this order.
+// the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels, `number`,
+// `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
+// of equal ones the last. A table that is still too wide scrolls.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
 'use strict';
@@ -13,6 +14,33 @@ const {make} = elements;
 const ROW = 29;                 // pixels; the same in page.css
 const MAX_HEIGHT = 8_000_000;   // pixels: browsers limit the height of an element
 const SPARE = 12;               // rows drawn above and below the view
+const WIDTH = 84, PADDING = 20; // of a column of figures, and of its heading's sides, in pixels
+const MIN_WIDE = 220, MIN_WIDE_ON_PHONE = 150, PHONE = 480;
+
+const ruler = document.createElement('canvas').getContext('2d');
+/// The width of a column: its longest word is not broken, with the sign of the order beside it.
+function widthOf(column) {
+  if (column.width) return column.width;
+  ruler.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+  const words = column.label.split(' ');
+  words[words.length - 1] += ' \u25be';
+  return Math.max(WIDTH, PADDING + Math.ceil(Math.max(...words.map(word => ruler.measureText(word).width))));
+}
+
+/// The columns for which a table of this width has room.
+function fitting(columns, widths, width) {
+  const wide = columns.find(column => column.wide);
+  const least = wide ? Math.max(wide.minWidth || 0, width < PHONE ? MIN_WIDE_ON_PHONE : MIN_WIDE) : 0;
+  const shown = [...columns];
+  const needed = () => shown.reduce((sum, column) => sum + (column.wide ? least : widths.get(column)), 0);
+  while (needed() > width) {
+    const others = shown.filter(column => !column.wide);
+    if (others.length < 2) break;
+    const highest = Math.max(...others.map(column => column.minor || 0));
+    shown.splice(shown.indexOf(others.findLast(column => (column.minor || 0) === highest)), 1);
+  }
+  return {shown, needed: needed()};
+}
 
 function sorted(rows, columns, sort) {
   const column = columns.find(candidate => candidate.key === sort.key);
@@ -38,21 +66,35 @@ function create(options) {
   const count = () => source ? source.count : filtered.length;
   const at = i => source ? source.at(i) : filtered[i];
 
-  const head = make('tr', {});
+  let shown = columns;     // those for which there is room
+  const widths = new Map(columns.map(column => [column, widthOf(column)]));
+
+  const head = make('tr', {}), group = make('colgroup', {});
   const body = make('tbody', {});
   const table = make('table', {class: 'rows', 'aria-label': options.label},
-    make('colgroup', {}, ...columns.map(column =>
-      make('col', {class: `${column.wide ? 'wide' : 'narrow'} ${column.size || ''}`}))),
-    make('thead', {}, head), body);
+    group, make('thead', {}, head), body);
   const scroller = make('div', {class: 'scroller', tabindex: '0', role: 'group',
                                 'aria-label': `${options.label}. Arrow keys move, Enter selects.`}, table);
   const note = make('p', {class: 'more'}, options.more || '');
   const host = make('div', {class: 'row-table'}, scroller, note);
 
+  function fit() {
+    const now = fitting(columns, widths, scroller.clientWidth);
+    table.style.minWidth = `${now.needed}px`;
+    if (now.shown.length === shown.length && group.firstChild) return;
+    shown = now.shown;
+    group.replaceChildren(...shown.map(column => {
+      const place = make('col');
+      if (!column.wide) place.style.width = `${widths.get(column)}px`;
+      return place;
+    }));
+    drawHead();
+  }
+
   function drawHead() {
-    head.replaceChildren(...columns.map(column => {
+    head.replaceChildren(...shown.map(column => {
       const active = sort.key === column.key;
-      const cell = make('th', {scope: 'col', class: `${column.number ? 'n' : ''} ${column.size || ''}`,
+      const cell = make('th', {scope: 'col', class: column.number ? 'n' : null,
                                'aria-sort': active ? (sort.ascending ? 'ascending' : 'descending') : null});
       if (column.sortable === false || !column.value) {
         cell.append(column.label);
@@ -75,8 +117,8 @@ function create(options) {
     const line = make('tr', {class: `${row ? '' : 'pending'} ${row && options.isSelected && options.isSelected(row) ?
       'selected' : ''} ${i === current ? 'current' : ''}`, 'aria-rowindex': i + 2});
     line.dataset.index = i;
-    for (const column of columns) {
-      const cell = make(column.wide ? 'th' : 'td', {class: `${column.number ? 'n' : ''} ${column.size || ''}`,
+    for (const column of shown) {
+      const cell = make(column.wide ? 'th' : 'td', {class: column.number ? 'n' : null,
                                                     scope: column.wide ? 'row' : null});
       if (row) {
         const content = column.cell ? column.cell(row) : column.text(row);
@@ -170,9 +212,12 @@ function create(options) {
     if (line) select(Number(line.dataset.index), true);
   });
 
-  drawHead();
-  paint(true);
-  new ResizeObserver(() => paint(true)).observe(scroller);
+  const redraw = () => {
+    fit();
+    paint(true);
+  };
+  redraw();
+  new ResizeObserver(redraw).observe(scroller);
   return {
     host,
     filter(text) { filterText = text; applyFilter(); return count(); },
@@ -181,10 +226,10 @@ function create(options) {
     focus: () => scroller.focus(),
     scrollTo(i) { scroller.scrollTop = i * ROW; },
     csv() {
-      const shown = columns.filter(column => column.value || column.csv);
-      const lines = [shown.flatMap(column => column.csvLabel || [column.label])];
+      const saved = columns.filter(column => column.value || column.csv);
+      const lines = [saved.flatMap(column => column.csvLabel || [column.label])];
       for (let i = 0; i < count(); ++i)
-        if (at(i)) lines.push(shown.flatMap(column => column.csv ? column.csv(at(i)) : [column.value(at(i))]));
+        if (at(i)) lines.push(saved.flatMap(column => column.csv ? column.csv(at(i)) : [column.value(at(i))]));
       return lines;
     },
   };

@@ -66,8 +66,8 @@ async function show(context) {
       {key: 'age', label: 'Age', number: true, text: block => figures.time(block.age_ns),
        exact: block => block.allocated_ns === null ? '' : `allocated at ${figures.time(block.allocated_ns)}`,
        csv: block => [block.age_ns], csvLabel: ['age_ns']},
-      {key: 'thread', label: 'Thread', size: 'minor thread', text: threadOf, csv: block => [threadOf(block)]},
-      {key: 'address', label: 'Address', number: true, size: 'address', text: addressOf,
+      {key: 'thread', label: 'Thread', width: 150, minor: 2, text: threadOf, csv: block => [threadOf(block)]},
+      {key: 'address', label: 'Address', number: true, width: 140, text: addressOf,
        csv: block => [addressOf(block)]},
     ],
     onSelect: block => {

@@ -168,7 +168,7 @@ async function show(context) {
       {key: 'bytes', label: 'Net', number: true, value: row => row.bytes, cell: row => changeCell(row.bytes),
        exact: row => `${figures.grouped(row.bytes)} bytes in ${figures.grouped(row.blocks)} blocks`},
       change('new_bytes', 'New'), change('freed_bytes', 'Freed'),
-      change('bytes_before', 'Before', {size: 'minor'}), change('bytes_after', 'After', {size: 'minor'}),
+      change('bytes_before', 'Before', {minor: 2}), change('bytes_after', 'After', {minor: 2}),
     ],
     isSelected: row => row.name === state.name,
     onSelect: row => selection.change({name: row.name}),

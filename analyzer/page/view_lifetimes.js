@@ -88,13 +88,13 @@ async function show(context) {
     const table = rowTable.create({
       label: 'Short-lived allocations by call site', rows: rowsOf(churn.sites),
       columns: [siteColumn, number('short_lived', `Freed within ${figures.time(churn.within_ns)}`, figures.count),
-                {key: 'share', label: 'Share', number: true, size: 'share', value: row => row.short_lived,
+                {key: 'share', label: 'Share', number: true, width: 120, minor: 1, value: row => row.short_lived,
                  cell: row => make('span', {}, elements.bar(row.short_lived / churn.total.short_lived),
                                    figures.percent(row.short_lived, churn.total.short_lived))},
                 number('allocations', 'Allocations', figures.count),
-                number('short_lived_bytes', 'Their bytes', figures.bytes, {size: 'minor'}),
-                number('temporary', 'Temporary', figures.count, {size: 'minor'}),
-                number('mean_lifetime_ns', 'Mean lifetime', figures.time, {size: 'minor'})],
+                number('short_lived_bytes', 'Their bytes', figures.bytes, {minor: 2}),
+                number('temporary', 'Temporary', figures.count, {minor: 2}),
+                number('mean_lifetime_ns', 'Mean lifetime', figures.time, {minor: 2})],
       onSelect: select});
     const {total} = churn;
     return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools: [choice],

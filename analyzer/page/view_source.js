@@ -50,15 +50,16 @@ async function show(context) {
       {key: 'self', label: 'Self', number: true, sortable: false, value: line => line.self[about.value],
        text: line => line.self[about.value] ? figures.ofMetric(metric, line.self[about.value]) : '',
        exact: line => figures.exact(metric, line.self[about.value])},
-      {key: 'share', label: 'Share', number: true, size: 'share', sortable: false, value: line =>
+      {key: 'share', label: 'Share', number: true, width: 120, minor: 2, sortable: false, value: line =>
        line.self[about.value],
        cell: line => line.self[about.value] ? make('span', {}, elements.bar(line.self[about.value] / heaviest),
          figures.percent(line.self[about.value], answer.all_total[about.value])) : null},
-      {key: 'total', label: 'Total', number: true, sortable: false, value: line => line.total[about.value],
+      {key: 'total', label: 'Total', number: true, minor: 1, sortable: false, value: line => line.total[about.value],
        text: line => line.total[about.value] ? figures.ofMetric(metric, line.total[about.value]) : ''},
-      {key: 'line', label: 'Line', number: true, size: 'line', sortable: false, value: line => line.line,
+      {key: 'line', label: 'Line', number: true, width: 60, sortable: false, value: line => line.line,
        text: line => line.line === null ? '?' : String(line.line)},
-      {key: 'text', label: names.oneLine(names.base(answer.text.path || answer.file)) || 'Text', wide: true, sortable: false,
+      {key: 'text', label: names.oneLine(names.base(answer.text.path || answer.file)) || 'Text', wide: true, minWidth: 200,
+       sortable: false,
        value: line => line.text, search: line => line.text || '',
        cell: line => make('code', {class: isCostly(line) ? 'costly' : ''}, line.text === null ?
          line.functions.map(names.label).join(', ') : line.text)},

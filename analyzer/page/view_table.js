@@ -27,13 +27,13 @@ function figureColumn(metric, part, more = {}) {
           text: row => figures.ofMetric(metric, value(row)), exact: row => figures.exact(metric, value(row)),
             ...more};
 }
-const countColumn = (key, part) => ({key: `${part}-${key}`, label: 'Blocks', number: true,
+const countColumn = (key, part) => ({key: `${part}-${key}`, label: 'Blocks', number: true, minor: 1,
                                      value: row => row[part][key], text: row => figures.count(row[part][key]),
                                      exact: row => figures.grouped(row[part][key])});
 function shareColumn(metric, part, total) {
   const about = figures.metrics[metric];
   const share = row => row[part][about.value];
-  return {key: 'share', label: 'Share', number: true, size: 'share', value: share,
+  return {key: 'share', label: 'Share', number: true, width: 120, value: share,
           csvLabel: ['share'], csv: row => [total > 0 ? share(row) / total : 0],
           cell: row => make('span', {}, bar(share(row) / total), figures.percent(share(row), total))};
 }
@@ -47,13 +47,13 @@ function columnsOf(metric, total, title) {
      csv: row => [row.name, row.file, row.line, row.module, row.origin]},
     figureColumn(metric, 'self', {label: 'Self'}),
     shareColumn(metric, 'self', total[about.value]),
-    figureColumn(metric, 'total', {label: 'Total'}),
+    figureColumn(metric, 'total', {label: 'Total', minor: 1}),
     ...about.blocks ? [countColumn(about.blocks, 'self')] : [],
     ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
-      .map((other, i) => figureColumn(other, 'self', {size: i < 2 ? 'minor' : 'minor2'})),
-    {key: 'growth', label: 'Growth', number: true, size: 'minor2', value: growthOf,
+      .map((other, i) => figureColumn(other, 'self', {minor: i < 2 ? 2 : 4})),
+    {key: 'growth', label: 'Growth', number: true, minor: 4, value: growthOf,
      text: row => growthOf(row) === null ? '' : figures.change(growthOf(row))},
-    {key: 'over-time', label: 'Over time', size: 'spark-column',
+    {key: 'over-time', label: 'Over time', width: 104, minor: 3,
      cell: row => sparkline(row.live_over_time),
      csvLabel: [], csv: () => []},
   ];

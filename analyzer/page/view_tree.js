@@ -55,7 +55,7 @@ async function show(context) {
   }
   const cellOf = row => {
     const cell = make('span', {class: 'name tree-name'});
-    cell.style.paddingLeft = `min(${row.depth * 14}px, 50%)`;
+    cell.style.setProperty('--depth', row.depth);
     if (row.rest) {
       cell.append(make('span', {class: 'muted'}, `+${figures.count(row.rest.nodes)} more`));
       return cell;
@@ -79,13 +79,13 @@ async function show(context) {
        search: row => row.node ? row.node.name : ''},
       figure(metric, 'Total'),
       {...viewTable.shareColumn(metric, 'total', all), sortable: false},
-      {key: 'self', label: 'Self', number: true, size: 'minor3', sortable: false, value: row => row.self ? row.self[about.value] :
-       null,
+      {key: 'self', label: 'Self', number: true, minor: 1, sortable: false,
+       value: row => row.self ? row.self[about.value] : null,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
-      ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), size: 'minor3', sortable: false}] : [],
+      ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), minor: 1, sortable: false}] : [],
       ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
-        .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label, {size: i < 2 ?
-            'minor' : 'minor2'})),
+        .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label,
+                                  {minor: i < 2 ? 2 : 4})),
     ],
     rows: visible(),
     isSelected: row => row.node && row.node.name === state.name,

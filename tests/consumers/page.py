@@ -461,8 +461,8 @@ class Page(PageCase):
                     self.assertTrue(self.texts("#view tbody tr[data-index], #view .empty, #view .distribution"))
 
     def test_widths(self):
-        """No view is wider than the window."""
-        for width in (900, 600):
+        """No view is wider than the window, and names keep their place beside the figures."""
+        for width in (900, 600, 390):
             self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
                               mobile=False)
             self.open(self.folder / "plain.heapprof")
@@ -470,6 +470,13 @@ class Page(PageCase):
                 with self.subTest(width=width, view=view):
                     self.select(view=view)
                     self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+                    names = self.browser.evaluate(
+                        "[...document.querySelectorAll('#view tr[data-index] th')].map(name => name.clientWidth)")
+                    self.assertGreaterEqual(min(names, default=150), 150)
+                    cut = self.browser.evaluate(
+                        "[...document.querySelectorAll('#view thead th')].filter(head => "
+                        "head.scrollWidth > head.clientWidth).map(head => head.textContent)")
+                    self.assertEqual(cut, [])
         self.browser.call("Emulation.setDeviceMetricsOverride", **self.browser.size)
 
     def test_nasty_names(self):
