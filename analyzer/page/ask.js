@@ -1,5 +1,5 @@
 // Questions and answers. A question is a command and its options; its answer is what `heapprof COMMAND --json`
-// prints. With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
+// prints, or a text of another --format. With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
 'use strict';
 
 const ask = (() => {
@@ -50,6 +50,7 @@ async function received(address, signal) {
   }
   let content;
   try {
+    if (answer.ok && (answer.headers.get('Content-Type') || '').startsWith('text/plain')) return await answer.text();
     content = await answer.json();
   } catch (error) {
     throw new Error(`The server answered with status ${answer.status} and no JSON. Load the page again.`);

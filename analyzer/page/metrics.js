@@ -26,6 +26,7 @@ const metrics = {
                 unit: 'count'},
   temporary: {label: 'Temporary', said: 'temporary allocations', value: 'temporary_allocations',
               other: 'temporary_bytes', unit: 'count'},
+  pinned: {label: 'Pinned', said: 'pinned', value: 'pinned_bytes', unit: 'bytes'},   // see pinned.js
 };
 /// A value of a metric as text.
 const ofMetric = (metric, x) => metrics[metric].unit === 'bytes' ? bytes(x) : count(x);

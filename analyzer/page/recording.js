@@ -10,8 +10,8 @@ async function loadTraces() { ({traces, live, options} = await ask.traces()); }
 
 /// Program, duration, end, threads: the answer to a question that views ask, too. `info` itself reads every event.
 async function load() {
-  const {trace, metric} = selection.now();
-  info = await ask.template('report', {metric}, trace === '0' ? {} : {trace});
+  const {trace} = selection.now();
+  info = await ask.template('report', {metric: costOf(selection.now())}, trace === '0' ? {} : {trace});
 }
 
 /// The command line that prints the figures of a view, with the options of the server: `more` has the command's own,
@@ -37,16 +37,19 @@ function functionRows() {
   return ask.template('function_rows', {}, {trace, own});
 }
 
+/// The metric of questions that know no pinned bytes: that of the blocks which pin them.
+const costOf = state => state.metric !== 'pinned' ? state.metric : state.at ? 'live' : 'leaked';
+
 /// Everything a view needs to ask its questions.
 function contextOf(state) {
   const selected = selection.options(state);
-  return {state, metric: state.metric, selected, info, traces, traceName: name(),
-          filters: selection.options(state, true), functionRows,
+  return {state, metric: costOf(state), isPinned: state.metric === 'pinned', selected, info, traces,
+          traceName: name(),          filters: selection.options(state, true), functionRows,
           ask: (question, values) => ask.template(question, values, selected),
           // Asked when a view needs it: the questions before it are answered first.
-          get report() { return ask.template('report', {metric: state.metric}, selected); }};
+          get report() { return ask.template('report', {metric: costOf(state)}, selected); }};
 }
 
-return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, contextOf, info: () => info,
+return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, costOf, contextOf, info: () => info,
         traces: () => traces, isLive: () => live};
 })();

@@ -26,6 +26,8 @@ function parse(hash) {
     else if (FILTERS.includes(key) && value !== '') read.filters.push({option: key, value});
   }
   if (!Object.hasOwn(figures.metrics, read.metric)) read.metric = 'peak';
+  // Addresses of before there was this metric.
+  if (read.by === 'pinned') [read.by, read.metric] = ['function', 'pinned'];
   return read;
 }
 

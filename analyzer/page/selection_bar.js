@@ -48,7 +48,8 @@ function draw() {
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
     ...metrics.map(([key, {label}]) => button(key === 'live' ? liveLabel : label,
                                               () => selection.change({metric: key}),
-                                              {'aria-pressed': String(key === state.metric)})))];
+                                              {'aria-pressed': String(key === state.metric), title: key === 'pinned' ?
+                                                'Memory that live blocks keep from being returned' : null})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,
                     () => selection.change({from: '', to: ''})));

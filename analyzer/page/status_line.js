@@ -16,6 +16,12 @@ function draw(state, report, result) {
   at('sentence').classList.toggle('waiting', report === null);
   if (report === undefined) at('sentence').replaceChildren();
   if (!report) return;
+  if (state.metric === 'pinned') {
+    pinned.sentence(recording.contextOf(state)).then(nodes => {
+      if (mine === turn) at('sentence').replaceChildren(...nodes);
+    }, () => at('sentence').replaceChildren());
+    return;
+  }
   const about = figures.metrics[state.metric];
   const {bytes, blocks} = report.total;
   const text = about.unit === 'count' ? `${figures.count(blocks)}` : figures.bytes(bytes);

@@ -26,7 +26,8 @@ function create() {
     },
     onMoment(ns) {
       if (ask.file) selection.change({...tenth(ns), ...selection.withoutMoment()});
-      else selection.change({at: selection.seconds(ns, duration()), from: '', to: '', metric: 'live'});
+      else selection.change({at: selection.seconds(ns, duration()), from: '', to: '',
+                             metric: selection.now().metric === 'pinned' ? 'pinned' : 'live'});
     },
     onPin(ns) {
       const {before, after} = selection.now();

@@ -129,7 +129,42 @@ function legend() {
     .map(([key, text]) => make('span', {}, elements.dot(key), key === 'standard' ? 'standard library' : text)));
 }
 
+/// Bytes that could be returned without the blocks of a frame: the innermost functions have no such bytes by
+/// themselves if others keep the same memory, so there is one direction only.
+async function showPinned(context) {
+  const root = await pinned.tree(context);
+  if (root === null) return pinned.noTree(context);
+  if (!root.children.length)
+    return {node: elements.empty('No block is live at this moment. Select another one.'),
+            ...pinned.treeCommand(context)};
+  const {value, unit} = figures.metrics.pinned;
+  const host = make('div', {class: 'flame'});
+  const table = await pinned.table(context);
+  let graph = null;
+  return {
+    node: make('div', {class: 'stacked'}, host, table.node), tools: [legend()], shown: table.shown,
+    ...pinned.treeCommand(context),
+    attached() { graph = mount(host, dataOf(root, total => total[value], unit).data); },
+    zoom: text => zoom(graph, text), filter: text => graph.search(text), picture: () => graph.drawn(),
+    csv: () => rowsOf(root),
+  };
+}
+
+/// The rows of a tree's CSV.
+function rowsOf(root) {
+  const keys = Object.keys(root.total);
+  const lines = [['depth', 'name', 'file', 'module', ...keys]];
+  const list = [[root, 0]];
+  while (list.length) {
+    const [node, depth] = list.pop();
+    lines.push([depth, node.name, node.file, node.module, ...keys.map(key => node.total[key])]);
+    for (const child of [...node.children].reverse()) list.push([child, depth + 1]);
+  }
+  return lines;
+}
+
 async function show(context) {
+  if (context.isPinned) return showPinned(context);
   const {state, metric} = context;
   const about = figures.metrics[metric];
   const valueOf = total => total[about.value] || 0;
@@ -172,7 +207,8 @@ async function show(context) {
       // Callers stand above the function, callees below it.
       hosts.forEach(([host, tree], i) => {
         const {data, all} = dataOf(tree, valueOf, about.unit);
-        data.figures = frame => Object.keys(figures.metrics).filter(key => key !== metric && key !== 'live')
+        data.figures = frame => Object.keys(figures.metrics)
+          .filter(key => key !== metric && key !== 'live' && key !== 'pinned')
           .concat(about.blocks ? [about.blocks] : []).map(key => key === about.blocks ?
             ['blocks', figures.count(all[frame][key])] :
             [figures.metrics[key].label.toLowerCase(), figures.ofMetric(key,
@@ -183,19 +219,9 @@ async function show(context) {
     zoom: text => graphs.forEach(graph => zoom(graph, text)),
     filter: text => graphs.forEach(graph => graph.search(text)),
     picture: () => graphs[0].drawn(),
-    csv: () => {
-      const lines = [['depth', 'name', 'file', 'module', ...Object.keys(root.total)]];
-      const list = [[root, 0]];
-      while (list.length) {
-        const [node, depth] = list.pop();
-        lines.push([depth, node.name, node.file, node.module, ...Object.keys(root.total).map(key =>
-            node.total[key])]);
-        for (const child of [...node.children].reverse()) list.push([child, depth + 1]);
-      }
-      return lines;
-    },
+    csv: () => rowsOf(root),
   };
 }
 
-return {key: 'flame', title: 'Flame graph', show, dataOf, mount, zoom, styleOf, sandwich};
+return {key: 'flame', title: 'Flame graph', hasPinned: true, show, dataOf, mount, zoom, styleOf, sandwich};
 })();

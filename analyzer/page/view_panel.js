@@ -43,6 +43,9 @@ async function refresh() {
     const context = recording.contextOf(state);
     result = await view.show(context);
     if (mine !== turn) return;
+    if (context.isPinned && !view.hasPinned)
+      result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']
+        .filter(Boolean).join('; ');
     statusLine.draw(state, null, result);
     context.report.then(report => { if (mine === turn) statusLine.draw(state, report, result); },
                         () => { if (mine === turn) statusLine.draw(state, undefined, result); });
@@ -102,9 +105,10 @@ at('search').addEventListener('keydown', event => {
 function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
 
 /// Asks the first question of a view before it is shown; it asks the same again, and shows an error.
-function askFirst({view, metric}) {
-  const {key} = viewOf(view);
-  if (Object.hasOwn(FIRST, key)) ask.template(FIRST[key], {metric}, selection.options()).catch(() => {});
+function askFirst(state) {
+  const {key} = viewOf(state.view);
+  if (Object.hasOwn(FIRST, key) && state.metric !== 'pinned')
+    ask.template(FIRST[key], {metric: state.metric}, selection.options()).catch(() => {});
 }
 
 return {KEYS: VIEWS.map(({key}) => key), commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom,

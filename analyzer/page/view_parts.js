@@ -12,13 +12,14 @@ function emptySelection(text) {
                       metric: selection.now().metric === 'live' ? 'peak' : selection.now().metric})) : null);
 }
 
-function needsServer(command, more, positional) {
+/// `plain`: a command that has no selection.
+function needsServer(command, more, positional, plain = false) {
   const {from, to, metric} = selection.now();
-  const isOtherMetric = (from || to) && metric !== 'peak';
+  const isOtherMetric = (from || to) && metric !== 'peak' && !plain;
   return make('p', {class: 'empty'}, isOtherMetric ?
     'Of ranges, this file has trees and flame graphs of the metric "Live at peak" only. Ask the recording: ' :
     'This file does not contain the answer. Ask the recording: ',
-              make('code', {}, recording.commandLine(command, more, positional)), ', or ',
+              make('code', {}, recording.commandLine(command, more, positional, plain)), ', or ',
               make('code', {}, `heapprof serve ${recording.name()}`));
 }
 

@@ -85,6 +85,11 @@ async function show(context) {
          report.peak_rss_bytes === null ? 'not in this selection' : `the heap's peak is ` +
            `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table',
                by: 'module'})));
+  if (context.isPinned) {
+    const answer = await pinned.groups(context);
+    tiles.append(tile('Pinned', figures.bytes(answer.pinned_bytes), `${figures.bytes(answer.overhead_bytes)} beyond ` +
+                      'the live blocks', figures.exact('pinned', answer.pinned_bytes), to({view: 'flame'})));
+  }
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
   // Growth and short lives need more passes over the recording: their sentences are added when they are known.
@@ -106,5 +111,5 @@ async function show(context) {
   };
 }
 
-return {key: 'summary', title: 'Summary', show};
+return {key: 'summary', title: 'Summary', hasPinned: true, show};
 })();

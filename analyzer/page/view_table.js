@@ -4,7 +4,7 @@
 const viewTable = (() => {
 const {make, dot, bar, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
-              thread: 'Thread', pinned: 'Pinned'};
+              thread: 'Thread'};
 
 /// Rows by stack have all frames of each stack: those of a compiler would exceed what a server answers.
 const MAX_STACKS = 500;
@@ -96,45 +96,13 @@ function addLines(answer, context, table) {
   }, () => {});
 }
 
-/// Memory that cannot be returned to the system because of live blocks, at the moment or at the end. `pins` knows no
-/// filters and no range of time.
-async function showPinned(context, choice) {
-  const at = context.state.at;
-  const answer = await ask.template('pins', {}, {}, {trace: context.selected.trace, ...at ? {'live-at': at} : {}});
-  const figure = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
-                                              text: row => figures.bytes(row[key]),
-                                              exact: row => `${figures.grouped(row[key])} bytes`, ...more});
-  const table = rowTable.create({
-    label: 'Pinned memory by function', rows: answer.groups, sort: {key: 'overhead_bytes'},
-    columns: [
-      {key: 'name', label: 'Function', wide: true, value: row => row.name, search: row => row.name,
-       cell: row => nameCell({...row, file: null, module: null})},
-      figure('overhead_bytes', 'Overhead'), figure('alone_bytes', 'Alone'), figure('shared_bytes', 'Shared'),
-      figure('live_bytes', 'Live'),
-      {key: 'blocks', label: 'Blocks', number: true, value: row => row.blocks, text: row =>
-       figures.count(row.blocks)},
-    ],
-    isSelected: row => row.name === context.state.name,
-    onSelect: row => selection.change({name: row.name}),
-  });
-  return {
-    node: answer.groups.length ? table.host : elements.empty('No block is live at this moment. Select another one.'),
-    tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus,
-    command: ['pins', ['--by', 'function', '--top', '0', ...at ? ['--live-at', at] : []], null, [context.traceName]],
-    plain: true,
-    shown: `${figures.bytes(answer.pinned_bytes)} pinned at ${figures.time(answer.at_ns)}, ` +
-      `${figures.bytes(answer.returnable_bytes)} returnable` +
-      (context.state.filters.length || context.state.from ? '; filters and ranges do not apply' : ''),
-  };
-}
-
 async function show(context) {
   const {state, metric} = context;
+  if (context.isPinned) return pinned.table(context);
   const by = Object.hasOwn(KEYS, state.by) ? state.by : 'function';
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
-  if (by === 'pinned') return showPinned(context, choice);
   const answer = await (by === 'function' ? context.ask('function_rows', {}) :
     by === 'stack' ? ask.template('rows', {by}, {...context.selected, sort: metric, top: String(MAX_STACKS)}) :
       context.ask('rows', {by}));
@@ -152,5 +120,5 @@ async function show(context) {
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
 }
 
-return {key: 'table', title: 'Table', show, nameCell, figureColumn, countColumn, shareColumn, tableOf, growthOf};
+return {key: 'table', title: 'Table', hasPinned: true, show, nameCell, figureColumn, countColumn, shareColumn, tableOf, growthOf};
 })();

@@ -21,9 +21,12 @@ function openLarge(root, value) {
 }
 
 async function show(context) {
-  const {state, metric} = context;
-  const inverted = state.shown === 'inverted';
-  const root = await context.ask(inverted ? 'inverted_tree' : 'tree', {metric});
+  const {state, isPinned} = context;
+  const metric = isPinned ? 'pinned' : context.metric;
+  const inverted = state.shown === 'inverted' && !isPinned;
+  const root = await (isPinned ? pinned.tree(context) :
+    context.ask(inverted ? 'inverted_tree' : 'tree', {metric}));
+  if (root === null) return pinned.noTree(context);
   const about = figures.metrics[metric];
   const value = node => node.total[about.value];
   const open = openLarge(root, value);
@@ -83,7 +86,7 @@ async function show(context) {
        value: row => row.self ? row.self[about.value] : null,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
       ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), minor: 1, sortable: false}] : [],
-      ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
+      ...(isPinned ? [] : ['allocated', 'leaked', 'peak', 'temporary']).filter(other => other !== metric)
         .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label,
                                   {minor: i < 2 ? 2 : 4})),
     ],
@@ -98,11 +101,13 @@ async function show(context) {
     },
   });
   const choice = viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
+  if (isPinned) return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus,
+                        ...pinned.treeCommand(context)};
   const command = ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']];
   if (!root.children.length)
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command};
 }
 
-return {key: 'tree', title: 'Tree', show};
+return {key: 'tree', title: 'Tree', hasPinned: true, show};
 })();

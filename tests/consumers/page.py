@@ -498,6 +498,35 @@ class Page(PageCase):
             self.select(view="table", metric="leaked", name=name)
             self.assertNotIn("error", self.text("#details"), name)
 
+    def test_pinned(self):
+        """The metric Pinned has the figures of `pins`, and the stacks of `flamegraph --cost pinned`."""
+        self.open(self.real(), view="table", metric="pinned")
+        answer = self.printed()
+        self.assertTrue(answer["groups"])
+        head, *lines = self.saved_rows()
+        columns = [head.index(name) for name in ("Function", "Overhead", "Alone", "Shared", "Blocks")]
+        self.assertEqual(sorted([line[column].removeprefix("'") for column in columns] for line in lines),
+                         sorted([group["name"], *(str(group[f"{key}_bytes"]) for key in ("overhead", "alone", "shared")),
+                                 str(group["blocks"])] for group in answer["groups"]))
+        self.assertIn(self.browser.evaluate(f"figures.bytes({answer['pinned_bytes']})"), self.text("#sentence b"))
+        folded = self.heapprof("flamegraph", self.trace, "--cost", "pinned", "--format", "folded")
+        stacks = [line.rpartition(" ") for line in folded.splitlines()]
+        for view in ("flame", "tree"):
+            with self.subTest(view=view):
+                self.select(view=view, metric="pinned")
+                self.assertIn("heapprof flamegraph", self.text("#command"))
+                head, *lines = self.saved_rows()
+                if view == "tree":
+                    continue
+                self.assertEqual([int(line[-1]) for line in lines if line[0] == "0"],
+                                 [sum(int(count) for _, _, count in stacks)])
+                self.assertEqual({line[1].removeprefix("'") for line in lines} - {""},
+                                 {name for stack, _, _ in stacks for name in stack.split(";")})
+        self.select(view="threads", metric="pinned")
+        self.assertIn("without pinned bytes", self.text(".shown"))
+        self.select(view="table", by="pinned")  # the address before this was a metric
+        self.assertIn("heapprof pins", self.text("#command"))
+
     def test_options_of_the_server(self):
         """The command line that is copied has the options of the server, so it prints the same figures."""
         trace = self.folder / "plain.heapprof"
