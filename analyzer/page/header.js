@@ -11,13 +11,19 @@ function endOf({ended_by: by, end_status: status}) {
           exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
-function draw(info) {
+/// `live`: how far the program is that runs, {at_ns, events, live_bytes, live_blocks}; it is further than the figures
+/// of the views.
+function draw(info, live = null) {
   at('program').textContent = names.oneLine(names.base(info.program));
   at('program').title = info.program;
   const {integrity} = info;
   const isComplete = integrity.complete && !integrity.events_lost;
-  const parts = [`pid ${info.pid}`, figures.time(info.duration_ns), endOf(integrity),
-                 `${figures.plural(info.events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
+  const duration = Math.max(info.duration_ns, live ? live.at_ns : 0);
+  const events = Math.max(info.events, live ? live.events : 0);
+  const parts = [`pid ${info.pid}`, figures.time(duration), endOf(integrity),
+                 `${figures.plural(events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
+  if (live) parts.push(`${figures.bytes(live.live_bytes)} live in ${figures.plural(live.live_blocks, 'block')}`);
+  at('about').dataset.shownNs = String(duration);
   at('about').textContent = parts.join(' \u00b7 ');
   at('about').title = integrity.notes.join('\n');
   document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;

@@ -26,14 +26,17 @@ async function loadRecording() {
   header.draw(recording.info());
 }
 
-/// Asks again what is shown, when the program has allocated in between. Events that arrive meanwhile are one.
+/// Asks again what is shown, when the program has allocated in between, at most once a second. Events that arrive
+/// meanwhile are one; the header shows each at once.
 function follow() {
+  const MIN_INTERVAL_MS = 1000;
   const events = new EventSource('/api/events');
   let shown = -1, latest = null, busy = false;
   async function update() {
     busy = true;
     while (latest && (latest.events !== shown || latest.ended)) {
       const {events: count, ended} = latest;
+      const began = performance.now();
       latest = null;
       shown = count;
       try {
@@ -42,17 +45,21 @@ function follow() {
           selectionBar.draw();
         }
         ask.forget();
-        await loadRecording();
-        await Promise.all([timeline.refresh(), viewPanel.refresh()]);
+        // At the same time: each answer reads the whole recording.
+        await Promise.all([loadRecording(), timeline.refresh(), viewPanel.refresh()]);
+        document.documentElement.dataset.followedNs = String(recording.info().duration_ns);
       } catch (error) {
         feedback.fail(error);
       }
+      const passed = performance.now() - began;
+      if (!ended && passed < MIN_INTERVAL_MS) await new Promise(done => setTimeout(done, MIN_INTERVAL_MS - passed));
     }
     busy = false;
   }
   events.addEventListener('message', message => {
     latest = JSON.parse(message.data);
     if (latest.ended) events.close();
+    else if (selection.now().trace === '0') header.draw(recording.info(), latest);   // events are of that one
     if (!busy) update();
   });
 }

@@ -9,15 +9,16 @@ namespace {
 /// A table is some kilobytes. A longer line is none.
 constexpr std::size_t kMaxLine = 1 << 20;
 
-std::string data_of(std::uint64_t events, std::uint64_t at_ns, bool ended) {
-  return "{\"events\":" + std::to_string(events) + ",\"at_ns\":" + std::to_string(at_ns) +
-         ",\"ended\":" + (ended ? "true" : "false") + "}";
-}
-
 }  // namespace
 
 LiveEvents::LiveEvents(boost::asio::io_context& context, std::vector<std::string> traces)
     : context_(context), traces_(std::move(traces)) {}
+
+std::string LiveEvents::data_of(const Figures& figures, bool ended) {
+  return "{\"events\":" + std::to_string(figures.events) + ",\"at_ns\":" + std::to_string(figures.at_ns) +
+         ",\"live_bytes\":" + std::to_string(figures.live_bytes) +
+         ",\"live_blocks\":" + std::to_string(figures.live_blocks) + ",\"ended\":" + (ended ? "true" : "false") + "}";
+}
 
 LiveEvents::Id LiveEvents::listen(std::size_t trace, Listener listener) {
   std::shared_ptr<Watch>& watch = watches_[trace];
@@ -26,7 +27,7 @@ LiveEvents::Id LiveEvents::listen(std::size_t trace, Listener listener) {
     watch->trace = trace;
     start(watch);
   }
-  if (watch->has_figures) listener(data_of(watch->events, watch->at_ns, false), false);
+  if (watch->has_figures) listener(data_of(watch->figures, false), false);
   watch->listeners.emplace(++last_id_, std::move(listener));
   return last_id_;
 }
@@ -45,8 +46,8 @@ void LiveEvents::leave(Id id) {
 void LiveEvents::start(const std::shared_ptr<Watch>& watch) {
   // Names are not needed, and finding them takes time.
   watch->child = ChildProcess::start(
-      context_, {"top", "--batch", "--json", "--interval=1", "--top=1", "--no-symbols", "--", traces_[watch->trace]},
-      {},
+      context_,
+      {"top", "--batch", "--json", "--interval=0.5", "--top=1", "--no-symbols", "--", traces_[watch->trace]}, {},
       [this, weak = std::weak_ptr(watch)](ChildResult&&) {
         const auto ended = weak.lock();
         if (!ended) return;  // nobody listens any more
@@ -66,8 +67,9 @@ void LiveEvents::take(Watch& watch, std::string_view output) {
     watch.unfinished.erase(0, end + 1);
     if (!table.is_object() || !table.contains("total")) continue;
     const nlohmann::json& total = table["total"];
-    watch.events = total.value("allocations", std::uint64_t{0}) + total.value("frees", std::uint64_t{0});
-    watch.at_ns = table.value("at_ns", std::uint64_t{0});
+    const auto number = [&](const char* key) { return total.value(key, std::uint64_t{0}); };
+    watch.figures = {number("allocations") + number("frees"), table.value("at_ns", std::uint64_t{0}),
+                     number("live_bytes"), number("live_blocks")};
     is_new = true;
   }
   if (watch.unfinished.size() > kMaxLine) watch.unfinished.clear();
@@ -77,7 +79,7 @@ void LiveEvents::take(Watch& watch, std::string_view output) {
 }
 
 void LiveEvents::publish(Watch& watch, bool ended) {
-  const std::string data = data_of(watch.events, watch.at_ns, ended);
+  const std::string data = data_of(watch.figures, ended);
   const std::map<Id, Listener> listeners = watch.listeners;  // one of them may leave
   for (const auto& [id, listener] : listeners) listener(data, ended);
 }

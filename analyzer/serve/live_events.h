@@ -1,5 +1,5 @@
-// How far programs that run have come: one process for each trace that somebody watches prints a table each second
-// (`heapprof top --batch`), and every listener of that trace gets its main figures.
+// How far programs that run have come: one process for each trace that somebody watches prints two tables each
+// second (`heapprof top --batch`), and every listener of that trace gets its main figures.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,27 +19,34 @@ namespace heapprof::serve {
 class LiveEvents {
  public:
   using Id = std::uint64_t;
-  /// `data`: {"events": N, "at_ns": T, "ended": bool}. After one with "ended": true there are no more.
+  /// `data`: {"events": N, "at_ns": T, "live_bytes": B, "live_blocks": N, "ended": bool}. After one with "ended":
+  /// true there are no more.
   using Listener = std::function<void(const std::string& data, bool ended)>;
 
   LiveEvents(boost::asio::io_context& context, std::vector<std::string> traces);
 
-  /// Calls `listener` about once a second, and at once with what is known already.
+  /// Calls `listener` about twice a second, and at once with what is known already.
   Id listen(std::size_t trace, Listener listener);
   /// When nobody listens to a trace any more, its process is killed.
   void leave(Id id);
 
  private:
+  struct Figures {
+    std::uint64_t events = 0;
+    std::uint64_t at_ns = 0;
+    std::uint64_t live_bytes = 0;
+    std::uint64_t live_blocks = 0;
+  };
   struct Watch {
     std::size_t trace = 0;
     std::shared_ptr<ChildProcess> child;
     std::map<Id, Listener> listeners;
     std::string unfinished;  ///< the beginning of a line
-    std::uint64_t events = 0;
-    std::uint64_t at_ns = 0;
+    Figures figures;
     bool has_figures = false;
   };
 
+  static std::string data_of(const Figures& figures, bool ended);
   void start(const std::shared_ptr<Watch>& watch);
   void take(Watch& watch, std::string_view output);
   void publish(Watch& watch, bool ended);

@@ -5,7 +5,7 @@
 //   GET  /api/                  the traces
 //   GET  /api/COMMAND?...       what `heapprof COMMAND ... --json` prints (question.h)
 //   GET  /api/progress          what is being computed, and how far it is
-//   GET  /api/events            how far a running program is, about once a second (text/event-stream)
+//   GET  /api/events            how far a running program is, twice a second (text/event-stream)
 //   POST /api/control/ACTION    pause, resume, mark?text=T, snapshot
 //   GET  /debug/pprof/heap, /debug/pprof/allocs?seconds=N, /metrics
 #pragma once

@@ -584,6 +584,8 @@ class Page(PageCase):
         harness.wait_until(lambda: self.shown_bytes("grow_first") == 10_000, "the first blocks are not shown")
         self.assertIn("running", self.text("#about"))
         self.command("aab")
+        live = self.browser.evaluate(f"figures.bytes({self.json('report')['heap']['leaked_bytes']})")
+        harness.wait_until(lambda: f"{live} live" in self.text("#about"), "the header does not follow")
         harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "further blocks are not shown")
         harness.wait_until(lambda: self.shown_bytes("grow_second") == 1000, "a new function is not shown")
         self.browser.evaluate("window.prompt = () => 'here'; [...document.querySelectorAll('#selection button')]"

@@ -768,7 +768,9 @@ class Running(Serve):
         self.assertEqual(self.process.wait(60), 0)
         while not (event := self.next_event(streams[0]))["ended"]:
             pass
-        self.assertEqual(event["events"], json.loads(self.ask("report"))["events"])
+        report = json.loads(self.ask("report"))
+        self.assertEqual((event["events"], event["live_bytes"], event["live_blocks"]),
+                         (report["events"], report["heap"]["leaked_bytes"], report["heap"]["leaked_blocks"]))
         self.assertEqual(streams[0].read(), "")
         # Of a program that has ended, there is one event.
         stream = self.events()

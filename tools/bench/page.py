@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measure the page of `heapprof serve` in Chromium, used as a user does, and print a table.
 
-usage: tools/bench/page.py --work DIR [--build DIR] [--events N] [--live N] [--rounds N] [--seed N] [--only NAME,...]
+usage: tools/bench/page.py --work DIR [--build DIR] [--events N] [--live N] [--rounds N] [--pace N] [--follow-s N]
+                           [--seed N] [--only NAME,...]
 
 Records ranges.cpp once (DIR/page.heapprof; remove it after a change of --events or --live), and writes its index. All
 times are wall times that the page itself measures, from the user's action to the frame that shows the result:
@@ -14,6 +15,8 @@ times are wall times that the page itself measures, from the user's action to th
   scroll    the blocks that are live at the peak are scrolled with the mouse wheel, and with a jump to another place:
             frames per second, the longest time between two frames, the processor time of the page for each frame
             (which other load on the machine changes least), and the time until the rows are filled in
+  follow    a program that makes a million events a second (--pace, for --follow-s seconds) is watched while it runs:
+            how far the program's clock is ahead of the time in the header, and of the figures that are shown
   memory    the highest resident memory (proportional set size) of the server and of the processes of its answers,
             in all of the above, and of one alone
 
@@ -40,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 import browser  # noqa: E402
 
-PARTS = ("open", "ranges", "filter", "scroll", "memory")
+PARTS = ("open", "ranges", "filter", "scroll", "follow", "memory")
 MAX_WAIT_S = 100
 FRAME_MS = 1000 / 60
 SMOOTH_FRAMES = 58   # of 60 in a second; the first and the last are incomplete
@@ -90,6 +93,32 @@ window.frames_ms = [];
 window.counting = true;
 (() => { const count = at => { frames_ms.push(at); if (counting) requestAnimationFrame(count); };
          requestAnimationFrame(count); })()
+"""
+
+
+# Prints its clock when it starts. The sleep between two slices of 10 ms is as long as the program is ahead.
+PACED = """
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+int main(int, char** arguments) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  std::printf("%lld\\n", static_cast<long long>(begin.time_since_epoch().count()));
+  std::fflush(stdout);
+  const long pace = std::atol(arguments[1]), slices = std::atol(arguments[2]) * 100;
+  static void* kept[1024];
+  unsigned number = 0;
+  for (long slice = 1; slice <= slices; ++slice) {
+    for (long i = 0; i < pace / 200; ++i) {
+      void** const place = &kept[number++ % 1024];
+      std::free(*place);
+      *place = std::malloc(16 + number % 1000);
+    }
+    std::this_thread::sleep_until(begin + std::chrono::milliseconds(10) * slice);
+  }
+}
 """
 
 
@@ -177,7 +206,6 @@ class Bench:
     # ---- Recording
 
     def record(self):
-        self.work.mkdir(parents=True, exist_ok=True)
         program, self.trace = self.work / "ranges", self.work / "page.heapprof"
         if not self.trace.exists():
             subprocess.run(["g++", "-O2", "-std=c++20", ROOT / "tools/bench/ranges.cpp", "-o", program], check=True)
@@ -257,6 +285,37 @@ class Bench:
             self.note("flame graph of a range: 0.1 %, a link", self.evaluate("measured"), 300)
             self.settle()
 
+    def measure_follow(self):
+        program, trace = self.work / "paced", self.work / "paced.heapprof"
+        subprocess.run(["g++", "-O2", "-std=c++20", "-x", "c++", "-", "-o", program], input=PACED, text=True,
+                       check=True)
+        options = self.options
+        with subprocess.Popen([self.heapprof, "record", "-q", "--force", "-o", trace, "--", program,
+                               str(options.pace), str(options.follow_s)], stdout=subprocess.PIPE, text=True) as paced:
+            began_ns = int(paced.stdout.readline())
+            with Server(self, trace) as server:
+                self.open(server)
+                while paced.poll() is None:
+                    time.sleep(0.1)
+                    now_ns = time.monotonic_ns() - began_ns
+                    shown = self.evaluate("[document.querySelector('#about').dataset.shownNs, "
+                                          "document.documentElement.dataset.followedNs]")
+                    if now_ns > 1e9 * options.follow_s:
+                        break
+                    for name, text, target in (("header", shown[0], 1000), ("figures", shown[1], 1000)):
+                        if text is None:
+                            continue
+                        delay_ms = (now_ns - int(text)) / 1e6
+                        self.note(f"delay of the {name} behind the program", delay_ms, target)
+                        if now_ns > 1e9 * (options.follow_s - 5):
+                            self.note(f"delay of the {name} in the last 5 s", delay_ms, target)
+                spent_ms = server.processor_ms()
+                self.note("processor time of the answers and events, for each second",
+                          spent_ms / options.follow_s)
+            about = json.loads(subprocess.run([self.heapprof, "report", "--json", "--top", "1", trace], check=True,
+                                              capture_output=True).stdout)
+            self.note("events a second", about["events"] / (about["duration_ns"] / 1e9), unit="events")
+
     def measure_filter(self, server):
         for name, fragment in (("table of functions", "view=table"), ("table of stacks", "view=table&by=stack"),
                                ("flame graph", "view=flame")):
@@ -311,13 +370,17 @@ class Bench:
     # ---- All
 
     def run(self):
-        self.record()
+        self.work.mkdir(parents=True, exist_ok=True)
         parts = self.options.only
+        if set(parts) - {"follow"}:
+            self.record()
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory, \
                 browser.Browser(directory, 1440, 900) as self.browser:
             self.browser.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
             if "open" in parts:
                 self.measure_open()
+            if "follow" in parts:
+                self.measure_follow()
             for part in ("ranges", "filter", "scroll"):
                 if part in parts:
                     with Server(self, self.trace) as server:
@@ -337,9 +400,11 @@ class Bench:
 
     def table(self):
         """Prints the results; returns whether a target is missed."""
-        size = self.trace.stat().st_size / 1e6
-        print(f"{self.options.events / 1e6:g} million events, {self.options.live / 1e6:g} million live blocks, "
-              f"{size:.0f} MB; {self.options.rounds} rounds; load average {os.getloadavg()[0]:.1f}\n")
+        if set(self.options.only) - {"follow"}:
+            size = self.trace.stat().st_size / 1e6
+            print(f"{self.options.events / 1e6:g} million events, {self.options.live / 1e6:g} million live blocks, "
+                  f"{size:.0f} MB; {self.options.rounds} rounds")
+        print(f"load average {os.getloadavg()[0]:.1f}\n")
         print("| measured | median | worst | target |\n|---|---:|---:|---:|")
         any_missed = False
         for name, figures in self.results.items():
@@ -361,6 +426,8 @@ def main():
     parser.add_argument("--events", type=int, default=100_000_000)
     parser.add_argument("--live", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pace", type=int, default=1_000_000)
+    parser.add_argument("--follow-s", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     options = parser.parse_args()
