@@ -3,7 +3,11 @@
 
 const viewLeaks = (() => {
 const {make} = elements;
-const TRENDS = {growing: 'growing', stable: 'stable', in_use: 'in use'};
+/// The trends of call sites: stable memory is divided into what grew with the load and what did not.
+const TRENDS = {growing: 'growing', with_load: 'with load', stable: 'stable', in_use: 'in use'};
+const trendOf = site => site.trend === 'stable' && site.grew_with_load ? 'with_load' : site.trend;
+/// The share of what the call site allocated that was freed. What a realloc moves counts neither as left nor as freed.
+const freedOf = site => 1 - site.survival;
 
 /// Who frees the other blocks of a call site: the innermost own functions of the freeing stacks.
 async function freeing(context, name) {
@@ -32,14 +36,14 @@ async function show(context) {
     context.ask('leaks', {}), ask.template('info', {}, {}, {trace: context.selected.trace})]);
   const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
   const choice = viewParts.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
-  const command = ['leaks', unsuppressed ? ['--no-suppressions'] : []];
+  const command = ['leaks', ['--top', '200', ...unsuppressed ? ['--no-suppressions'] : []]];
   const parts = [];
-  if (answer.trends) {
+  if (answer.site_trends) {
     parts.push(make('div', {class: 'tiles'}, ...Object.entries(TRENDS).map(([key, label]) => {
-      const {bytes, blocks, stacks} = answer.trends[key];
+      const {bytes, blocks, sites} = answer.site_trends[key];
       return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {},
           figures.bytes(bytes)),
-                  make('small', {}, `${figures.plural(blocks, 'block')}, ${figures.plural(stacks, 'stack')}`));
+                  make('small', {}, `${figures.plural(blocks, 'block')}, ${figures.plural(sites, 'call site')}`));
     }), make('div', {class: 'tile'}, make('span', {}, 'suppressed'), make('b', {},
         figures.bytes(answer.suppressed_bytes)),
              make('small', {}, answer.suppressed.by.map(entry => `${entry.name}: ${figures.bytes(entry.bytes)}`)
@@ -67,10 +71,9 @@ async function show(context) {
        cell: row => make('span', {}, elements.bar(row.bytes / all), figures.percent(row.bytes, all))},
       {key: 'blocks', label: 'Blocks', number: true, minor: 1, value: row => row.blocks, text: row =>
        figures.count(row.blocks)},
-      {key: 'trend', label: 'Trend', value: row => row.trend || '', text: row => TRENDS[row.trend] || ''},
-      {key: 'freed', label: 'Freed', number: true, minor: 2, value: row => row.freed_blocks,
-       text: row => figures.percent(row.freed_blocks, row.allocations),
-       exact: row => `${figures.grouped(row.freed_blocks)} of ${figures.grouped(row.allocations)} blocks`},
+      {key: 'trend', label: 'Trend', value: row => trendOf(row) || '', text: row => TRENDS[trendOf(row)] || ''},
+      {key: 'freed', label: 'Freed', number: true, minor: 2, value: freedOf,
+       text: row => figures.percent(freedOf(row), 1)},
       {key: 'age', label: 'Oldest', number: true, minor: 4, value: row => row.first_ns,
        text: row => row.first_ns === undefined ? '' : figures.time(info.duration_ns - row.first_ns),
        exact: row => row.first_ns === undefined ? '' : `allocated at ${figures.time(row.first_ns)}`},
@@ -87,8 +90,8 @@ async function show(context) {
         later: info.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?
           () => freeing(context, row.place.name) : null,
         entries: [['left', `${figures.bytes(row.bytes)} in ${figures.plural(row.blocks, 'block')}`],
-                  ['trend', TRENDS[row.trend]],
-                  ['freed of its blocks', figures.percent(row.freed_blocks, row.allocations)],
+                  ['trend', TRENDS[trendOf(row)]],
+                  ['freed of its bytes', figures.percent(freedOf(row), 1)],
                   ['sizes', row.smallest_bytes === undefined ? '' :
                     `${figures.bytes(row.smallest_bytes)} to ${figures.bytes(row.largest_bytes)}`],
                   ['allocated', row.first_ns === undefined ? '' :

@@ -232,14 +232,10 @@ class Page(PageCase):
 
     def test_leaks_threads_lifetimes(self):
         self.open(self.real(), view="leaks", metric="leaked")
-        head, *lines = self.saved_rows()
-        sites = self.json("leaks", "--top", "200")["sites"]
-        self.assertEqual([line[head.index("Left")] for line in lines], [str(site["bytes"]) for site in sites])
+        self.check_leaks()
         self.select(view="leaks", shown="all")
-        head, *lines = self.saved_rows()
-        leaks = json.loads(self.heapprof("leaks", self.trace, "--no-suppressions", "--top", "200", "--json"))
-        self.assertEqual([line[head.index("Left")] for line in lines], [str(site["bytes"]) for site in leaks["sites"]])
-        if leaks["all_sites"] == len(lines):
+        leaks = self.check_leaks()
+        if leaks["all_sites"] == len(leaks["sites"]):
             self.assertEqual(sum(site["bytes"] for site in leaks["sites"]), leaks["heap"]["leaked_bytes"])
         self.select(view="threads")
         head, *lines = self.saved_rows()
@@ -262,6 +258,31 @@ class Page(PageCase):
         self.select(view="lifetimes", shown="reallocs")
         _, *lines = self.saved_rows()
         self.assertEqual(len(lines), len(self.printed()["sites"]))
+
+    def check_leaks(self):
+        """Tiles and rows are those that the copied command prints: of call sites, also where their stacks have other
+        trends."""
+        leaks = self.printed()
+        figures = {label: tuple(texts) for label, *texts in self.browser.evaluate(
+            "[...document.querySelectorAll('.tile')].map(tile => [...tile.children].map(part => part.textContent))")}
+        self.assertEqual({label: figures[label] for label in list(figures)[:4]}, {
+            key.replace("_", " "): (self.shown_as("bytes", of["bytes"]),
+                                    f"{self.shown_as('plural', of['blocks'], 'block')}, "
+                                    f"{self.shown_as('plural', of['sites'], 'call site')}")
+            for key, of in leaks["site_trends"].items()})
+        head, *lines = self.saved_rows()
+        columns = [head.index(name) for name in ("Left", "Blocks", "Trend")]
+        self.assertEqual([[line[column] for column in columns] for line in lines], [
+            [str(site["bytes"]), str(site["blocks"]),
+             "with_load" if site["trend"] == "stable" and site["grew_with_load"] else site["trend"]]
+            for site in leaks["sites"]])
+        for line, site in zip(lines, leaks["sites"]):
+            self.assertAlmostEqual(float(line[head.index("Freed")]), 1 - site["survival"])
+        return leaks
+
+    def shown_as(self, form, *values):
+        """A figure as the page's function figures.FORM() writes it."""
+        return self.browser.evaluate(f"figures.{form}({', '.join(map(json.dumps, values))})")
 
     def test_source_and_compare(self):
         self.open(self.real(), view="source", metric="allocated")

@@ -70,6 +70,24 @@ class Growth(harness.Case):
         for name in ("first", "last"):
             self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
 
+    def test_trends_of_call_sites(self):
+        """Of all sites, also those that `--top` leaves out, and equal to those of the text."""
+        leaks = self.leaks()
+        known = {key: {"bytes": 0, "blocks": 0, "sites": 0} for key in ("growing", "with_load", "stable", "in_use")}
+        for site in leaks["sites"]:
+            key = "with_load" if site["trend"] == "stable" and site["grew_with_load"] else site["trend"]
+            for figure, value in (("bytes", site["bytes"]), ("blocks", site["blocks"]), ("sites", 1)):
+                known[key][figure] += value
+        self.assertEqual(leaks["site_trends"], known)
+        self.assertEqual(json.loads(self.heapprof("leaks", self.trace, "--json", "--top", 1))["site_trends"], known)
+        self.assertEqual(sum(of["bytes"] for of in known.values()) + leaks["suppressed_bytes"],
+                         leaks["heap"]["leaked_bytes"])
+        text = self.heapprof("leaks", self.trace)
+        printed = re.findall(r"^  (growing|with load|stable|in use) +[\d.]+ \S+ +([\d,]+) blocks? +(\d+) call", text, re.M)
+        self.assertEqual({label: (int(blocks.replace(",", "")), int(sites)) for label, blocks, sites in printed},
+                         {key.replace("_", " "): (of["blocks"], of["sites"]) for key, of in known.items()
+                          if of["sites"]})
+
     def test_sort_orders(self):
         for order, key in (("bytes", "bytes"), ("blocks", "blocks"), ("age", "first_ns")):
             values = [row[key] for row in self.leaks("--sort", order)["top"]]

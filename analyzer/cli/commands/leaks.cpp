@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/leak_classes.h"
 #include "analyzer/cli/commands/leaks_text.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
@@ -200,6 +201,14 @@ void add_trends(Json& json, SumsByGrowth& sums) {
   json["growth"] = std::move(growth);  // old name, for one release
 }
 
+void add_classes(Json& json, const std::vector<LeakingSite>& sites) {
+  Json& classes = json["site_trends"] = Json::object();
+  for (const LeakClass one : kLeakClasses) {
+    const ClassSums sums = sums_of(sites, one);
+    classes[json_key_of(one)] = {{"bytes", sums.held.bytes}, {"blocks", sums.held.blocks}, {"sites", sums.sites}};
+  }
+}
+
 void add_findings(Json& json, const LeaksOptions& options, const model::Profile& profile, const Findings& findings,
                   const std::vector<LeakingSite>& sites, const findings::HeldByNode& held,
                   const std::optional<findings::CommonPath>& path) {
@@ -263,6 +272,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   add_suppressed(json, suppressed);
   if (known != nullptr) {
     add_trends(json, sums);
+    add_classes(json, ranked);
     for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
   }
   add_findings(json, options, profile, findings, ranked, held, path);

@@ -1,7 +1,6 @@
 #include "analyzer/cli/commands/leaks_text.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "analyzer/cli/commands/next_commands.h"
@@ -17,7 +16,6 @@ namespace heapprof::cli {
 namespace {
 
 using findings::Held;
-using model::Growth;
 using model::LeakTrend;
 using render::exact_number;
 using render::human_bytes;
@@ -32,16 +30,6 @@ std::vector<std::uint64_t> over_time(const LeakTrend& trend) {
   return values;
 }
 
-/// The sums of the call sites of one class.
-struct ClassSums {
-  Held held;
-  std::uint64_t allocated_bytes = 0;  ///< without what reallocs moved
-  std::uint64_t left_bytes = 0;
-  std::uint64_t sites = 0;
-  std::uint64_t grew_until_ns = 0;
-  std::uint64_t end_ns = 0;  ///< of the recording or slice
-};
-
 std::string site_count(const ClassSums& sums) {
   return exact_number(sums.sites) + (sums.sites == 1 ? " call site" : " call sites");
 }
@@ -54,46 +42,23 @@ std::string words_for_growing(const ClassSums& sums) {
 std::string words_for_load(const ClassSums& sums) {
   return site_count(sums) + " grew while the program allocated, until " + human_time(sums.grew_until_ns);
 }
-std::string words_for_stable(const ClassSums& sums) {
+std::string words_for_stable(const ClassSums& sums, std::uint64_t end_ns) {
   // Memory that rose once, near the end, did not grow steadily either.
-  if (sums.grew_until_ns > sums.end_ns / 4 * 3) return site_count(sums) + " without steady growth";
+  if (sums.grew_until_ns > end_ns / 4 * 3) return site_count(sums) + " without steady growth";
   return site_count(sums) + (sums.sites == 1 ? " that did not grow after " : ", none of which grew after ") +
          human_time(sums.grew_until_ns);
 }
 std::string words_for_in_use(const ClassSums& sums) { return site_count(sums) + " allocated and freed throughout"; }
 
-/// The trends as a reader sees them: stable memory is divided into what grew with the load and what did not.
-struct TrendClass {
-  const char* label;
-  bool (*contains)(const LeakTrend&);
-  std::string (*words)(const ClassSums&);
-};
-constexpr TrendClass kClasses[] = {
-    {"growing", [](const LeakTrend& trend) { return trend.growth == Growth::kGrowing; }, words_for_growing},
-    {"with load", [](const LeakTrend& trend) { return trend.growth == Growth::kStable && trend.grew_with_load; },
-     words_for_load},
-    {"stable", [](const LeakTrend& trend) { return trend.growth == Growth::kStable && !trend.grew_with_load; },
-     words_for_stable},
-    {"in use", [](const LeakTrend& trend) { return trend.growth == Growth::kInUse; }, words_for_in_use}};
-
-const TrendClass& class_of(const LeakTrend& trend) {
-  return *std::find_if(std::begin(kClasses), std::end(kClasses),
-                       [&](const TrendClass& one) { return one.contains(trend); });
-}
-
-ClassSums sums_of(const std::vector<LeakingSite>& sites, const TrendClass& of, std::uint64_t end_ns) {
-  ClassSums sums;
-  sums.end_ns = end_ns;
-  for (const LeakingSite& leaking : sites) {
-    if (!of.contains(*leaking.trend)) continue;
-    const model::Costs& costs = leaking.site->costs;
-    sums.held += leaking.site->held;
-    sums.allocated_bytes += costs.allocated_bytes - std::min(costs.allocated_bytes, costs.moved_bytes);
-    sums.left_bytes += costs.leaked_bytes;
-    ++sums.sites;
-    sums.grew_until_ns = std::max(sums.grew_until_ns, leaking.trend->grew_until_ns);
+/// `end_ns`: of the recording or slice.
+std::string words_for(LeakClass one, const ClassSums& sums, std::uint64_t end_ns) {
+  switch (one) {
+    case LeakClass::kGrowing: return words_for_growing(sums);
+    case LeakClass::kWithLoad: return words_for_load(sums);
+    case LeakClass::kInUse: return words_for_in_use(sums);
+    case LeakClass::kStable: break;
   }
-  return sums;
+  return words_for_stable(sums, end_ns);
 }
 
 std::string sizes_of(const LeakTrend& trend) {
@@ -178,11 +143,11 @@ class LeaksText : public AnswerText {
     std::vector<std::pair<std::string, Held>> labels;
     std::vector<std::string> words;
     if (answer_.history != nullptr) {
-      for (const TrendClass& one : kClasses) {
-        const ClassSums sums = sums_of(answer_.sites, one, profile().end_ns());
+      for (const LeakClass one : kLeakClasses) {
+        const ClassSums sums = sums_of(answer_.sites, one);
         if (sums.sites == 0) continue;
-        labels.emplace_back(one.label, sums.held);
-        words.push_back(one.words(sums));
+        labels.emplace_back(label_of(one), sums.held);
+        words.push_back(words_for(one, sums, profile().end_ns()));
       }
     }
     // Built-in suppressions are one line: there are many of them, and none is the program's.
@@ -237,7 +202,7 @@ class LeaksText : public AnswerText {
       if (options_.top != 0 && ranking.rows.size() == options_.top) continue;
       SiteRow row{leaking.site};
       if (leaking.trend != nullptr) {
-        row.trend = class_of(*leaking.trend).label;
+        row.trend = label_of(class_of(*leaking.trend));
         row.over_time = over_time(*leaking.trend);
       }
       ranking.rows.push_back(std::move(row));

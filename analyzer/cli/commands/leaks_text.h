@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/commands/leak_classes.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/options/command_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/stack_names.h"
-#include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/common_path.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/findings/keepers.h"
@@ -17,11 +17,6 @@
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {
-
-struct LeakingSite {
-  const findings::CallSite* site = nullptr;
-  const model::LeakTrend* trend = nullptr;  ///< of the sum of its stacks; null: the trace was read only once
-};
 
 struct LeaksAnswer {
   const model::Profile& profile;
