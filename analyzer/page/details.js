@@ -85,9 +85,8 @@ async function functionDetails(context, name) {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   };
-  const [callers, report, histogram, rows] = await Promise.all([
+  const [callers, histogram, rows] = await Promise.all([
     name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
-    ask.template('report', {metric}, filtered).catch(missing),
     ask.template('histogram', {}, filtered).catch(missing),
     ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
@@ -95,8 +94,8 @@ async function functionDetails(context, name) {
   const row = rows && rows.rows.find(candidate => candidate.name === name);
   const total = callers ? callers.total : row && row.total, self = callers ? callers.self : row && row.self;
   const nodes = [make('h2', {}, names.oneLine(name))];
-  const stack = report && report.top[0] ? report.top[0].stack : null;
-  const frame = stack && stack.find(candidate => candidate.function === name);
+  const largest = callers && callers.largest_stack;
+  const frame = largest && largest.stack.find(candidate => candidate.function === name);
   const place = frame ? names.ofFrame(frame) : row;
   if (place) nodes.push(make('p', {class: 'muted', title: place.file || place.module},
                              [names.place(place), names.base(place.module)].filter(Boolean).join(' \u00b7 ')));
@@ -117,10 +116,11 @@ async function functionDetails(context, name) {
     ]));
   }
   nodes.push(...actions(name, place && place.file));
-  if (stack) {
+  if (largest) {
+    const value = about.unit === 'count' ? largest.blocks : largest.bytes;
     nodes.push(make('h3', {}, 'Largest stack'), make('p', {class: 'muted'},
-      `${figures.bytes(report.top[0].bytes)}, ${figures.percent(report.top[0].bytes, report.total.bytes)} of it`),
-               stackOf(stack, await origins(context)));
+      `${figures.ofMetric(metric, value)}, ${figures.percent(value, total[about.value])} of it`),
+               stackOf(largest.stack, await origins(context)));
   }
   if (callers) {
     for (const [title, entries] of [['Callers', callers.callers], ['Callees', callers.callees]]) {

@@ -9,14 +9,11 @@ const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'
 async function show(context) {
   const {state, metric, info} = context;
   const sort = Object.hasOwn(SORTS, state.sort) ? state.sort : 'size';
-  const selected = {...context.selected};
-  if (metric === 'peak' && !state.at) {
-    const {heap} = await context.report;
-    delete selected.from;
-    delete selected.to;
-    selected['live-at'] = `${heap.peak_time_ns}ns`;
-  }
-  const first = await ask.template('blocks', {sort, skip: '0'}, selected);
+  const {selected} = context;
+  // Of a selection in which nothing was live, there is no peak.
+  const isOfPeak = metric === 'peak' && !state.at && (await context.report).heap.peak_bytes > 0;
+  const question = isOfPeak ? 'blocks_at_peak' : 'blocks';
+  const first = await ask.template(question, {sort, skip: '0'}, selected);
   const pages = new Map();   // number: answer
   const failed = new Set();
   let isAsking = false;
@@ -27,7 +24,7 @@ async function show(context) {
     while (number * PAGE < to && (pages.has(number) || failed.has(number))) ++number;
     if (number * PAGE >= to || to <= first.blocks.length) return null;
     isAsking = true;
-    const asked = ask.template('blocks', {sort}, {...selected, skip: String(number * PAGE), top: String(PAGE)});
+    const asked = ask.template(question, {sort}, {...selected, skip: String(number * PAGE), top: String(PAGE)});
     return asked.then(answer => { pages.set(number, answer); }, error => {
       failed.add(number);
       feedback.fail(error);
@@ -49,8 +46,7 @@ async function show(context) {
   };
   const addressOf = block => block.address === null ? `#${block.number}` : '0x' + block.address.toString(16);
   const choice = viewParts.choice('sort', sort, SORTS, 'size');
-  const command = ['blocks', ['--sort', sort, ...(selected['live-at'] && !state.at ?
-    ['--live-at', selected['live-at']] : [])]];
+  const command = ['blocks', ['--sort', sort, ...isOfPeak ? ['--cost', 'peak'] : []]];
   const shown = `${figures.plural(first.total.blocks, 'block')}, ${figures.bytes(first.total.bytes)} live at ` +
     figures.time(first.at_ns);
   if (first.total.blocks === 0)

@@ -114,7 +114,7 @@ std::vector<PageGroup> part_questions(const PageMoments& moments) {
     if (one.selects && (one.command == "report" || one.command == "tree")) of_ranges.push_back(one);
   std::vector<Template> of_moments = of_ranges;
   for (const Template& one : read_templates())
-    if (one.selects && one.command == "blocks") of_moments.push_back(one);
+    if (one.name == "blocks") of_moments.push_back(one);
 
   std::vector<PageGroup> groups;
   const auto at = [](std::uint64_t ns) { return Parameters{{"live-at", std::to_string(ns) + "ns"}}; };

@@ -39,7 +39,7 @@ constexpr Command kCommands[] = {
      "history no-history shared-frames csv", false},
     {"tree", kSelects | kOwn | kSites, "cost by depth min-share", "inverted", false},
     {"callers", kSelects | kOwn | kSites, "cost by top", "", true},
-    {"blocks", kSelects | kOwn | kSites, "sort top skip stacks frames", "csv", false},
+    {"blocks", kSelects | kOwn | kSites, "cost sort top skip stacks frames", "csv", false},
     {"source", kSelects | kOwn | kSites, "cost context top", "all", true},
     {"flamegraph", kSelects | kOwn, "cost format", "bottom-up", false},
     {"pins", kOwn | kSites, "at live-at by top stacks frames", "", false},

@@ -103,11 +103,33 @@ class Blocks(harness.Case):
                 kind = "live" if "--live-at" in selection else "leaked"
                 self.assertEqual(blocks["total"], {"bytes": sums[f"{kind}_bytes"], "blocks": sums[f"{kind}_blocks"]})
                 self.assertEqual(sum(block["size_bytes"] for block in blocks["blocks"]), sums[f"{kind}_bytes"])
+                if "--kind" not in selection:
+                    at_peak = self.blocks(trace, *selection, "--cost", "peak")
+                    heap = self.report(trace, *selection)["heap"]
+                    self.assertEqual(at_peak["total"], {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
                 by_thread = Counter()
                 for block in blocks["blocks"]:
                     by_thread[blocks["threads"][block["thread"]]["tid"]] += 1
                 if "--thread" in selection:
                     self.assertLessEqual(set(by_thread), {thread})
+
+    def test_peaks_at_equal_times(self):
+        """Frees at the recorded time of the peak come after it; a slice in which memory only falls has its peak at its
+        start."""
+        trace = self.record(harness.program("ledger_growth")).trace
+        for options in ((), ("--function", "^request_"), ("--from", "60%"), ("--from", "30%", "--to", "70%")):
+            with self.subTest(options=options):
+                heap = self.report(trace, *options)["heap"]
+                blocks = self.blocks(trace, *options, "--cost", "peak")
+                self.assertEqual(blocks["total"], {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
+        end = self.report(trace)["duration_ns"]
+        falling = ("--from", f"{end - 1}ns", "--to", f"{end}ns")
+        heap = self.report(trace, *falling)["heap"]
+        self.assertEqual(self.blocks(trace, *falling, "--cost", "peak")["total"],
+                         {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
+        refused = self.run_heapprof("blocks", trace, "--cost", "peak", "--kind", "mmap")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--cost peak lists blocks of the heap only; use --cost leaked", refused.stderr)
 
     def test_stacks(self):
         """The blocks of each stack are those of the report."""

@@ -219,6 +219,17 @@ class Views(harness.Case):
         self.assertIn("main", {caller["name"] for caller in self.json("callers", trace, "site_malloc")["callers"]} |
                       {caller["name"] for row in rows for caller in
                        self.json("callers", trace, row["name"])["callers"]})
+        for cost in ("peak", "leaked", "allocations"):
+            stacks = self.all_stacks(trace, cost)
+            unit = "blocks" if cost == "allocations" else "bytes"
+            for row in rows[:5]:
+                known = [stack for stack in stacks if any(frame["function"] == row["name"] for frame in stack["stack"])]
+                found = self.json("callers", trace, row["name"], "--cost", cost)["largest_stack"]
+                if not known:
+                    self.assertIsNone(found)
+                else:
+                    self.assertEqual(found[unit], max(stack[unit] for stack in known))
+                    self.assertIn(found["stack"], [stack["stack"] for stack in known])
         missing = self.run_heapprof("callers", trace, "site_malocc")
         self.assertEqual(missing.returncode, 1)
         self.assertIn("did you mean 'site_malloc'", missing.stderr)

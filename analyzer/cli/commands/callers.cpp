@@ -29,10 +29,11 @@ using views::Neighbours;
 class CallersAnswer {
  public:
   CallersAnswer(const CallersOptions& options, const model::Profile& profile, const StackNames& names,
-                const Findings& findings, Neighbours around, std::string function, bool has_source)
+                const Findings& findings, Neighbours around, std::optional<RankedStack> largest, std::string function,
+                bool has_source)
       : options_(options), profile_(profile), names_(names), findings_(findings), view_names_(profile, findings),
-        figure_(figure_of(options.cost)), around_(std::move(around)), function_(std::move(function)),
-        has_source_(has_source) {
+        figure_(figure_of(options.cost)), around_(std::move(around)), largest_(largest),
+        function_(std::move(function)), has_source_(has_source) {
     sort(around_.callers);
     sort(around_.callees);
   }
@@ -47,6 +48,10 @@ class CallersAnswer {
     json["total"] = figures_json(around_.total);
     json["callers"] = list(around_.callers);
     json["callees"] = list(around_.callees);
+    json["largest_stack"] = nullptr;
+    if (largest_)
+      json["largest_stack"] = {
+          {"bytes", largest_->bytes}, {"blocks", largest_->blocks}, {"stack", stack_json(names_, largest_->node)}};
     json["symbol_warnings"] = names_.warnings();
     return json;
   }
@@ -166,9 +171,22 @@ class CallersAnswer {
   const ViewNames view_names_;
   const Figure& figure_;
   Neighbours around_;
+  const std::optional<RankedStack> largest_;  ///< of the function's stacks; none: none has the cost
   const std::string function_;
   const bool has_source_;  ///< a source file of the function is known
 };
+
+/// The stack that has most of the cost, of those with a frame of the functions.
+std::optional<RankedStack> largest_stack_of(const std::vector<std::uint32_t>& functions, const Findings& findings,
+                                            const model::Profile& profile, Cost cost) {
+  const findings::CodeFrames& frames = findings.frames();
+  for (const RankedStack& stack : rank_stacks(profile, cost))
+    if (std::ranges::any_of(frames.stack(stack.node), [&](findings::FrameRef frame) {
+          return std::ranges::binary_search(functions, frames.function_of(frame));
+        }))
+      return stack;
+  return std::nullopt;
+}
 
 /// Returns whether the function occurs.
 bool print_callers(const CallersOptions& options, const replay::Analysis& analysis) {
@@ -205,8 +223,9 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
         findings.frames().source_of(findings.frames().functions()[number].frame);
     return source != nullptr && !source->file.empty();
   });
-  const CallersAnswer answer(options, profile, names, findings, std::move(around), same ? first : match.name,
-                             has_source);
+  const CallersAnswer answer(options, profile, names, findings, std::move(around),
+                             largest_stack_of(match.functions, findings, profile, options.cost),
+                             same ? first : match.name, has_source);
   write_output(options.trace.output, options.trace.json ? dump(answer.json()) : answer.text());
   return true;
 }

@@ -15,9 +15,9 @@ struct Peak {
   std::optional<replay::EventPosition> position;  // none: only its time is known
 };
 
-Peak find_peak(const TraceOptions& options) {
-  replay::Selection selection;
-  selection.kind = options.selection.kind;
+/// The peak of `selection`.
+Peak find_peak(const TraceOptions& options, replay::Selection selection) {
+  selection.only_live = false;
   selection.only_costs = true;
   ProgressLine progress("Searching " + options.trace + " for the peak");
   const replay::Analysis analysis(
@@ -27,6 +27,13 @@ Peak find_peak(const TraceOptions& options) {
   if (analysis.profile().totals.peak_bytes == 0)
     throw replay::SelectionError(options.trace + ": no byte was live, so there is no peak; give another moment");
   return {analysis.profile().peak_time_ns, analysis.peak_position()};
+}
+
+/// Of the whole recording.
+Peak find_peak(const TraceOptions& options) {
+  replay::Selection selection;
+  selection.kind = options.selection.kind;
+  return find_peak(options, selection);
 }
 
 }  // namespace
@@ -40,6 +47,20 @@ void resolve_peak(TraceOptions& options) {
     *moment = replay::exact_time(peak->ns);
   }
   if (peak && peak->position) options.texts.peak = {replay::exact_time(peak->ns), *peak->position};
+}
+
+void resolve_own_peak(TraceOptions& options) {
+  if (!options.at_own_peak || !options.texts.live_at.empty() || !options.texts.survivors.empty()) return;
+  replay::Selection selection = options.selection;
+  resolve_selection(options.texts, options.symbols, selection);
+  const Peak peak = find_peak(options, selection);
+  options.texts.from.clear();
+  options.texts.to.clear();
+  options.texts.peak.reset();
+  // Without a position, the peak is what was live before the slice.
+  const std::uint64_t ns = peak.position || peak.ns == 0 ? peak.ns : peak.ns - 1;
+  options.texts.live_at = replay::exact_time(ns);
+  if (peak.position) options.texts.peak = {options.texts.live_at, *peak.position};
 }
 
 std::string resolve_peak(const TraceOptions& options, const std::string& moment) {

@@ -79,6 +79,7 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     replay::Selection selection = options.selection;
     std::shared_ptr<const std::vector<VainValue>> vain_functions;
     try {
+      resolve_own_peak(options);
       vain_functions = resolve_selection(options.texts, options.symbols, selection);
     } catch (const std::invalid_argument& error) {
       print_message(error.what());

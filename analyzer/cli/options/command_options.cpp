@@ -292,6 +292,8 @@ void declare_blocks(CLI::App& app, Chosen& chosen) {
   add_word<BlockOrder>(command, "--sort", options->order,
                        {{"size", BlockOrder::kSize}, {"age", BlockOrder::kAge}, {"address", BlockOrder::kAddress}},
                        "List the largest blocks first, the oldest first, or all by address");
+  add_word<bool>(command, "--cost", options->trace.at_own_peak, {{"leaked", false}, {"peak", true}},
+                 "List what is left at the end, or what is live at the peak of the selection");
   add_top(command, options->top, "blocks");
   add_number(command, "--skip", options->skip, "Leave out the first N blocks of the list");
   add_switch(command, "--csv", options->csv, "Write the list as CSV");
@@ -300,15 +302,17 @@ void declare_blocks(CLI::App& app, Chosen& chosen) {
   add_call_site_options(command, options->call_sites);
   command.footer(
       "Without --live-at, these are the blocks that were never freed; in a slice, those that were allocated in it "
-      "and "
-      "are live at its end. With --live-at, blocks from before the slice are listed, too. JSON and CSV have all "
+      "and are live at its end. With --live-at, blocks from before the slice are listed, too. --cost peak lists the "
+      "blocks that are live when most bytes are live in the slice, of threads, functions and sizes that are "
+      "selected; --live-at peak, those at the peak of the whole recording. JSON and CSV have all "
       "blocks unless --top is given. Call sites are found from the live blocks alone. The time at which a mapping "
-      "was "
-      "made is not kept, so mappings have no age.");
+      "was made is not kept, so mappings have no age.");
   const CLI::Option* const top = command.get_option("--top");
   choose(command, chosen, options, [top](BlocksOptions& read) {
     if (ends_in(read.trace.output, ".csv")) read.csv = true;
     if (read.csv && read.trace.json) refuse("--csv and --json exclude each other");
+    if (read.trace.at_own_peak && read.trace.selection.kind != model::Kind::kHeap)
+      refuse("--cost peak lists blocks of the heap only; use --cost leaked, or --kind heap");
     if ((read.trace.json || read.csv) && !was_given(top)) read.top = 0;
   });
 }

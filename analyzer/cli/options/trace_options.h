@@ -16,6 +16,7 @@ struct TraceOptions {
   bool json = false;
   replay::Selection selection;  ///< sizes and kind only; the rest is in `texts` until the trace is opened
   SelectionTexts texts;
+  bool at_own_peak = false;  ///< not the slice, but the moment in it when most selected bytes were live
   symbols::Options symbols;
   bool use_index = true;
   bool output_is_recording = false;  ///< the output is a recording too, so it may replace another one
