@@ -109,10 +109,11 @@ function template(name, values, selected, more = {}) {
   return question(command, {...filled, ...(selection ? selected : {}), ...more}, SLOW.includes(name));
 }
 
-/// The traces that are served, and the options with which the commands answer: {traces: [{name, n, running}], live,
-/// options: {COMMAND: [WORD]}}.
+/// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
+/// live, options: {COMMAND: [WORD]}}.
 async function traces() {
-  if (file) return {traces: [{name: file.trace, n: 0, running: false}], live: false, options: file.options};
+  if (file)
+    return {traces: [{name: file.trace, path: file.trace, n: 0, running: false}], live: false, options: file.options};
   return fetched('');
 }
 

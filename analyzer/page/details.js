@@ -132,7 +132,7 @@ async function functionDetails(context, name) {
              make('small', {}, figures.percent(entry.total[about.value], total[about.value])))))));
     }
   } else if (ask.file) {
-    nodes.push(viewParts.needsServer('callers', [], [context.traceName, name]));
+    nodes.push(viewParts.needsServer('callers', [], [context.tracePath, name]));
   }
   return nodes;
 }

@@ -55,7 +55,7 @@ async function table(context) {
   return {
     node: answer.groups.length ? rows.host : elements.empty('No block is live at this moment. Select another one.'),
     tools: [choice], filter: rows.filter, csv: rows.csv, focus: rows.focus,
-    command: ['pins', ['--by', by, '--top', '0', ...wordsOf(context)]], plain: true, shown: about(context, answer),
+    command: ['pins', ['--by', by, '--top', '0', ...wordsOf(context)]], selects: 'nothing', shown: about(context, answer),
   };
 }
 
@@ -96,12 +96,12 @@ async function tree(context) {
 }
 
 /// Of a view that shows this tree.
-const treeCommand = context => ({plain: true, command: ['flamegraph', ['--cost', 'pinned', '--format', 'folded',
+const treeCommand = context => ({selects: 'nothing', command: ['flamegraph', ['--cost', 'pinned', '--format', 'folded',
                                                                        ...wordsOf(context)]]});
 /// In place of a tree that a file does not have.
 function noTree(context) {
   const shown = treeCommand(context);
-  return {node: viewParts.needsServer(...shown.command, undefined, true), ...shown};
+  return {node: viewParts.needsServer(...shown.command, undefined, 'nothing'), ...shown};
 }
 
 return {table, tree, treeCommand, noTree, sentence, groups, about};

@@ -4,7 +4,11 @@
 const recording = (() => {
 let traces = [], live = false, options = {}, info = null;
 
-const name = () => (traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE'}).name;
+const shown = () => traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE', path: 'TRACE'};
+const name = () => shown().name;
+/// The recording in command lines: they run where `serve` was started. A name that begins with - would be an option.
+const pathOf = ({path}) => path.startsWith('-') ? './' + path : path;
+const path = () => pathOf(shown());
 
 async function loadTraces() { ({traces, live, options} = await ask.traces()); }
 
@@ -15,11 +19,11 @@ async function load() {
 }
 
 /// The command line that prints the figures of a view, with the options of the server: `more` has the command's own,
-/// `positional` its arguments (by default the recording). `plain`: a command that has no selection.
-function commandLine(command, more = [], positional = [], plain = false) {
+/// `positional` its arguments (by default the recording). `selects`: as selection.commandLine().
+function commandLine(command, more = [], positional = [], selects = 'all') {
   const isReplaced = word => word.startsWith('--suppressions=') && more.includes('--no-suppressions');
   const given = (options[command] || []).filter(word => !isReplaced(word));
-  return selection.commandLine(command, name(), [...more, ...given], positional, plain);
+  return selection.commandLine(command, path(), [...more, ...given], positional, selects);
 }
 
 /// A time of the selection as text; the text of a mark as it is.
@@ -44,12 +48,12 @@ const costOf = state => state.metric !== 'pinned' ? state.metric : state.at ? 'l
 function contextOf(state) {
   const selected = selection.options(state);
   return {state, metric: costOf(state), isPinned: state.metric === 'pinned', selected, info, traces,
-          traceName: name(),          filters: selection.options(state, true), functionRows,
+          traceName: name(), tracePath: path(), filters: selection.options(state, true), functionRows,
           ask: (question, values) => ask.template(question, values, selected),
           // Asked when a view needs it: the questions before it are answered first.
           get report() { return ask.template('report', {metric: costOf(state)}, selected); }};
 }
 
-return {loadTraces, load, name, commandLine, timeText, fileName, functionRows, costOf, contextOf, info: () => info,
-        traces: () => traces, isLive: () => live};
+return {loadTraces, load, name, path, pathOf, commandLine, timeText, fileName, functionRows, costOf, contextOf,
+        info: () => info, traces: () => traces, isLive: () => live};
 })();

@@ -113,11 +113,11 @@ const withoutMoment = () => current.metric === 'live' ? {metric: 'peak'} : {};
 
 const quoted = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
 /// The command line that prints the figures of a view: `more` has the command's own options.
-/// `plain`: a command that knows no selection.
-function commandLine(command, traceName, more = [], positional = [], plain = false) {
-  const words = ['heapprof', command, ...positional.length ? [] : [quoted(traceName)], ...positional.map(quoted),
+/// `selects`: the part of the selection that applies to it: "all", "filters" or "nothing".
+function commandLine(command, trace, more = [], positional = [], selects = 'all') {
+  const words = ['heapprof', command, ...positional.length ? [] : [quoted(trace)], ...positional.map(quoted),
                  ...more.map(quoted)];
-  for (const [name, value] of Object.entries(plain ? {} : options())) {
+  for (const [name, value] of Object.entries(selects === 'nothing' ? {} : options(current, selects === 'filters'))) {
     if (name === 'trace') continue;
     for (const text of Array.isArray(value) ? value : [value])
       words.push(...(name === 'only-own' ? ['--' + name] :
@@ -138,6 +138,7 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, isNarrowed, withoutMoment, commandLine,
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, isNarrowed, withoutMoment, quoted,
+        commandLine,
         nanoseconds, seconds, now: () => current, format, listen: listener => listeners.push(listener)};
 })();

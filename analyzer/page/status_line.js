@@ -10,8 +10,8 @@ let command = '', turn = 0;
 function draw(state, report, result) {
   const mine = ++turn;
   const [words, more, name, positional] = result.command || ['report', []];
-  const trace = recording.name();
-  command = recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), result.plain);
+  const trace = recording.path();
+  command = recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), result.selects);
   at('command').textContent = command;
   at('sentence').classList.toggle('waiting', report === null);
   if (report === undefined) at('sentence').replaceChildren();

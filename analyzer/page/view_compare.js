@@ -86,7 +86,8 @@ async function showRecordings(context) {
             file: entry.stack[from] ? entry.stack[from].location : null, line: null, module: null};
   });
   const tools = recordingChoice(context);
-  const command = ['diff', ['--cost', metric, '--top', String(MAX_STACKS)], null, [context.traceName, other.name]];
+  const command = ['diff', ['--cost', metric, '--top', String(MAX_STACKS)], null,
+    [context.tracePath, recording.pathOf(other)]];
   const tile = (label, number) => make('div', {class: 'tile'}, make('span', {}, label), make('b', {}, text(number)),
                                        make('small', {}, about.said));
   const change = total.bytes_after - total.bytes_before;
@@ -142,7 +143,8 @@ async function show(context) {
                  make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
   const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
                                             ...context.filters});
-  const command = ['diff', ['--top', String(MAX_STACKS)], null, [`${context.traceName}@${before}`, `${context.traceName}@${after}`]];
+  const command = ['diff', ['--top', String(MAX_STACKS)], null,
+    [`${context.tracePath}@${before}`, `${context.tracePath}@${after}`]];
   const {total} = answer;
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
     make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
@@ -156,7 +158,7 @@ async function show(context) {
     tile('New, still live', total.new_bytes, total.new_blocks), tile('Freed', total.freed_bytes, total.freed_blocks));
   if (!answer.sites.length)
     return {node: make('div', {}, tiles, elements.empty('Nothing changed between these moments. Choose others.')),
-            tools, command};
+            tools, command, selects: 'filters'};
   const change = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
     text: row => figures.bytes(row[key]), exact: row => `${figures.grouped(row[key])} bytes`, ...more});
   const table = rowTable.create({
@@ -177,7 +179,7 @@ async function show(context) {
   const host = make('div', {class: 'flame half'});
   let graph = null;
   return {
-    node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
+    node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
     attached() { graph = graphOf(host, answer.top, total, 'bytes'); },
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text), focus: table.focus,

@@ -12,15 +12,15 @@ function emptySelection(text) {
                       metric: selection.now().metric === 'live' ? 'peak' : selection.now().metric})) : null);
 }
 
-/// `plain`: a command that has no selection.
-function needsServer(command, more, positional, plain = false) {
+/// `selects`: as selection.commandLine().
+function needsServer(command, more, positional, selects = 'all') {
   const {from, to, metric} = selection.now();
-  const isOtherMetric = (from || to) && metric !== 'peak' && !plain;
+  const isOtherMetric = (from || to) && metric !== 'peak' && selects === 'all';
   return make('p', {class: 'empty'}, isOtherMetric ?
     'Of ranges, this file has trees and flame graphs of the metric "Live at peak" only. Ask the recording: ' :
     'This file does not contain the answer. Ask the recording: ',
-              make('code', {}, recording.commandLine(command, more, positional, plain)), ', or ',
-              make('code', {}, `heapprof serve ${recording.name()}`));
+              make('code', {}, recording.commandLine(command, more, positional, selects)), ', or ',
+              make('code', {}, `heapprof serve ${selection.quoted(recording.path())}`));
 }
 
 function directions(shown, entries) {

@@ -408,7 +408,7 @@ Json Server::State::about() const {
     const std::string& path = settings.subject.traces[n];
     const bool running = settings.is_running(n);
     any_running |= running;
-    traces.push_back({{"name", path.substr(path.rfind('/') + 1)}, {"n", n}, {"running", running}});
+    traces.push_back({{"name", path.substr(path.rfind('/') + 1)}, {"path", path}, {"n", n}, {"running", running}});
   }
   json["live"] = any_running;
   Json& options = json["options"] = Json::object();

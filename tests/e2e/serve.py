@@ -668,6 +668,8 @@ class StartAndEnd(Serve):
         self.assertEqual([(one["name"], one["n"], one["running"]) for one in about["traces"]],
                          [("a.heapprof.1", 0, False), ("b.heapprof", 1, False), ("c.hprof", 2, False),
                           (self.trace.name, 3, False)])
+        self.assertEqual([one["path"] for one in about["traces"]],
+                         [str(folder / name) for name in ("a.heapprof.1", "b.heapprof", "c.hprof")] + [str(self.trace)])
         self.assertEqual(about["live"], False)
         report = json.loads(self.ask("report", [("trace", "3")]))
         self.assertEqual(report["pid"], json.loads(self.ask("report", [("trace", "1")]))["pid"])
