@@ -50,6 +50,11 @@ class LiveTimeline {
     moves_at_ = 0;
   }
 
+  /// Whether an event at `time` ends the current bucket.
+  bool ends_bucket(std::uint64_t time) const noexcept { return has_begun() && time >= end_; }
+  /// Number of the current bucket. Precondition: has_begun().
+  std::size_t current() const noexcept { return current_; }
+
   /// `state`: the sums up to now. `time`: that of the next event. `busy`: the event is one of the program.
   void move_to(std::uint64_t time, const State& state, bool busy) {
     if (time >= end_) enter(time, state);
@@ -82,6 +87,13 @@ class LiveTimeline {
       }
       before = bucket;
     }
+  }
+
+  /// The width of the buckets of a timeline that ends at `time`.
+  static std::uint64_t width_ticks_for(std::uint64_t time, std::uint64_t first_width_ticks) noexcept {
+    std::uint64_t width = std::max<std::uint64_t>(first_width_ticks, 1);
+    while (time / width >= kBuckets) width *= 2;
+    return width;
   }
 
   std::uint64_t first_width_ticks() const noexcept { return first_width_; }

@@ -39,11 +39,14 @@ Replay::Replay(const trace::TraceFile& file, const Selection& selection, const R
     : selection_(selection), filter_(filter), every_size_(selection.all_sizes()),
       every_block_(filter.nodes == nullptr && filter.blocks == nullptr && !filter.own_blocks_only),
       count_all_(selection.kind == model::Kind::kAll), count_threads_(selection.costs_by_thread),
-      page_bytes_(file.header().unit_bytes),
-      timeline_(std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1)), clock_(file.header()),
+      page_bytes_(file.header().unit_bytes), timeline_(first_bucket_ticks(file)), clock_(file.header()),
       streams_(file.streams().size()), threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0),
       in_order_(file.compacted() != nullptr) {
   stop_at({});
+}
+
+std::uint64_t Replay::first_bucket_ticks(const trace::TraceFile& file) noexcept {
+  return std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1);
 }
 
 /// A slice begins between events of different times, and ends there or at a position, so ties are within one part.
@@ -146,8 +149,10 @@ inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   now_ = event.time;
   if constexpr (kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
-  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]]
+  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] {
+    if (history_log_ != nullptr && timeline_.ends_bucket(now_ - timeline_start_)) end_bucket();
     timeline_.move_to(now_ - timeline_start_, state(), is_of_program(event));
+  }
   switch (event.op()) {
     case Op::kAlloc: return allocate<kResolve>(i, hash);
     case Op::kFree:
@@ -223,6 +228,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   heap_costs_.add(event.node, size, event.time, allocations_at_ticks_);
   if (count_all_) all_costs_.add(event.node, size, event.time, allocations_at_ticks_);
   if (count_threads_) thread_costs_.add(block->thread, size, event.time);
+  if (history_log_ != nullptr) [[unlikely]]
+    history_log_->touch(event.node, block->thread);
   timeline_.rose(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(event.node))
@@ -241,6 +248,8 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   heap_costs_.remove(block.node, block.size, temporary);
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   if (count_threads_) thread_costs_.remove(block.thread, block.size, temporary);
+  if (history_log_ != nullptr) [[unlikely]]
+    history_log_->touch(block.node, block.thread);
   timeline_.fell(costs().live_bytes());
   if constexpr (kResolve)
     if (is_block_event(block.node))
@@ -451,6 +460,14 @@ void Replay::take_text(const MergedEvent& event) {
   }
 }
 
+/// Logs the live bytes at the end of the current bucket of the timeline.
+[[gnu::noinline]] void Replay::end_bucket() {
+  history_log_->end_bucket(
+      timeline_.current(), timeline_.width_ticks(),
+      [&](std::uint32_t node) { return heap_costs_.settled(node).live_bytes; },
+      [&](std::uint32_t thread) { return thread_costs_.settled(thread).live_bytes; });
+}
+
 /// The pending calls of this stream will not end: their thread is gone, or their end is lost.
 void Replay::abandon_calls(StreamState& stream) {
   for (PendingRealloc& pending : stream.reallocs)
@@ -512,6 +529,7 @@ void Replay::finish(std::uint64_t end_time) {
     timeline_ = model::LiveTimeline(timeline_.first_width_ticks());
     timeline_.begin(state());
   }
+  if (history_log_ != nullptr) end_bucket();
   timeline_.finish(last_time_ - timeline_start_, state());
   clock_.finish();
   heap_.peak_bytes = heap_costs_.peak_bytes();

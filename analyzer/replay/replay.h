@@ -29,6 +29,7 @@
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/interval_sums.h"
+#include "analyzer/replay/live_history.h"
 #include "analyzer/replay/mapping_table.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
@@ -55,6 +56,9 @@ class Replay {
   };
   using Mappings = MappingSums;
   static constexpr std::size_t kMaxMarks = 10'000;
+
+  /// The width of the first buckets of the timeline.
+  static std::uint64_t first_bucket_ticks(const trace::TraceFile& file) noexcept;
 
   /// What `filter` points to must outlive this.
   Replay(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter = {});
@@ -115,6 +119,12 @@ class Replay {
   /// peaks and the sums of nodes are those of the current interval. `log` must outlive this.
   void log_intervals(IntervalLog& log) noexcept {
     log_ = &log;
+    count_threads_ = true;
+  }
+  /// Writes the live bytes of all stacks and threads over time to `log`, which must outlive this. Precondition: as
+  /// that of log_intervals().
+  void log_history(LiveHistoryLog& log) noexcept {
+    history_log_ = &log;
     count_threads_ = true;
   }
   /// Stores the same as save(), but of the live blocks only what changed since the begin of the interval; `whole`:
@@ -266,6 +276,7 @@ class Replay {
   bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);
   void handle_rare(const trace::MergedEvent& event);
   void take_text(const trace::MergedEvent& event);
+  void end_bucket();
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   void abandon_calls(StreamState& stream);
   std::vector<Block> blocks_in_realloc() const;
@@ -374,6 +385,7 @@ class Replay {
   std::size_t handled_ = 0;  // events of the last batch
   std::vector<trace::MergedEvent>* ordered_ = nullptr;
   IntervalLog* log_ = nullptr;
+  LiveHistoryLog* history_log_ = nullptr;
   std::uint64_t now_ = 0;                   // ticks
   std::uint64_t allocation_ticks_ = 0;      // of the latest allocation, whether it is selected or not
   std::uint64_t allocations_at_ticks_ = 0;  // how many were at that time

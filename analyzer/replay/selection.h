@@ -71,6 +71,9 @@ struct Selection {
   /// timeline only the times and the resident memory. The analysis may then add sums from an index instead of
   /// replaying.
   bool only_costs = false;
+  /// With `only_costs`: the timeline is needed, too, with marks. It comes from an index that has the history of live
+  /// bytes, or from a replay.
+  bool with_timeline = false;
 
   /// Only what trace::Overview has is needed, of the whole recording: the profile has no costs. Nothing is replayed
   /// if an index has it.

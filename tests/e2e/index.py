@@ -8,7 +8,9 @@ COMMANDS = (("report", "--json"), ("tree", "--json"))
 OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--csv", "--cost", "live"),
           ("report", "--no-history"), ("callers", "site_small"), ("source", "sites.h", "--json"),
           ("flamegraph", "--format", "folded"), ("leaks", "--no-history", "--json"),
-          ("export", "speedscope", "-o", "-"), ("diff", "--json"))
+          ("export", "speedscope", "-o", "-"), ("diff", "--json"),
+          ("timeline", "--json"), ("timeline", "--by", "thread", "--json"), ("timeline", "--format", "csv"),
+          ("timeline", "--by", "module"), ("report", "--history"), ("leaks", "--json"), ("churn", "--json"))
 
 
 class Index(harness.Case):

@@ -81,6 +81,7 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
     bits ^= what >> 5;
     trace::SectionHeader section{};
     section.kind = static_cast<trace::SectionKind>((what & 7) == 0 ? 8 : what & 7);
+    if (section.kind == trace::SectionKind::kOrigin) section.kind = trace::SectionKind::kHistory;
     // A snapshot: whole, at the end of the trace, or by changes.
     if (section.kind == trace::SectionKind::kChanges) section.events = (1u + (what >> 5)) % 3;
     section.file_id = file.file_id();
@@ -93,6 +94,11 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   selection.from = replay::Moment{50, true};
   selection.to = replay::Moment{90, true};
   selection.only_costs = (bits & 1) != 0;
+  if ((bits & 3) == 3) {  // of the whole recording, with its history
+    selection.from.reset();
+    selection.to.reset();
+    selection.with_timeline = true;
+  }
   fuzz::whole_report(folder.path(), selection, {.reports = (bits & 6) == 0, .second_pass = (bits & 1) != 0});
 }
 

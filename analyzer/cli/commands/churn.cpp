@@ -85,7 +85,8 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
 }  // namespace
 
 int run_churn(const ChurnOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_churn(options, analysis); });
+  return run_on_trace(for_costs(options.trace),
+                      [&](const replay::Analysis& analysis) { print_churn(options, analysis); });
 }
 
 }  // namespace heapprof::cli

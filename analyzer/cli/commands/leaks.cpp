@@ -282,9 +282,9 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
 }  // namespace
 
 int run_leaks(const LeaksOptions& options) {
-  // The trends need the times of the allocations.
-  return run_on_trace(options.history ? options.trace : for_costs(options.trace),
-                      [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
+  TraceOptions trace = for_costs(options.trace);
+  trace.selection.with_timeline = options.history;  // the trends need the times of the allocations
+  return run_on_trace(trace, [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -1,8 +1,8 @@
 // heapprof timeline: live bytes over time, by call site, module or thread.
 //
-// The largest call sites are known only after the trace was replayed. Their live bytes over time come from a second
-// replay, with one counter per site. Counters for every stack and bucket in the first replay would cost every command
-// memory that grows with stacks times buckets.
+// The largest call sites are known only after the trace was replayed. Their live bytes over time come from the index,
+// or from a second replay, with one counter per site. Counters for every stack and bucket in the first replay would
+// cost every command memory that grows with stacks times buckets.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -226,36 +226,14 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
 /// The threads, each with the live bytes of the blocks that it allocated, at the end of each bucket.
 void add_threads(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
   const model::Profile& profile = analysis.profile();
-  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
-  const std::size_t threads = profile.threads.size();
-  std::vector<std::vector<std::uint64_t>> series(threads, std::vector<std::uint64_t>(buckets.size(), 0));
-  std::vector<std::uint64_t> live(threads, 0), at_peak;
-  std::uint64_t total = 0;
-  std::size_t bucket = 0;
-  const auto close_bucket = [&] {
-    for (std::size_t thread = 0; thread < threads; ++thread) series[thread][bucket] = live[thread];
-    ++bucket;
-  };
   ProgressLine progress("Reading " + options.trace.trace + " again");
-  analysis.for_each_event(
-      [&](std::span<const replay::ProfileEvent> events) {
-        for (const replay::ProfileEvent& event : events) {
-          while (bucket + 1 < buckets.size() && event.time_ns >= buckets[bucket + 1].start_ns) close_bucket();
-          if (event.kind == replay::ResolvedKind::kSample || event.thread >= threads) continue;
-          const bool is_allocation = event.kind == replay::ResolvedKind::kAllocation;
-          live[event.thread] += is_allocation ? event.size : 0 - event.size;
-          total += is_allocation ? event.size : 0 - event.size;
-          if (at_peak.empty() && total == profile.totals.peak_bytes) at_peak = live;
-        }
-      },
-      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.with_older = true});
-  while (bucket < buckets.size()) close_bucket();
-  std::vector<render::Timeline::Site> sites(threads);
-  for (std::size_t i = 0; i < threads; ++i) {
+  auto series = analysis.live_by_thread([&](double share, std::uint64_t events) { progress.show(share, events); });
+  std::vector<render::Timeline::Site> sites(profile.threads.size());
+  for (std::size_t i = 0; i < sites.size(); ++i) {
     const model::Thread& thread = profile.threads[i];
     sites[i].label = thread.name.empty() ? "thread " + std::to_string(thread.tid) : thread.name;
     sites[i].detail = "tid " + std::to_string(thread.tid);
-    sites[i].peak_bytes = at_peak.empty() ? 0 : at_peak[i];
+    sites[i].peak_bytes = profile.thread_costs[i].peak_bytes;
   }
   add_series(std::move(sites), std::move(series), true, options.sites, timeline);
 }
@@ -331,7 +309,10 @@ void write_timeline(const TimelineOptions& options, const model::Profile& profil
 
 int run_timeline(const TimelineOptions& options) {
   if (options.resident) return run_resident_timeline(options);
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_timeline(options, analysis); });
+  TraceOptions trace = for_costs(options.trace);
+  trace.selection.with_timeline = true;
+  trace.selection.costs_by_thread = options.by == views::By::kThread;
+  return run_on_trace(trace, [&](const replay::Analysis& analysis) { print_timeline(options, analysis); });
 }
 
 }  // namespace heapprof::cli

@@ -367,12 +367,31 @@ bool Analysis::can_add_sums() const noexcept {
          file_.compacted() == nullptr;
 }
 
+/// The live bytes over time from the index; null: there are none, or the analysis is not one of all heap blocks of
+/// the whole recording. Precondition: find_summary() was called if it can be one.
+const LiveHistory* Analysis::history() const {
+  const bool of_everything = selection_.kind == model::Kind::kHeap && selection_.all_blocks() &&
+                             !selection_.is_slice() && !selection_.only_live && file_.compacted() == nullptr;
+  if (!index_ || !of_everything) return nullptr;
+  const std::lock_guard lock(history_mutex_);
+  if (!std::exchange(history_read_, true)) {
+    try {
+      history_ = index_->history(Replay::first_bucket_ticks(file_));
+    } catch (const trace::FormatError& error) {
+      history_damage_ = error.what();
+    }
+  }
+  return history_ ? &*history_ : nullptr;
+}
+
 /// The pass that counts.
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   const auto warn = [&](const std::string& why_not, const char* unused) {
     warnings_.push_back(index_->path() + ": " + why_not + "; its " + unused + " are not used");
   };
-  if (index_ && can_add_sums()) {
+  const bool no_timeline = selection_.with_timeline && history() == nullptr;
+  if (no_timeline && !history_damage_.empty()) warn(history_damage_, "timeline");
+  if (index_ && can_add_sums() && !no_timeline) {
     try {
       const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
       if (intervals) return count_with_sums(passes, *intervals);
@@ -478,14 +497,7 @@ bool Analysis::fill_overview() {
   for (const trace::Overview::Thread& thread : overview.threads)
     profile_.threads.push_back({thread.tid, thread.name, clock_.to_ns(trace::Ticks{thread.start_ticks}),
                                 thread.allocations, thread.allocated_bytes});
-  for (const trace::Overview::Mark& mark : overview.marks) {
-    using Kind = model::Timeline::Mark::Kind;
-    profile_.timeline.marks.push_back({clock_.to_ns(trace::Ticks{mark.ticks}),
-                                       mark.kind == trace::Overview::MarkKind::kPaused    ? Kind::kPaused
-                                       : mark.kind == trace::Overview::MarkKind::kResumed ? Kind::kResumed
-                                                                                          : Kind::kUser,
-                                       mark.text});
-  }
+  profile_.timeline.marks = marks_of(overview, clock_);
   threads_found_ = true;
   fill_integrity(nullptr);
   return true;
@@ -498,8 +510,23 @@ void Analysis::fill_profile(const Run& run) {
   if (costs.peak_allocations() != 0) peak_position_ = {costs.peak_time(), costs.peak_allocations()};
   if (selection_.only_live) keep_live_costs(profile_);
   fill_threads(run.replay, clock_, profile_);
-  profile_.timeline = timeline_of(run.replay, mapping, selection_.only_costs);
+  const bool only_times = selection_.only_costs && !selection_.with_timeline;
+  profile_.timeline = timeline_of(run.replay, mapping, only_times);
+  timeline_width_ticks_ = run.replay.timeline().width_ticks();
+  if (selection_.with_timeline && intervals_added_ != 0) profile_.timeline = timeline_from(*history());
   threads_found_ = std::ranges::any_of(run.replay.threads(), [](const auto& thread) { return thread.selected; });
+}
+
+/// The timeline of the whole recording. Precondition: the profile's timeline has at least samples and the resident
+/// memory.
+model::Timeline Analysis::timeline_from(const LiveHistory& history) const {
+  model::Timeline timeline;
+  timeline.buckets = buckets_of(history.buckets, history.width_ticks, 0, clock_);
+  timeline.marks = marks_of(*summary_->overview, clock_);
+  timeline.samples = profile_.timeline.samples;
+  timeline.snapshots = profile_.timeline.snapshots;
+  timeline.peak_rss_bytes = profile_.timeline.peak_rss_bytes;
+  return timeline;
 }
 
 /// `run`: null if nothing was replayed because the summary has an overview.

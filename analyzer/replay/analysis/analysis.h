@@ -23,6 +23,7 @@
 #include "analyzer/model/profile.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/index/index.h"
+#include "analyzer/replay/live_history.h"
 #include "analyzer/replay/progress.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/resolved_event.h"
@@ -162,15 +163,17 @@ class Analysis {
   /// Visits what is live in a replay of this trace now; each visitor may be null.
   void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;
 
-  /// Live bytes of groups of nodes over time. `group_of_node`: for each node of the profile a group, from 0, or
-  /// kNoIndex. Result: by group, the live bytes in each bucket of the profile's timeline. `timeline`: as
+  /// Live bytes of groups of nodes over time, from the index if that has the history of the whole recording, else
+  /// from another pass; the highest ones always from a pass. `group_of_node`: for each node of the profile a group,
+  /// from 0, or kNoIndex. Result: by group, the live bytes in each bucket of the profile's timeline. `timeline`: as
   /// EventFilter's.
   std::vector<std::vector<std::uint64_t>> live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                         std::uint32_t groups, const Progress& progress = {},
                                                         InBucket which = InBucket::kLast,
                                                         model::Timeline* timeline = nullptr) const;
-  /// By index in Profile::threads, the highest live bytes of the blocks that the thread allocated, in each bucket.
-  std::vector<std::vector<std::uint64_t>> live_by_thread(const Progress& progress = {}) const;
+  /// The same by index in Profile::threads: live bytes of the blocks that the thread allocated.
+  std::vector<std::vector<std::uint64_t>> live_by_thread(const Progress& progress = {},
+                                                         InBucket which = InBucket::kLast) const;
 
  private:
   struct Run;
@@ -187,6 +190,10 @@ class Analysis {
   void end_at_moment();
   void resolve_stacks();
   void resolve_lifetimes(PassProgress& passes);
+  void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
+                   const EventFilter& which) const;
+  const LiveHistory* history() const;
+  model::Timeline timeline_from(const LiveHistory& history) const;
   std::unique_ptr<Run> start_at(const Snapshot& snapshot) const;
   std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
   bool can_add_sums() const noexcept;
@@ -216,7 +223,12 @@ class Analysis {
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
   mutable std::mutex snapshot_mutex_;                   // of the next two
   mutable bool snapshot_chosen_ = false;
-  mutable Snapshot snapshot_;  // where a replay of all events begins; empty: at the start of the trace
+  mutable Snapshot snapshot_;         // where a replay of all events begins; empty: at the start of the trace
+  mutable std::mutex history_mutex_;  // of the next three
+  mutable bool history_read_ = false;
+  mutable std::optional<LiveHistory> history_;
+  mutable std::string history_damage_;      // a clause; empty: there is none
+  std::uint64_t timeline_width_ticks_ = 1;  // of the buckets of the profile's timeline
   bool began_at_snapshot_ = false;
   std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed
   std::size_t intervals_added_ = 0;

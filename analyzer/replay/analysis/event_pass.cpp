@@ -1,6 +1,7 @@
 // Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record(),
 // for_each_batch(), for_each_live_at(), live_by_group() and live_by_thread().
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -12,8 +13,9 @@
 
 namespace heapprof::replay {
 
-void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, const EventFilter& which) const {
+/// Calls sink with the resolved events, a batch at a time.
+void Analysis::read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
+                           const EventFilter& which) const {
   const std::unique_ptr<Run> run = start();
   trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
@@ -27,31 +29,9 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   PassProgress passes(file_, progress, 1);
   passes.begin(reader, filter_);
   std::vector<ResolvedEvent> resolved;
-  std::vector<ProfileEvent> events;
   const auto pass_on = [&] {
-    events.clear();
-    // Consecutive events often have the same time, and so have the allocations of short-lived blocks.
-    std::uint64_t ticks = 0;
-    std::uint64_t ns = 0;
-    std::uint64_t allocated_ticks = 0;
-    std::uint64_t allocated_ns = 0;
-    for (const ResolvedEvent& event : resolved) {
-      if (event.before_slice && !which.with_older) continue;
-      if (event.time != ticks) {
-        ticks = event.time;
-        ns = clock_.to_ns(trace::Ticks{ticks});
-      }
-      if (event.allocated_ticks != allocated_ticks) {
-        allocated_ticks = event.allocated_ticks;
-        allocated_ns = clock_.to_ns(trace::Ticks{allocated_ticks});
-      }
-      events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind, event.temporary,
-                        event.before_slice, event.in_realloc, event.freeing_thread,
-                        event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), allocated_ns,
-                        event.old_address});
-    }
+    sink(resolved);
     resolved.clear();
-    sink(events);
   };
   if (which.with_older && !snapshot_.empty()) {
     replay.resolve_restored(resolved);
@@ -68,6 +48,37 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
   if (which.timeline != nullptr)
     *which.timeline = timeline_of(replay, {selection_, filter_, clock_, node_of_index_}, false);
   visit_live(replay, which.visit_leaked, {});
+}
+
+void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
+                              const Progress& progress, const EventFilter& which) const {
+  std::vector<ProfileEvent> events;
+  read_events(
+      [&](std::span<const ResolvedEvent> resolved) {
+        events.clear();
+        // Consecutive events often have the same time, and so have the allocations of short-lived blocks.
+        std::uint64_t ticks = 0;
+        std::uint64_t ns = 0;
+        std::uint64_t allocated_ticks = 0;
+        std::uint64_t allocated_ns = 0;
+        for (const ResolvedEvent& event : resolved) {
+          if (event.before_slice && !which.with_older) continue;
+          if (event.time != ticks) {
+            ticks = event.time;
+            ns = clock_.to_ns(trace::Ticks{ticks});
+          }
+          if (event.allocated_ticks != allocated_ticks) {
+            allocated_ticks = event.allocated_ticks;
+            allocated_ns = clock_.to_ns(trace::Ticks{allocated_ticks});
+          }
+          events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind,
+                            event.temporary, event.before_slice, event.in_realloc, event.freeing_thread,
+                            event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node),
+                            allocated_ns, event.old_address});
+        }
+        sink(events);
+      },
+      progress, which);
 }
 
 void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,
@@ -183,13 +194,14 @@ namespace {
 /// Live bytes by group, in each bucket of a timeline.
 class LiveByGroup {
  public:
-  LiveByGroup(const model::Timeline& timeline, std::size_t groups, InBucket which)
-      : buckets_(timeline.buckets), which_(which), live_(groups, 0), highest_(groups, 0),
-        result_(groups, std::vector<std::uint64_t>(timeline.buckets.size(), 0)) {}
+  LiveByGroup(std::size_t buckets, std::uint64_t width_ticks, std::uint64_t start_ticks, std::size_t groups,
+              InBucket which)
+      : buckets_(buckets), width_ticks_(width_ticks), end_ticks_(start_ticks + width_ticks), which_(which),
+        live_(groups, 0), highest_(groups, 0), result_(groups, std::vector<std::uint64_t>(buckets, 0)) {}
 
   /// A group that does not exist is ignored.
-  void add(const ProfileEvent& event, std::uint32_t group) {
-    while (bucket_ + 1 < buckets_.size() && event.time_ns >= buckets_[bucket_ + 1].start_ns) close_bucket();
+  void add(const ResolvedEvent& event, std::uint32_t group) {
+    while (event.time >= end_ticks_ && bucket_ + 1 < buckets_) close_bucket();
     if (event.kind == ResolvedKind::kSample || group >= live_.size()) return;
     if (event.kind != ResolvedKind::kAllocation) {
       live_[group] -= event.size;
@@ -199,7 +211,7 @@ class LiveByGroup {
     highest_[group] = std::max(highest_[group], live_[group]);
   }
   std::vector<std::vector<std::uint64_t>> take() {
-    while (bucket_ < buckets_.size()) close_bucket();
+    while (bucket_ < buckets_) close_bucket();
     return std::move(result_);
   }
 
@@ -208,10 +220,13 @@ class LiveByGroup {
     const std::vector<std::uint64_t>& shown = which_ == InBucket::kHighest ? highest_ : live_;
     for (std::size_t group = 0; group < live_.size(); ++group) result_[group][bucket_] = shown[group];
     highest_ = live_;
+    end_ticks_ += width_ticks_;
     ++bucket_;
   }
 
-  const std::vector<model::Timeline::Bucket>& buckets_;
+  const std::size_t buckets_;
+  const std::uint64_t width_ticks_;
+  std::uint64_t end_ticks_;  ///< of the current bucket
   const InBucket which_;
   std::vector<std::uint64_t> live_;
   std::vector<std::uint64_t> highest_;  ///< in the current bucket
@@ -219,28 +234,51 @@ class LiveByGroup {
   std::size_t bucket_ = 0;
 };
 
+/// The live bytes of groups at the end of each bucket, of the changes by index. A group that does not exist is
+/// ignored.
+template <typename GroupOf>
+std::vector<std::vector<std::uint64_t>> sums_of(const std::vector<LiveChange>& changes, std::size_t buckets,
+                                                std::size_t groups, GroupOf&& group_of) {
+  std::vector<std::vector<std::uint64_t>> live(groups, std::vector<std::uint64_t>(buckets, 0));
+  for (const LiveChange& change : changes)
+    if (const std::uint32_t group = group_of(change.index); group < groups)
+      live[group][change.bucket] += static_cast<std::uint64_t>(change.bytes);
+  for (std::vector<std::uint64_t>& one : live) std::partial_sum(one.begin(), one.end(), one.begin());
+  return live;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vector<std::uint32_t>& group_of_node,
                                                                 std::uint32_t groups, const Progress& progress,
                                                                 InBucket which, model::Timeline* timeline) const {
+  const auto group_of = [&](std::uint32_t index) { return group_of_node[node_of(index)]; };
+  const std::size_t buckets = profile_.timeline.buckets.size();
+  if (const LiveHistory* const known = which == InBucket::kLast ? history() : nullptr) {
+    if (timeline != nullptr) *timeline = timeline_from(*known);
+    return sums_of(known->nodes, buckets, groups, group_of);
+  }
   std::vector<std::uint8_t> nodes_in_group;
   nodes_in_group.reserve(group_of_node.size());
   for (const std::uint32_t group : group_of_node) nodes_in_group.push_back(group < groups);
-  LiveByGroup live(profile_.timeline, groups, which);
-  for_each_event(
-      [&](std::span<const ProfileEvent> events) {
-        for (const ProfileEvent& event : events) live.add(event, group_of_node[event.node]);
+  LiveByGroup live(buckets, timeline_width_ticks_, filter_.from_ticks, groups, which);
+  read_events(
+      [&](std::span<const ResolvedEvent> events) {
+        for (const ResolvedEvent& event : events) live.add(event, group_of(event.node));
       },
       progress, {.with_older = true, .of_kind = true, .nodes = &nodes_in_group, .timeline = timeline});
   return live.take();
 }
 
-std::vector<std::vector<std::uint64_t>> Analysis::live_by_thread(const Progress& progress) const {
-  LiveByGroup live(profile_.timeline, profile_.threads.size(), InBucket::kHighest);
-  for_each_event(
-      [&](std::span<const ProfileEvent> events) {
-        for (const ProfileEvent& event : events) live.add(event, event.thread);
+std::vector<std::vector<std::uint64_t>> Analysis::live_by_thread(const Progress& progress, InBucket which) const {
+  const std::size_t buckets = profile_.timeline.buckets.size();
+  const std::size_t threads = profile_.threads.size();
+  if (const LiveHistory* const known = which == InBucket::kLast ? history() : nullptr)
+    return sums_of(known->threads, buckets, threads, [](std::uint32_t thread) { return thread; });
+  LiveByGroup live(buckets, timeline_width_ticks_, filter_.from_ticks, threads, which);
+  read_events(
+      [&](std::span<const ResolvedEvent> events) {
+        for (const ResolvedEvent& event : events) live.add(event, event.thread);
       },
       progress, {.with_older = true});
   return live.take();

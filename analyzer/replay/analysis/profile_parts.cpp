@@ -182,13 +182,28 @@ void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Pr
 model::Timeline timeline_of(const Replay& replay, const ProfileMapping& mapping, bool only_times) {
   model::Timeline timeline;
   const model::LiveTimeline& live = replay.timeline();
-  std::uint64_t start_ticks = mapping.filter.from_ticks;
+  timeline.buckets = buckets_of(live.buckets(), live.width_ticks(), mapping.filter.from_ticks, mapping.clock);
+  if (only_times)
+    for (model::Timeline::Bucket& bucket : timeline.buckets) bucket = {.start_ns = bucket.start_ns};
+  timeline.samples = replay.samples();
+  timeline.snapshots = replay.snapshots();
+  timeline.peak_rss_bytes = replay.peak_rss_bytes();
+  if (only_times) return timeline;
+  for (const Replay::Mark& mark : replay.marks())
+    timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});
+  return timeline;
+}
+
+std::vector<model::Timeline::Bucket> buckets_of(std::span<const model::LiveTimeline::Bucket> live,
+                                                std::uint64_t width_ticks, std::uint64_t start_ticks,
+                                                const trace::TickClock& clock) {
+  std::vector<model::Timeline::Bucket> buckets;
+  buckets.reserve(live.size());
   model::LiveTimeline::Bucket before;
-  for (const model::LiveTimeline::Bucket& from : live.buckets()) {
-    model::Timeline::Bucket& bucket = timeline.buckets.emplace_back();
-    bucket.start_ns = mapping.clock.to_ns(trace::Ticks{start_ticks});
-    start_ticks += live.width_ticks();
-    if (only_times) continue;
+  for (const model::LiveTimeline::Bucket& from : live) {
+    model::Timeline::Bucket& bucket = buckets.emplace_back();
+    bucket.start_ns = clock.to_ns(trace::Ticks{start_ticks});
+    start_ticks += width_ticks;
     bucket.min_bytes = from.min_bytes;
     bucket.max_bytes = from.max_bytes;
     bucket.last_bytes = from.last_bytes;
@@ -200,13 +215,19 @@ model::Timeline timeline_of(const Replay& replay, const ProfileMapping& mapping,
     bucket.idle = !from.busy;
     before = from;
   }
-  timeline.samples = replay.samples();
-  timeline.snapshots = replay.snapshots();
-  timeline.peak_rss_bytes = replay.peak_rss_bytes();
-  if (only_times) return timeline;
-  for (const Replay::Mark& mark : replay.marks())
-    timeline.marks.push_back({mapping.clock.to_ns(trace::Ticks{mark.ticks}), mark.kind, mark.text});
-  return timeline;
+  return buckets;
+}
+
+std::vector<model::Timeline::Mark> marks_of(const trace::Overview& overview, const trace::TickClock& clock) {
+  using Kind = model::Timeline::Mark::Kind;
+  std::vector<model::Timeline::Mark> marks;
+  for (const trace::Overview::Mark& mark : overview.marks)
+    marks.push_back({clock.to_ns(trace::Ticks{mark.ticks}),
+                     mark.kind == trace::Overview::MarkKind::kPaused    ? Kind::kPaused
+                     : mark.kind == trace::Overview::MarkKind::kResumed ? Kind::kResumed
+                                                                        : Kind::kUser,
+                     mark.text});
+  return marks;
 }
 
 }  // namespace heapprof::replay

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "analyzer/model/live_timeline.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
+#include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/trace_file.h"
@@ -36,5 +39,10 @@ void keep_live_costs(model::Profile& profile);
 void fill_threads(const Replay& replay, const trace::TickClock& clock, model::Profile& profile);
 /// `only_times`: without marks, and of the buckets only the times.
 model::Timeline timeline_of(const Replay& replay, const ProfileMapping& mapping, bool only_times);
+/// `width_ticks`: of a bucket. `start_ticks`: of the first one.
+std::vector<model::Timeline::Bucket> buckets_of(std::span<const model::LiveTimeline::Bucket> live,
+                                                std::uint64_t width_ticks, std::uint64_t start_ticks,
+                                                const trace::TickClock& clock);
+std::vector<model::Timeline::Mark> marks_of(const trace::Overview& overview, const trace::TickClock& clock);
 
 }  // namespace heapprof::replay

@@ -26,7 +26,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 5;
+constexpr std::uint32_t kIndexVersion = 6;
 constexpr int kSummaryLevel = 9;
 
 }  // namespace
@@ -67,6 +67,7 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
   });
   intervals.end_of_trace(reader.records());
   replay.finish(end_ticks(file, replay.clock()));
+  intervals.write_history(reader.records());
   write_summary(out, file.file_id(), summary_of(reader, replay));
 }
 
@@ -182,6 +183,18 @@ std::vector<IntervalSums> Index::sums_since_whole(std::size_t interval) const {
   std::vector<IntervalSums> sums;
   for (std::size_t i = whole_snapshot(interval) + 1; i <= interval; ++i) sums.push_back(sums_of(i));
   return sums;
+}
+
+std::optional<LiveHistory> Index::history(std::uint64_t first_width_ticks) const {
+  if (table_.histories.empty() || !summary_->overview) return std::nullopt;
+  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.histories.back());
+  trace::ByteReader in(contents);
+  LiveHistory history = load_live_history(in, summary_->definitions.node_count,
+                                          static_cast<std::uint32_t>(summary_->overview->threads.size()));
+  const std::uint64_t width = model::LiveTimeline::width_ticks_for(summary_->last_time, first_width_ticks);
+  if (history.width_ticks != width || history.buckets.size() != summary_->last_time / width + 1)
+    throw trace::FormatError("has a timeline of another time");
+  return history;
 }
 
 void Index::add_needed_in(std::size_t interval, NeededBlocks& needed) const {

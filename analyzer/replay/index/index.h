@@ -1,6 +1,7 @@
 // The index of a trace: its trace summary, snapshots of the replay, and the sums of the intervals between these. With
 // it the analysis of a slice of time starts at the last snapshot before the slice instead of the beginning, and adds
-// the sums of the intervals within the slice instead of replaying them, with the same result.
+// the sums of the intervals within the slice instead of replaying them, with the same result. The history
+// (live_history.h) has the live bytes over time of the whole recording.
 //
 // A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
 // or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
@@ -8,7 +9,8 @@
 //
 // A compacted trace has no sums, and each of its snapshots is stored as a whole (snapshot_writer.h).
 //
-//   index file = header (changes sums)* summary    header: index.cpp; sections: analyzer/trace/compact/section.h
+//   index file = header (changes sums)* [history] summary    header: index.cpp; sections:
+//   analyzer/trace/compact/section.h
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@
 #include "analyzer/replay/block_changes.h"
 #include "analyzer/replay/index/interval_writer.h"
 #include "analyzer/replay/interval_sums.h"
+#include "analyzer/replay/live_history.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/files/input_file.h"
@@ -106,6 +109,10 @@ class Index {
   void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
   /// The snapshot at the end of the interval.
   Snapshot snapshot_after(std::size_t interval) const;
+
+  /// The live bytes over the whole recording; nullopt: there was no room for them. `first_width_ticks`: of the
+  /// timeline of a replay. Throws trace::FormatError.
+  std::optional<LiveHistory> history(std::uint64_t first_width_ticks) const;
 
  private:
   Index() = default;

@@ -8,8 +8,11 @@ namespace {
 constexpr std::uint64_t kMaxShareOfTrace = 20;        // one part in 20
 constexpr std::uint64_t kSmallestBudget = 256 << 10;  // bytes
 constexpr std::uint64_t kShareForEnd = 16;            // of the budget, one part in 16 is left for end_of_trace()
+constexpr std::uint64_t kShareForHistory = 8;         // and one in 8 for write_history()
+constexpr std::uint64_t kMinBytesPerLiveChange = 2;   // of the history, compressed
 constexpr std::uint64_t kChangesPerWhole = 2;         // how much larger the changes are before a whole snapshot
 constexpr int kIntervalCompressionLevel = 3;
+constexpr int kHistoryCompressionLevel = 9;
 
 // Bytes of a block, until some have been written: of a change, and in a whole snapshot of blocks that were allocated
 // one after the other, or at all times.
@@ -22,8 +25,10 @@ constexpr std::uint64_t kBytesPerBlock = 6;
 
 IntervalWriter::IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay)
     : file_(file), replay_(replay), file_id_(trace.file_id()), trace_bytes_(trace.frame_bytes()),
-      budget_(std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget)), bytes_per_change_(kBytesPerChange) {
+      budget_(std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget)),
+      history_log_(history_budget() / kMinBytesPerLiveChange), bytes_per_change_(kBytesPerChange) {
   replay_.log_intervals(log_);
+  replay_.log_history(history_log_);
 }
 
 /// How many blocks were removed from the table of live blocks, or added to it, since the last snapshot, without those
@@ -33,8 +38,12 @@ std::uint64_t IntervalWriter::changed_blocks() const noexcept {
   return removed + std::max(removed + replay_.live_blocks(), live_at_last_) - live_at_last_;
 }
 
+std::uint64_t IntervalWriter::history_budget() const noexcept { return budget_ / kShareForHistory; }
+
 /// The budget of all snapshots but the one at the end.
-std::uint64_t IntervalWriter::available() const noexcept { return budget_ - budget_ / kShareForEnd; }
+std::uint64_t IntervalWriter::available() const noexcept {
+  return budget_ - budget_ / kShareForEnd - history_budget();
+}
 
 /// Whether it is time for a snapshot of `bytes`: as many as there is room for are spread over the rest of the trace.
 bool IntervalWriter::is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept {
@@ -92,7 +101,8 @@ void IntervalWriter::end_of_trace(std::uint64_t records) {
   save(replay_.end_interval(), contents_);
   const std::vector<std::uint8_t> sums = section(trace::SectionKind::kSums, records);
   const auto fits = [&] {
-    return !changes.empty() && !sums.empty() && written_bytes_ + changes.size() + sums.size() <= budget_;
+    return !changes.empty() && !sums.empty() &&
+           written_bytes_ + changes.size() + sums.size() <= budget_ - history_budget();
   };
   if (!fits()) {
     contents_.clear();
@@ -103,6 +113,20 @@ void IntervalWriter::end_of_trace(std::uint64_t records) {
   }
   append(changes);
   append(sums);
+}
+
+void IntervalWriter::write_history(std::uint64_t records) {
+  if (history_log_.gave_up()) return;
+  contents_.clear();
+  save(history_log_.take(replay_.timeline()), contents_);
+  if (contents_.size() > trace::kMaxSectionBytes) return;
+  trace::SectionHeader header{};
+  header.kind = trace::SectionKind::kHistory;
+  header.file_id = file_id_;
+  header.number = records;
+  header.last_time = replay_.last_time();
+  const std::vector<std::uint8_t> section = trace::make_section(header, contents_.bytes(), kHistoryCompressionLevel);
+  if (section.size() <= history_budget()) file_.append(section);
 }
 
 /// A section with the contents. `flags`: of a snapshot.

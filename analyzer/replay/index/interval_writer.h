@@ -4,7 +4,8 @@
 // since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
 // Together they take at most 5 % of the trace. How large the next one would be is known from the blocks that left the
 // table of live blocks since the last one, so the snapshots that there is room for are spread over the rest of the
-// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording.
+// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording, and so does the
+// history of live bytes (live_history.h).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/interval_sums.h"
+#include "analyzer/replay/live_history.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/events/merged_event.h"
@@ -40,9 +42,13 @@ class IntervalWriter {
   /// Writes the sums of the last interval, if there is room for them. Call it after the last batch, before
   /// Replay::finish(). `records`: of the trace. Throws FileError.
   void end_of_trace(std::uint64_t records);
+  /// Writes the history of the whole recording, if there is room for it. Call it after Replay::finish(). Throws
+  /// FileError.
+  void write_history(std::uint64_t records);
 
  private:
   std::uint64_t changed_blocks() const noexcept;
+  std::uint64_t history_budget() const noexcept;
   std::uint64_t available() const noexcept;
   bool is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept;
   std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
@@ -53,8 +59,9 @@ class IntervalWriter {
   const std::uint64_t file_id_;
   const std::uint64_t trace_bytes_;
   IntervalLog log_;
-  trace::ByteWriter contents_;       // of the next section
-  const std::uint64_t budget_;       // bytes of all sections
+  trace::ByteWriter contents_;  // of the next section
+  const std::uint64_t budget_;  // bytes of all sections
+  LiveHistoryLog history_log_;
   std::uint64_t written_bytes_ = 0;  // all sections
   std::uint64_t bytes_per_change_;   // of the last snapshot by changes
   std::uint64_t other_bytes_ = 0;    // of the last snapshot by changes, and of its sums

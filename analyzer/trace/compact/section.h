@@ -24,6 +24,7 @@ enum class SectionKind : std::uint32_t {
   kPinned = 6,    ///< pinned_table.h; number: moment, ns; events: number of the snapshot, 0: the end of the recording
   kSums = 7,      ///< interval_sums.h: of the interval that ends at the snapshot with this number; only in indexes
   kChanges = 8,   ///< a snapshot by changes; events: 1 if it has all live blocks; only in indexes
+  kHistory = 9,   ///< live_history.h: of the whole recording; number: records; only in indexes
 };
 
 struct SectionHeader {
@@ -77,6 +78,7 @@ struct SectionTable {
   std::vector<Section> pinned;
   std::vector<Section> sums;
   std::vector<Section> changes;
+  std::vector<Section> histories;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

@@ -41,6 +41,18 @@ std::string text_of_threads(const Analysis& analysis) {
   return out.str();
 }
 
+std::string text_of(const model::Timeline& timeline) {
+  std::ostringstream out;
+  for (const model::Timeline::Bucket& b : timeline.buckets)
+    out << b.start_ns << ' ' << b.min_bytes << ' ' << b.max_bytes << ' ' << b.last_bytes << ' ' << b.last_blocks
+        << ' ' << b.allocations << ' ' << b.allocated_bytes << ' ' << b.mapped_bytes << ' ' << b.rss_bytes << ' '
+        << b.idle << '\n';
+  for (const model::Timeline::Mark& mark : timeline.marks)
+    out << "mark " << mark.time_ns << ' ' << static_cast<int>(mark.kind) << ' ' << mark.text << '\n';
+  out << timeline.samples << ' ' << timeline.snapshots << ' ' << timeline.peak_rss_bytes << '\n';
+  return out.str();
+}
+
 }  // namespace
 
 TEST_CASE("Random slices are the same with and without an index") {
@@ -203,6 +215,45 @@ TEST_CASE("An index without room for the blocks at the end serves the whole reco
   }
 }
 
+TEST_CASE("Live bytes over time are the same from the index and from a replay, and add up to the timeline") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(81, 87)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 40'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  Selection selection;
+  selection.only_costs = selection.with_timeline = selection.costs_by_thread = true;
+  const Analysis with(path.path(), selection, {}, kIndex);
+  const Analysis without(path.path(), selection, {}, kNoIndex);
+  INFO("seed " << seed);
+  CHECK(with.warnings().empty());
+  CHECK(with.intervals_added() >= 8);
+  CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+  CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+  const Analysis replayed(path.path(), {}, {}, kNoIndex);
+  const std::string timeline_text = text_of(replayed.profile().timeline);
+  CHECK(heapprof::test::first_difference(text_of(with.profile().timeline), timeline_text) == "");
+
+  // Groups of stacks, of which some are in none.
+  const model::Profile& profile = with.profile();
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  std::vector<std::uint32_t> group_of_node(profile.nodes.size()), all(profile.nodes.size(), 0);
+  for (std::uint32_t& group : group_of_node) group = random() % 4 == 0 ? model::kNoIndex : random() % 5;
+  bool has_read = false;
+  const auto no_pass = [&](double, std::uint64_t) { has_read = true; };
+  model::Timeline timeline;
+  CHECK((with.live_by_group(group_of_node, 5, no_pass, InBucket::kLast, &timeline) ==
+         without.live_by_group(group_of_node, 5)));
+  CHECK(heapprof::test::first_difference(text_of(timeline), timeline_text) == "");
+  CHECK((with.live_by_thread(no_pass) == without.live_by_thread()));
+  const std::vector<std::uint64_t> total = with.live_by_group(all, 1, no_pass).front();
+  CHECK(!has_read);
+  REQUIRE(total.size() == profile.timeline.buckets.size());
+  REQUIRE(total.size() > 100);
+  for (std::size_t i = 0; i + 1 < total.size(); ++i) CHECK(total[i] == profile.timeline.buckets[i].last_bytes);
+}
+
 TEST_CASE("Survivors of mappings are the same with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(31, 32));
   TraceBuilder trace;
@@ -336,6 +387,9 @@ TEST_CASE("A damaged index never changes the result") {
   selection.from = Moment{70, true};
   selection.to = Moment{75, true};
   const std::string truth = text_of(Analysis(path.path(), selection, {}, kNoIndex));
+  Selection over_time;
+  over_time.only_costs = over_time.with_timeline = true;
+  const std::string truth_over_time = text_of(Analysis(path.path(), over_time, {}, kNoIndex));
   std::mt19937_64 random(heapprof::test::seed(7));
   int used = 0;
   for (int i = 0; i < 60; ++i) {
@@ -346,8 +400,48 @@ TEST_CASE("A damaged index never changes the result") {
     const Analysis analysis(path.path(), selection, {}, kIndex);
     used += analysis.began_at_snapshot();
     CHECK(heapprof::test::first_difference(text_of(analysis), truth) == "");
+    const Analysis whole(path.path(), over_time, {}, kIndex);
+    CHECK(heapprof::test::first_difference(text_of(whole), truth_over_time) == "");
   }
   CHECK(used < 60);
+}
+
+TEST_CASE("A malformed history with valid checksums is read within bounds") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 5, 3'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const trace::TraceFile file(path.path());
+  const Removed index{index_trace(path.path(), 3'000)};
+  std::string why_not;
+  const auto opened = Index::open(index.path, file, why_not);
+  REQUIRE(opened);
+  const std::uint32_t node_count = opened->summary()->definitions.node_count;
+  const auto thread_count = static_cast<std::uint32_t>(opened->summary()->overview->threads.size());
+  const auto history = opened->history(Replay::first_bucket_ticks(file));
+  REQUIRE(history);
+  REQUIRE(!history->threads.empty());
+  trace::ByteWriter out;
+  save(*history, out);
+  std::mt19937_64 random(heapprof::test::seed(12));
+  int refused = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    std::vector<std::uint8_t> bytes(out.bytes().begin(), out.bytes().end());
+    if (i % 2 == 0) bytes.resize(random() % bytes.size());
+    else
+      for (int flips = 0; flips < 2; ++flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      trace::ByteReader in(bytes);
+      const LiveHistory damaged = load_live_history(in, node_count, thread_count);
+      for (const LiveChange& change : damaged.nodes)
+        if (change.index >= node_count || change.bucket >= damaged.buckets.size()) FAIL("out of bounds");
+      for (const LiveChange& change : damaged.threads)
+        if (change.index >= thread_count || change.bucket >= damaged.buckets.size()) FAIL("out of bounds");
+    } catch (const trace::FormatError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused >= 1'000);
 }
 
 TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {

@@ -1,0 +1,117 @@
+// Live bytes over a whole recording: its timeline, and the changes of the live bytes of each stack and each thread in
+// each bucket of it. Sums of changes are the live bytes of any group of stacks at the ends of the buckets.
+//
+// The log is written during a replay. The timeline joins pairs of its buckets whenever all are in use
+// (model/live_timeline.h), and the log follows. Cost: a store for each event; at the end of a bucket, a byte for each
+// stack is looked at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "analyzer/model/live_timeline.h"
+#include "analyzer/trace/files/byte_stream.h"
+
+namespace heapprof::replay {
+
+/// In a bucket of the timeline, of a stack or of a thread.
+struct LiveChange {
+  std::uint32_t index = 0;  ///< dense index of the stack's node; of a thread: its index
+  std::uint32_t bucket = 0;
+  std::int64_t bytes = 0;  ///< live at the end of the bucket minus live at its begin; not 0
+};
+
+/// Heap blocks only.
+struct LiveHistory {
+  std::uint64_t width_ticks = 0;                     ///< of a bucket
+  std::vector<model::LiveTimeline::Bucket> buckets;  ///< the last one ends with the recording
+  std::vector<LiveChange> nodes;                     ///< ascending by index, then by bucket
+  std::vector<LiveChange> threads;                   ///< likewise
+};
+
+void save(const LiveHistory& history, trace::ByteWriter& out);
+/// Throws trace::FormatError, also when an index is not less than its count.
+LiveHistory load_live_history(trace::ByteReader& in, std::uint32_t node_count, std::uint32_t thread_count);
+
+/// The changes of the live bytes of some things with an index. Memory: a few words for each of them, and 16 bytes for
+/// each change.
+class ChangeLog {
+ public:
+  /// The live bytes of `index` may have changed.
+  void touch(std::uint32_t index) {
+    if (index >= touched_.size()) [[unlikely]]
+      grow(index);
+    touched_[index] = 1;
+  }
+  /// Ends a bucket. `live_of(index)`: live bytes now. Buckets ascend.
+  template <typename LiveOf>
+  void end_bucket(std::uint32_t bucket, LiveOf&& live_of) {
+    std::uint64_t word;
+    for (std::size_t from = 0; from < touched_.size(); from += sizeof word) {
+      std::memcpy(&word, &touched_[from], sizeof word);
+      if (word == 0) continue;
+      for (std::size_t i = from; i < from + sizeof word; ++i) {
+        if (touched_[i] == 0) continue;
+        touched_[i] = 0;
+        const auto index = static_cast<std::uint32_t>(i);
+        const std::uint64_t live = live_of(index);
+        if (live == live_[i]) continue;
+        changes_.push_back({index, bucket, static_cast<std::int64_t>(live - live_[i])});
+        live_[i] = live;
+      }
+    }
+  }
+  /// Bucket i becomes one with i ^ 1, as bucket i / 2.
+  void join_pairs();
+  std::size_t size() const noexcept { return changes_.size(); }
+  /// The changes, ascending by index, then by bucket. The log is empty afterwards.
+  std::vector<LiveChange> take();
+
+ private:
+  void grow(std::uint32_t index);
+
+  std::vector<std::uint8_t> touched_;  ///< by index; the size is a multiple of 8
+  std::vector<std::uint64_t> live_;    ///< by index: at the end of the last bucket
+  std::vector<std::uint32_t> latest_;  ///< by index: position of its change, while pairs are joined
+  std::vector<LiveChange> changes_;    ///< in order of the buckets
+};
+
+/// Precondition of all: the replay has replayed everything since its start, and nothing is selected.
+class LiveHistoryLog {
+ public:
+  /// Gives up when there are more than `max_changes` after all.
+  explicit LiveHistoryLog(std::size_t max_changes) : max_changes_(max_changes) {}
+
+  /// A block of this stack was allocated by this thread, or is now freed.
+  void touch(std::uint32_t node, std::uint32_t thread) {
+    nodes_.touch(node);
+    threads_.touch(thread);
+  }
+  /// Ends bucket number `bucket` of the timeline, whose buckets have this width now.
+  template <typename LiveOfNode, typename LiveOfThread>
+  void end_bucket(std::size_t bucket, std::uint64_t width_ticks, LiveOfNode&& live_of_node,
+                  LiveOfThread&& live_of_thread) {
+    if (gave_up_) return;
+    follow(width_ticks);
+    nodes_.end_bucket(static_cast<std::uint32_t>(bucket), live_of_node);
+    threads_.end_bucket(static_cast<std::uint32_t>(bucket), live_of_thread);
+    give_up_if_too_large();
+  }
+  bool gave_up() const noexcept { return gave_up_; }
+  /// Call it once, after the last bucket. `timeline`: of the replay, finished.
+  LiveHistory take(const model::LiveTimeline& timeline);
+
+ private:
+  void follow(std::uint64_t width_ticks);
+  void give_up_if_too_large();
+
+  ChangeLog nodes_;
+  ChangeLog threads_;
+  const std::size_t max_changes_;
+  std::uint64_t width_ticks_ = 0;  ///< 0: no bucket has ended
+  bool gave_up_ = false;
+};
+
+}  // namespace heapprof::replay
