@@ -10,14 +10,9 @@ namespace heapprof::recorder {
 
 namespace {
 
-/// The number of events with one time, in a process with one thread or for the holder of the clock lease. It is 1
-/// without a tick word, which limits how long a run lasts: otherwise an event after an hour's sleep would have the
-/// time of the events before it.
-constexpr std::uint32_t kEventsPerClock = 32;
-inline std::uint32_t events_per_clock() noexcept { return has_tick_word() ? kEventsPerClock : 1; }
-/// The number of events in a run of a thread that does not hold the lease. After each run the thread may try to
-/// acquire the lease.
-constexpr std::uint32_t kEventsPerAttempt = 128;
+/// The number of events in a run. It is 1 without a tick word, which limits how long a run lasts: otherwise an event
+/// after an hour's sleep would have the time of the events before it.
+constexpr std::uint32_t kEventsPerRun = 32;
 /// Events with a larger distance each get their own time, so that the timeline is exact.
 constexpr std::uint64_t kMaxRunGapNs = 100'000;
 
@@ -97,34 +92,24 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
 
 void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watcher; }
 
-[[gnu::noinline]] Ticks begin_single_threaded_run(ThreadState& thread) noexcept {
+[[gnu::noinline]] void begin_run(ThreadState& thread) noexcept {
   // The run begins before the clock is read, so that the event of a signal handler in between can end it.
-  thread.stream.begin_run(events_per_clock());
+  const bool first_runs = thread.name_interval != kMaxNameInterval && !is_single_threaded();
+  thread.stream.begin_run(!has_tick_word() ? 1 : first_runs ? thread.name_interval : kEventsPerRun);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   const Ticks now = g_clock.now();
   if (now - thread.stream.last_time() > g_clock.ticks_in(kMaxRunGapNs)) thread.stream.end_run();
   do_periodic_work(thread, now);
-  return now;
-}
-
-/// The lease was checked at `now`. If a sample or a mark has advanced the stream's time beyond that, the event reads
-/// the clock and the lease again.
-Ticks time_after_periodic_work(ThreadState& thread, Ticks now) noexcept {
-  do_periodic_work(thread, now);
-  return thread.stream.last_time() <= now ? now : now_revoking_lease(thread);
-}
-
-[[gnu::noinline]] Ticks begin_multi_threaded_run(ThreadState& thread) noexcept {
-  const bool leased = thread.name_interval == kMaxNameInterval && keep_or_acquire_clock_lease(thread);
-  thread.stream.begin_run(leased                                     ? events_per_clock()
-                          : thread.name_interval == kMaxNameInterval ? kEventsPerAttempt
-                                                                     : thread.name_interval);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  Ticks now = now_revoking_lease(thread);
-  if (leased && now - thread.stream.last_time() > g_clock.ticks_in(kMaxRunGapNs)) thread.stream.end_run();
-  now = time_after_periodic_work(thread, now);
   thread.stream.advance_time(now);  // even if no event follows (in a pause)
-  return now;
+}
+
+[[gnu::noinline]] Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event) noexcept {
+  Stream& stream = thread.stream;
+  const bool begins = !stream.in_run();
+  if (begins) begin_run(thread);
+  const Ticks time = time_at_page(stream.id(), stream.last_time(), begins, address, event);
+  stream.advance_time(time);
+  return time;
 }
 
 }  // namespace heapprof::recorder

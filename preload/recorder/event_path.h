@@ -1,4 +1,4 @@
-// The event path: hook -> enter() -> capture() -> event_time() -> append() -> leave(). Shared by heap_events.cpp,
+// The event path: hook -> enter() -> capture() -> time_of_...() -> append() -> leave(). Shared by heap_events.cpp,
 // mapping_events.cpp and recorder.cpp; hooks include recorder.h instead.
 //
 // Events come in runs (Stream::begin_run), during which no periodic work is due. Within a run, an allocation whose
@@ -6,11 +6,12 @@
 // fast-path guard (process/fork_watch.h), ensures that this is not a forked child and that recording is on and not
 // paused. Everything else takes the slow path.
 //
-// In a process with one thread, and for the holder of the clock lease (clock/clock_lease.h), all events of a run have
-// one time, so only the first one reads the clock.
+// In a process with one thread, all events of a run have one time, so only the first one reads the clock. In others,
+// that holds for events on pages that the stream owns (clock/page_owners.h).
 #pragma once
 
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/thread/thread_state.h"
@@ -61,8 +62,6 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
   return raw(thread.unwinder.capture(entry, thread.definitions));
 }
 
-inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != 0; }
-
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that
 /// only one is left.
 inline void note_multi_threaded() noexcept {
@@ -70,23 +69,29 @@ inline void note_multi_threaded() noexcept {
     set_multi_threaded();
 }
 
-/// Both begin a run, do the periodic work that is due, and return the time of the run's first event.
-Ticks begin_single_threaded_run(ThreadState& thread) noexcept;
-Ticks begin_multi_threaded_run(ThreadState& thread) noexcept;
+/// Begins a run, and does the periodic work that is due. Afterwards the stream's time is that of the run's first
+/// event; it contains a clock reading of this call.
+void begin_run(ThreadState& thread) noexcept;
 
-/// Does the periodic work that is due before an event with the time `now`. Returns the time of the event, which is
-/// later if the work advanced the stream's time.
-Ticks time_after_periodic_work(ThreadState& thread, Ticks now) noexcept;
+/// The time of an event at `address` in a process with several threads (time_at_page).
+Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event) noexcept;
 
-/// The time of the thread's next event.
-inline Ticks event_time(ThreadState& thread) noexcept {
-  if (is_single_threaded())
-    return thread.stream.in_run() ? thread.stream.last_time() : begin_single_threaded_run(thread);
-  note_multi_threaded();
-  if (!thread.stream.in_run()) return begin_multi_threaded_run(thread);
-  if (holds_clock_lease(thread)) return thread.stream.last_time();
-  const Ticks now = now_revoking_lease(thread);
-  return now >= thread.next_check ? time_after_periodic_work(thread, now) : now;
+/// The time of the thread's next event, which concerns the block at `address`. The event is committed next, without
+/// anything that advances the stream's time before.
+inline Ticks time_of_block_event(ThreadState& thread, const void* address, PageEvent event) noexcept {
+  if (!is_single_threaded()) {
+    note_multi_threaded();
+    return multi_threaded_time_of(thread, address, event);
+  }
+  if (!thread.stream.in_run()) begin_run(thread);
+  return thread.stream.last_time();
+}
+
+/// The time of the thread's next event, which concerns a range of addresses or none.
+inline Ticks time_of_other_event(ThreadState& thread) noexcept {
+  const bool begins = !thread.stream.in_run();
+  if (begins) begin_run(thread);
+  return begins || is_single_threaded() ? thread.stream.last_time() : g_clock.now();
 }
 
 /// Commits an event; stops the recording when that fails.

@@ -3,7 +3,6 @@
 // detail::allocated and detail::freed are the fast path, which calls no function. For everything unusual they jump to
 // a function of the slow path: ..._slow if the thread has not entered its state yet, ..._entered if it has.
 // tools/bench/instructions.json has their cost.
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/settings.h"
 
@@ -18,7 +17,7 @@ inline void note_inner_block(const void* block) noexcept {
 
 /// Preconditions: `thread` has been entered, and recording is not paused.
 inline void record_allocation(ThreadState& thread, const void* block, std::size_t size, std::uint32_t node) noexcept {
-  append(thread, Op::kAlloc, event_time(thread), block, size, node);
+  append(thread, Op::kAlloc, time_of_block_event(thread, block, allocation_of(size)), block, size, node);
   note_inner_block(block);
   // The real realloc has already freed its old block, and a signal handler's allocation got the same address.
   if (t_local.reallocating == block) t_local.reallocating = nullptr;
@@ -50,8 +49,9 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
     record_allocation(*thread, block, size, capture(*thread, entry));
   } else {
     if (unwind::is_loader(pc)) [[unlikely]]
-      loader_event();     // objects are loaded and unloaded in a pause, too
-    event_time(*thread);  // handles control requests, so that `resume` works in a program that only allocates
+      loader_event();  // objects are loaded and unloaded in a pause, too
+    // So that `resume` works in a program that only allocates. Without events, no run ends but by the tick.
+    if (!thread->stream.in_run() || !has_tick_word()) begin_run(*thread);
   }
   leave(*thread);
 }
@@ -59,6 +59,15 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
 [[gnu::noinline]] void allocated_slow(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                                       std::uint64_t fp) noexcept {
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
+}
+
+/// Advances the stream's time to that of an event in a process with several threads, if that is cheap. Otherwise the
+/// result is false.
+[[gnu::always_inline]] inline bool advance_time_fast(Stream& stream, const void* block, PageEvent event) noexcept {
+  Ticks time = stream.last_time();
+  const bool cheap = time_at_own_or_shared_page(stream.id(), time, block, event);
+  stream.advance_time(time);
+  return cheap;
 }
 
 /// The fast path, after the thread has entered its state. kTimed: the process has several threads.
@@ -74,12 +83,8 @@ template <bool kTimed>
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {
     note_multi_threaded();
-    if (!holds_clock_lease(*thread)) {
-      const Ticks now = g_clock.now();
-      if (lease_holder_after(now) != LeaseHolder::kNone || now >= thread->next_check) [[unlikely]]
-        return allocated_entered(thread, block, size, pc, sp, fp);
-      stream.advance_time(now);
-    }
+    if (!advance_time_fast(stream, block, allocation_of(size))) [[unlikely]]
+      return allocated_entered(thread, block, size, pc, sp, fp);
     if (!in_forked_child()) [[likely]]
       stream.commit_next(block, op_and_size, raw(node));
   } else {
@@ -100,10 +105,10 @@ template <bool kTimed>
                                      std::uint64_t fp) noexcept {
   if (g_settings.free_stacks) {
     const std::uint32_t node = capture(*thread, {pc, sp, fp});
-    append(*thread, Op::kFreeStack, event_time(*thread), block, 0, node);
+    append(*thread, Op::kFreeStack, time_of_block_event(*thread, block, PageEvent::kFree), block, 0, node);
   } else {
     if (unwind::is_loader(pc)) loader_event();
-    append(*thread, Op::kFree, event_time(*thread), block, 0, 0);
+    append(*thread, Op::kFree, time_of_block_event(*thread, block, PageEvent::kFree), block, 0, 0);
   }
   leave(*thread);
 }
@@ -120,12 +125,8 @@ template <bool kTimed>
 [[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                    std::uint64_t fp) noexcept {
   note_multi_threaded();
-  if (!holds_clock_lease(*thread)) {
-    const Ticks now = g_clock.now();
-    if (lease_holder_after(now) != LeaseHolder::kNone || now >= thread->next_check) [[unlikely]]
-      return freed_entered(thread, block, pc, sp, fp);
-    thread->stream.advance_time(now);
-  }
+  if (!advance_time_fast(thread->stream, block, PageEvent::kFree)) [[unlikely]]
+    return freed_entered(thread, block, pc, sp, fp);
   if (!in_forked_child()) [[likely]]
     thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
@@ -178,7 +179,7 @@ void allocation_failed(std::size_t size, const EntryRegisters& entry) noexcept {
   if (thread == nullptr) return;
   if (!paused()) {
     const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kAllocFailed, event_time(*thread), nullptr, size, node);
+    append(*thread, Op::kAllocFailed, time_of_other_event(*thread), nullptr, size, node);
   }
   leave(*thread);
 }
@@ -195,25 +196,28 @@ bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept 
   if (thread == nullptr) return false;
   if (unwind::is_loader(entry.pc)) [[unlikely]]
     loader_event();
-  append(*thread, Op::kReallocBegin, event_time(*thread), old_block, 0, 0);
+  append(*thread, Op::kReallocBegin, time_of_block_event(*thread, old_block, PageEvent::kFree), old_block, 0, 0);
   t_local.reallocating = old_block;
   leave(*thread);
   return true;
 }
 
-void realloc_end(const void*, const void* new_block, std::size_t size, const EntryRegisters& entry,
+void realloc_end(const void* old_block, const void* new_block, std::size_t size, const EntryRegisters& entry,
                  const AllocatorCall& call) noexcept {
   t_local.reallocating = nullptr;
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (new_block == nullptr && size != 0) {
     const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kReallocFailed, event_time(*thread), nullptr, size, node);
+    // The old block is live again, so this event belongs to its address.
+    append(*thread, Op::kReallocFailed, time_of_block_event(*thread, old_block, PageEvent::kFree), nullptr, size,
+           node);
   } else if (new_block == nullptr || paused() || call.recorded(new_block)) {
-    append(*thread, Op::kReallocEnd, event_time(*thread), nullptr, 0, 0);
+    append(*thread, Op::kReallocEnd, time_of_other_event(*thread), nullptr, 0, 0);
   } else {
     const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kReallocEnd, event_time(*thread), new_block, size, node);
+    append(*thread, Op::kReallocEnd, time_of_block_event(*thread, new_block, allocation_of(size)), new_block, size,
+           node);
     note_inner_block(new_block);
   }
   leave(*thread);

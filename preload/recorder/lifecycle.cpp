@@ -7,6 +7,7 @@
 #include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/clock/tick.h"
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
@@ -100,6 +101,7 @@ void update_session_entry() noexcept {
 
 void begin(bool forked_child) noexcept {
   g_clock.start();
+  start_page_stamps();
   find_tick_word();
   detect_loader_start();
   find_program();

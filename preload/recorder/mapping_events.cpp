@@ -28,7 +28,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
     const std::uint32_t kind = ((flags & MAP_ANONYMOUS) != 0 ? kMapAnonymous : 0) |
                                (t_local.allocator_depth != 0 ? kMapFromAllocator : 0) |
                                (protection == PROT_NONE ? kMapReserve : 0);
-    append(*thread, Op::kMap, event_time(*thread), address, round_up_to_pages(size), node, kind);
+    append(*thread, Op::kMap, time_of_other_event(*thread), address, round_up_to_pages(size), node, kind);
   }
   leave(*thread);
 }
@@ -38,7 +38,8 @@ void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) n
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
-  if (g_settings.mmap) append(*thread, Op::kUnmapBegin, event_time(*thread), address, round_up_to_pages(size), 0);
+  if (g_settings.mmap)
+    append(*thread, Op::kUnmapBegin, time_of_other_event(*thread), address, round_up_to_pages(size), 0);
   leave(*thread);
 }
 
@@ -46,7 +47,7 @@ void unmap_end(bool succeeded) noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap)
-    append(*thread, succeeded ? Op::kUnmapEnd : Op::kUnmapFailed, event_time(*thread), nullptr, 0, 0);
+    append(*thread, succeeded ? Op::kUnmapEnd : Op::kUnmapFailed, time_of_other_event(*thread), nullptr, 0, 0);
   leave(*thread);
 }
 
@@ -56,7 +57,7 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
   if (thread == nullptr) return;
   unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(old_address), old_size);
   if (g_settings.mmap)
-    append(*thread, Op::kRemapBegin, event_time(*thread), old_address, round_up_to_pages(old_size), 0);
+    append(*thread, Op::kRemapBegin, time_of_other_event(*thread), old_address, round_up_to_pages(old_size), 0);
   leave(*thread);
 }
 
@@ -65,10 +66,10 @@ void remap_end(const void* new_address, std::size_t new_size, const EntryRegiste
   if (thread == nullptr) return;
   if (g_settings.mmap) {
     if (new_address == nullptr) {
-      append(*thread, Op::kRemapFailed, event_time(*thread), nullptr, 0, 0);
+      append(*thread, Op::kRemapFailed, time_of_other_event(*thread), nullptr, 0, 0);
     } else {
       const std::uint32_t node = capture(*thread, entry);
-      append(*thread, Op::kRemapEnd, event_time(*thread), new_address, round_up_to_pages(new_size), node);
+      append(*thread, Op::kRemapEnd, time_of_other_event(*thread), new_address, round_up_to_pages(new_size), node);
     }
   }
   leave(*thread);
@@ -79,7 +80,8 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
   if (thread == nullptr) return;
   if (g_settings.mmap && !paused()) {
     const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kBrk, event_time(*thread), new_break, reinterpret_cast<std::uint64_t>(old_break), node);
+    append(*thread, Op::kBrk, time_of_other_event(*thread), new_break, reinterpret_cast<std::uint64_t>(old_break),
+           node);
   }
   leave(*thread);
 }

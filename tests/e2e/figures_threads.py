@@ -96,7 +96,7 @@ class SharedTimes(harness.Case):
                 self.assertEqual(worked, sorted((first, second)))
                 if harness.EMULATOR:  # no tick (recorder/clock/tick.h): every event reads the clock
                     continue
-                # Otherwise no thread ever acquired the clock lease, and this tests nothing.
+                # Otherwise no thread ever owned a page for long, and this tests nothing.
                 events = [event for thread in run.read().threads() for event in thread.events
                           if event.op in trace_reader.HEAP_OPS]
                 self.assertLess(len({event.time for event in events}), len(events) // 4)

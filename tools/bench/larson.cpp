@@ -6,7 +6,7 @@
 //   larson THREADS ROUNDS [background]     a round: 200,000 pairs in each thread
 //
 // With `background`, another thread executes a pair every 5 microseconds. These are few events, but because of them a
-// recorder cannot treat THREADS = 1 as a program with a single thread (heapprof: the clock lease).
+// recorder cannot treat THREADS = 1 as a program with a single thread.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

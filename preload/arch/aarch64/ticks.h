@@ -18,6 +18,10 @@ inline std::uint64_t read_ordered() noexcept {
   return value;
 }
 
+/// Waits until other cores see this thread's atomic exchange, so that read_ordered() afterwards returns a later time
+/// than any that they read before. Its dmb orders memory accesses only; reading the counter is none (Arm ARM, B2.3).
+inline void complete_stores() noexcept { asm volatile("dsb ish" : : : "memory"); }
+
 inline bool cycle_clock_invariant() noexcept { return true; }
 
 /// Ticks per second, if the processor reports it; 0: it must be measured.

@@ -19,6 +19,10 @@ inline std::uint64_t read_ordered() noexcept {
   return std::uint64_t{high} << 32 | low;
 }
 
+/// Waits until other cores see this thread's atomic exchange, so that read_ordered() afterwards returns a later time
+/// than any that they read before. Locked instructions wait for that themselves (Intel SDM vol. 3A, 9.2.2).
+inline void complete_stores() noexcept {}
+
 /// Whether the counter has a constant rate in all power states (CPUID 0x80000007, EDX bit 8), and rdtscp exists
 /// (0x80000001, EDX bit 27).
 inline bool cycle_clock_invariant() noexcept {

@@ -1,6 +1,7 @@
 #include "preload/recorder/control/control.h"
 
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/residency/snapshots.h"
 #include "preload/recorder/trace/recording.h"
@@ -46,8 +47,9 @@ void set_paused(ThreadState& thread, bool paused) noexcept {
 }
 
 void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexcept {
-  // The runs of this thread and of the lease's holder end here: events after the mark have a later time.
-  const Ticks now = now_revoking_lease(thread);
+  // All runs of all threads end here: events after the mark have a later time.
+  const Ticks now = g_clock.now();
+  if (!is_single_threaded()) disown_pages();
   thread.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
   take_snapshot_within_budget(thread, SnapshotReason::kMark);
   thread.stream.end_run();

@@ -3,6 +3,7 @@
 #include "preload/base/text.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
+#include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/process/program.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/trace/recording.h"
@@ -128,7 +129,6 @@ void announce(ThreadState& state, int thread, std::uint64_t owner_kind) noexcept
   state.name_interval = 0;
   sys::thread_name(state.name);
   state.next_name_check = state.next_check = Ticks{0};
-  state.lease = {};
   state.checked_sequence = state.stream.sequence();
   state.stream.append_text(TextKind::kThread, static_cast<std::uint64_t>(thread), owner_kind, state.name,
                            text_length(state.name));
@@ -273,10 +273,10 @@ void forget_threads() noexcept {
   g_states = nullptr;
   g_cursor = nullptr;
   g_last_stream = 0;
+  if (g_single_threaded == &kMultiThreaded) forget_pages();
   g_single_threaded = &kMultiThreaded;
   g_process = 0;
   g_shared_memory_state = nullptr;
-  g_clock_lease[0] = 0;
   ++g_process_generation;
 }
 

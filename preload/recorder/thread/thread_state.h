@@ -13,7 +13,6 @@
 #include <cstdint>
 
 #include "preload/base/address_types.h"
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/clock/time_types.h"
 #include "preload/recorder/thread/thread_local.h"
 #include "preload/recorder/trace/stream.h"
@@ -45,7 +44,6 @@ struct ThreadState {
   std::uint32_t name_interval;
   Ticks next_name_check;  ///< when the name is checked in any case
   char name[16];
-  LeaseHistory lease;
   std::uint32_t checked_sequence;  ///< Stream::sequence() at the last check of the name
   std::uint32_t intercepted;       ///< number of elements of `calls` in use
   InterceptedCall calls[kMaxInterceptedCalls];
@@ -61,9 +59,12 @@ struct ThreadState {
 extern std::uint32_t g_process_generation;
 
 /// Points to a nonzero value while the process has had only one thread, according to libc; afterwards to
-/// kMultiThreaded, which is 0. From then on events share a time only under the clock lease.
+/// kMultiThreaded, which is 0. From then on events of a run have one time only on pages that the stream owns
+/// (clock/page_owners.h).
 extern const char* g_single_threaded [[gnu::visibility("hidden")]];
 extern const char kMultiThreaded [[gnu::visibility("hidden")]];
+
+inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != 0; }
 
 /// Records that the process has, or has had, more than one thread.
 void set_multi_threaded() noexcept;
@@ -111,19 +112,5 @@ void detach_at_fork() noexcept;
 
 /// In a forked child: clears the list of states, whose streams are the parent's.
 void forget_threads() noexcept;
-
-// The functions of clock_lease.h for the state of a thread.
-
-inline LeaseHolder lease_holder(const ThreadState& thread) noexcept {
-  return LeaseHolder{reinterpret_cast<std::uint64_t>(&thread)};
-}
-inline bool holds_clock_lease(const ThreadState& thread) noexcept { return holds_clock_lease(lease_holder(thread)); }
-inline Ticks now_revoking_lease(const ThreadState& thread) noexcept {
-  return now_revoking_lease(lease_holder(thread));
-}
-/// A nested state never acquires the lease: signal handlers have few events.
-inline bool keep_or_acquire_clock_lease(ThreadState& thread) noexcept {
-  return thread.depth == 0 && keep_or_acquire_clock_lease(lease_holder(thread), thread.lease);
-}
 
 }  // namespace heapprof::recorder

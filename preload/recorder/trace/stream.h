@@ -95,6 +95,7 @@ class Stream {
   /// event. So the remaining stores of this event do not change the parent's trace.
   void detach_from_parent() noexcept;
 
+  StreamId id() const noexcept { return id_; }
   /// Time of the last event.
   Ticks last_time() const noexcept { return last_time_; }
   /// The number of finished blocks.

@@ -9,7 +9,6 @@
 
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
-#include "preload/recorder/clock/clock_lease.h"
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/thread/thread_state.h"

@@ -1,0 +1,89 @@
+#include "preload/recorder/clock/page_owners.h"
+
+namespace heapprof::recorder {
+
+alignas(64) constinit PageWord g_page_words[kPageWords + 1] = {};
+constinit unsigned g_stamp_shift = 9;
+
+namespace {
+
+// In units of stamps: 2 to 4 us, and 8 to 16 ms. The first period is short, because threads that work one after the
+// other use a page together only for a moment. It doubles each time, so threads that use a page together all the time
+// soon try rarely to own it.
+constexpr std::uint64_t kFirstSharedPeriod = 16;
+constexpr std::uint64_t kMaxLevel = 12;
+/// A stream that has been disturbed this often in one event shares the page for the longest period: its signal
+/// handler may take the page back at every instruction.
+constexpr unsigned kMaxAttempts = 8;
+/// About four units in a microsecond.
+constexpr std::uint64_t kStampsPerSecond = 4'000'000;
+
+constexpr std::uint64_t level_of(PageWord word) noexcept { return (word & kPageLevels) >> kLevelBit; }
+
+constexpr PageWord make_word(std::uint32_t owner, std::uint64_t level, std::uint64_t stamp, PageWord large) noexcept {
+  return owner | (level < kMaxLevel ? level : kMaxLevel) << kLevelBit | (large & kPageLarge) | stamp << kStampBit;
+}
+
+/// The word by which `self` takes the page at `now`, or shares it. `share`: in any case.
+PageWord next_word(PageWord word, std::uint32_t self, Ticks now, bool share) noexcept {
+  const std::uint64_t level = level_of(word);
+  const std::uint64_t period = kFirstSharedPeriod << level;
+  const std::uint64_t stamp = tick_count(now) >> g_stamp_shift;
+  if (share) return make_word(kEverybody, level + 1, stamp + (kFirstSharedPeriod << kMaxLevel), word);
+  if (owner_of(word) == kNobody || owner_of(word) == kEverybody) return make_word(self, level, stamp, word);
+  const std::uint64_t held = ((stamp << kStampBit) - (word >> kStampBit << kStampBit)) >> kStampBit;
+  if (held < period) return make_word(kEverybody, level + 1, stamp + period, word);
+  return make_word(self, held < 4 * period ? level : 0, stamp, word);
+}
+
+constexpr Ticks later_of(Ticks a, Ticks b) noexcept { return a > b ? a : b; }
+
+bool replace(PageWord* at, PageWord word, PageWord next) noexcept {
+  const bool replaced = __atomic_compare_exchange_n(at, &word, next, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+  arch::complete_stores();
+  return replaced;
+}
+
+}  // namespace
+
+Ticks time_at_page(StreamId self, Ticks last_time, bool clock_read, const void* address, PageEvent event) noexcept {
+  const auto me = static_cast<std::uint32_t>(self);
+  Ticks time = last_time;
+  for (unsigned attempt = 0;; ++attempt) {
+    const bool share = attempt >= kMaxAttempts;
+    PageWord* const at = page_word(address, time);
+    const PageWord word = __atomic_load_n(at, __ATOMIC_RELAXED);
+    const bool owned = owner_of(word) == me;
+    const bool settled = event != PageEvent::kLargeAllocation || (word & kPageLarge) != 0;
+    if (owned && settled && (clock_read || !needs_own_time(word, event))) return time;
+    if (clock_read && settled && (is_shared_at(word, time) || (share && owner_of(word) == kEverybody))) return time;
+    // The clock is read before a takeover, to decide about sharing, and after it, by rule 1.
+    if (clock_read) {
+      const PageWord large = event == PageEvent::kLargeAllocation ? kPageLarge : 0;
+      replace(at, word, owned || is_shared_at(word, time) ? word | large : next_word(word | large, me, time, share));
+    }
+    time = later_of(time, g_clock.now());
+    clock_read = true;
+  }
+}
+
+void disown_pages() noexcept {
+  for (PageWord& word : g_page_words) {
+    const std::uint32_t owner = owner_of(__atomic_load_n(&word, __ATOMIC_RELAXED));
+    if (owner != kNobody && owner != kEverybody) __atomic_fetch_and(&word, ~PageWord{kEverybody}, __ATOMIC_SEQ_CST);
+  }
+}
+
+void forget_pages() noexcept {
+  for (PageWord& word : g_page_words)
+    if (word != 0) word = 0;
+}
+
+void start_page_stamps() noexcept {
+  std::uint64_t ticks_per_second = g_clock.kind() == Clock::kMonotonic ? 1'000'000'000 : arch::cycle_clock_rate();
+  if (ticks_per_second == 0) ticks_per_second = 2'400'000'000;  // not known yet; any processor is near enough
+  g_stamp_shift = 0;
+  while (ticks_per_second >> (g_stamp_shift + 1) >= kStampsPerSecond) ++g_stamp_shift;
+}
+
+}  // namespace heapprof::recorder
