@@ -1,11 +1,12 @@
-// Threads that hand few addresses round. An event whose time is wrong by some nanoseconds becomes an unmatched free or
-// an allocation of a live block, or changes a peak.
+// Threads that hand few addresses round. An event whose time is wrong by some nanoseconds becomes an unmatched free
+// or an allocation of a live block, or changes a peak.
 //
 //   handed_round blocks THREADS EVENTS SEED    random allocations, frees and reallocs, also failing ones, with the
 //                                              allocator of plugins/reusing_malloc.c. Prints allocations and frees
 //   handed_round budget THREADS EVENTS SEED SIZE COUNT   blocks of SIZE bytes, of which COUNT are live at most: a
 //                                              thread allocates one only after another one was freed
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -102,7 +103,11 @@ struct Thread {
     own.reserve(4096);
     --g_waiting;
     while (g_waiting != 0) sched_yield();
-    for (long i = 0; i < g_events; ++i) g_budget ? use_budget() : hand_round();
+    for (long i = 0; i < g_events; ++i) {
+      g_budget ? use_budget() : hand_round();
+      // So that threads also alternate on a busy machine, where each would work alone for milliseconds.
+      if (random() % 64 == 0) sched_yield();
+    }
     g_allocations += allocations;
     g_frees += frees;
   }

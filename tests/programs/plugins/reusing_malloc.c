@@ -1,11 +1,12 @@
-// An allocator that gives a block of 97 to 128 bytes one of 256 addresses, which any thread can get as soon as it was
-// freed. All others are glibc's. A realloc to half the address space fails.
+// An allocator that gives a block of 97 to 128 bytes one of 1024 addresses, which any thread can get as soon as it
+// was freed. A thread begins its search for a free one in a page of its own for a while, then in another one. All
+// other blocks are glibc's. A realloc to half the address space fails.
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { kAddresses = 256, kBytes = 128 };
+enum { kAddresses = 1024, kBytes = 128, kInPage = 4096 / kBytes, kAllocationsInPage = 400 };
 
 extern void* __libc_malloc(size_t size);
 extern void* __libc_realloc(void* block, size_t size);
@@ -13,16 +14,18 @@ extern void __libc_free(void* block);
 
 static _Alignas(4096) char memory[kAddresses][kBytes];
 static atomic_uchar taken[kAddresses];
-static _Thread_local uint32_t next_address;
+static _Thread_local uint32_t random_state, allocations;
 
 static int is_ours(const void* block) { return (size_t)((const char*)block - memory[0]) < sizeof memory; }
 
 void* malloc(size_t size) {
   if (size <= 96 || size > kBytes) return __libc_malloc(size);
-  uint32_t at = next_address * 1664525 + 1013904223;
-  next_address = at + (uint32_t)(uintptr_t)&next_address;
+  random_state = random_state * 1664525 + 1013904223;
+  const uint32_t thread = (uint32_t)((uintptr_t)&random_state >> 12);
+  const uint32_t page = thread + allocations++ / kAllocationsInPage * 7;
+  const uint32_t first = page * kInPage + (random_state >> 16) % kInPage;
   for (uint32_t i = 0; i < kAddresses; ++i) {
-    const uint32_t index = (at >> 16) + i & (kAddresses - 1);
+    const uint32_t index = (first + i) % kAddresses;
     unsigned char expected = 0;
     if (atomic_load_explicit(&taken[index], memory_order_relaxed) == 0 &&
         atomic_compare_exchange_strong_explicit(&taken[index], &expected, 1, memory_order_acquire,
