@@ -64,8 +64,11 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
 
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that
 /// only one is left.
+inline bool multi_threaded_is_noted() noexcept {
+  return __atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) == &kMultiThreaded;
+}
 inline void note_multi_threaded() noexcept {
-  if (__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != &kMultiThreaded) [[unlikely]]
+  if (!multi_threaded_is_noted()) [[unlikely]]
     set_multi_threaded();
 }
 

@@ -61,13 +61,24 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
 }
 
-/// Advances the stream's time to that of an event in a process with several threads, if that is cheap. Otherwise the
-/// result is false.
-[[gnu::always_inline]] inline bool advance_time_fast(Stream& stream, const void* block, PageEvent event) noexcept {
+/// Advances the stream's time to that of an event at a shared page. Otherwise the result is false.
+inline bool advance_time_at_shared_page(Stream& stream, const void* block, PageEvent event) noexcept {
   Ticks time = stream.last_time();
-  const bool cheap = time_at_own_or_shared_page(stream.id(), time, block, event);
+  const bool shared = time_at_shared_page(stream.id(), time, block, event);
   stream.advance_time(time);
-  return cheap;
+  return shared;
+}
+
+/// The rest of the fast path where the stream does not own the page, or the event needs its own time.
+[[gnu::noinline]] void allocated_with_own_time(ThreadState* thread, const void* block, std::size_t size,
+                                               NodeId node) noexcept {
+  if (advance_time_at_shared_page(thread->stream, block, allocation_of(size))) {
+    if (!in_forked_child()) [[likely]]
+      thread->stream.commit_next(block, op_size(Op::kAlloc, size), raw(node));
+  } else {
+    record_allocation(*thread, block, size, raw(node));
+  }
+  leave(*thread);
 }
 
 /// The fast path, after the thread has entered its state. kTimed: the process has several threads.
@@ -75,22 +86,18 @@ template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
                                                   ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  if (!stream.in_run() || size >= kMaxSize) [[unlikely]]
+  if (!stream.in_run() || size >= kMaxSize || (kTimed && !multi_threaded_is_noted())) [[unlikely]]
     return allocated_entered(thread, block, size, pc, sp, fp);
   const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
   if (node == NodeId::kNone) [[unlikely]]
     return allocated_entered(thread, block, size, pc, sp, fp);
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {
-    note_multi_threaded();
-    if (!advance_time_fast(stream, block, allocation_of(size))) [[unlikely]]
-      return allocated_entered(thread, block, size, pc, sp, fp);
-    if (!in_forked_child()) [[likely]]
-      stream.commit_next(block, op_and_size, raw(node));
-  } else {
-    if (!in_forked_child()) [[likely]]
-      stream.commit_next(block, op_and_size, raw(node));
+    if (!owns_page(stream.id(), stream.last_time(), block, allocation_of(size))) [[unlikely]]
+      return allocated_with_own_time(thread, block, size, node);
   }
+  if (!in_forked_child()) [[likely]]
+    stream.commit_next(block, op_and_size, raw(node));
   leave(*thread);
 }
 
@@ -122,13 +129,25 @@ template <bool kTimed>
   if (ThreadState* const thread = enter()) freed_entered(thread, block, pc, sp, fp);
 }
 
-[[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
-                                   std::uint64_t fp) noexcept {
-  note_multi_threaded();
-  if (!advance_time_fast(thread->stream, block, PageEvent::kFree)) [[unlikely]]
+/// The rest of the fast path where the stream does not own the page, or the event needs its own time.
+[[gnu::noinline]] void freed_with_own_time(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
+                                           std::uint64_t fp) noexcept {
+  if (!advance_time_at_shared_page(thread->stream, block, PageEvent::kFree))
     return freed_entered(thread, block, pc, sp, fp);
   if (!in_forked_child()) [[likely]]
     thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
+  leave(*thread);
+}
+
+[[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
+                                   std::uint64_t fp) noexcept {
+  Stream& stream = thread->stream;
+  if (!multi_threaded_is_noted()) [[unlikely]]
+    return freed_entered(thread, block, pc, sp, fp);
+  if (!owns_page(stream.id(), stream.last_time(), block, PageEvent::kFree)) [[unlikely]]
+    return freed_with_own_time(thread, block, pc, sp, fp);
+  if (!in_forked_child()) [[likely]]
+    stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
 }
 

@@ -90,15 +90,19 @@ inline bool is_shared_at(PageWord word, Ticks now) noexcept {
 /// result before its next event, and not beyond it before this event is committed.
 Ticks time_at_page(StreamId self, Ticks last_time, bool clock_read, const void* address, PageEvent event) noexcept;
 
-/// The same if it is cheap: if `self` owns the page, or the page is shared. Otherwise the result is false; `time` may
-/// have been advanced.
-[[gnu::always_inline]] inline bool time_at_own_or_shared_page(StreamId self, Ticks& time, const void* address,
-                                                              PageEvent event) noexcept {
-  const PageWord before = load_page_word(address, time);
-  const bool owned = owner_of(before) == static_cast<std::uint32_t>(self);
-  if (owned && !needs_own_time(before, event)) [[likely]]
-    return true;
-  if (!owned && owner_of(before) != kEverybody) return false;
+/// Whether time_at_page() returns last_time because `self` owns the page. This is the fast path.
+[[gnu::always_inline]] inline bool owns_page(StreamId self, Ticks last_time, const void* address,
+                                             PageEvent event) noexcept {
+  const PageWord word = load_page_word(address, last_time);
+  return owner_of(word) == static_cast<std::uint32_t>(self) && !needs_own_time(word, event);
+}
+
+/// time_at_page() where owns_page() is false, if the page is shared, or is owned and the event needs its own time.
+/// Otherwise the result is false; `time`, the stream's last time before, may have been advanced.
+[[gnu::always_inline]] inline bool time_at_shared_page(StreamId self, Ticks& time, const void* address,
+                                                       PageEvent event) noexcept {
+  const std::uint32_t before = owner_of(load_page_word(address, time));
+  if (before != kEverybody && before != static_cast<std::uint32_t>(self)) return false;
   const Ticks now = g_clock.now();
   if (time < now) time = now;
   const PageWord word = load_page_word(address, time);
