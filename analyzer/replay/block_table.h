@@ -10,16 +10,20 @@
 //
 // Invariant: a group with a never-used entry was never full, so no block was put into a later group because of it,
 // and a probe ends there. An erased entry of such a group becomes never-used again; of any other, a tombstone.
+//
+// Large tables grow by a quarter and in place, so that they need no memory for a second table: entries are sorted by
+// the upper bits of their hash, so those of a group move to groups near the same fraction of a larger table.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
-#include <sys/mman.h>
+#include <utility>
+#include <vector>
 
 #include "analyzer/base/mix_bits.h"
+#include "analyzer/replay/growing_memory.h"
 
 namespace heapprof::replay {
 
@@ -35,10 +39,7 @@ static_assert(sizeof(Block) == 32);
 
 class BlockTable {
  public:
-  BlockTable() { allocate(kMinGroups); }
-  ~BlockTable() {
-    if (memory_ != nullptr) unmap(memory_, bytes_of(groups_));
-  }
+  BlockTable() { clear(kMinGroups); }
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
@@ -80,8 +81,7 @@ class BlockTable {
     if (unused_left_ == 0) [[unlikely]]
       rehash();
     std::size_t free_entry = kNoEntry;
-    std::size_t group = group_of(hash);
-    for (;; group = (group + 1) & mask_) {
+    for (std::size_t group = group_of(hash);; group = group_after(group)) {
       const std::uint64_t control = control_[group];
       for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
         Block& block = entries_[entry_of(group, found)];
@@ -95,12 +95,8 @@ class BlockTable {
       if (never_used(control) != 0) [[likely]]
         break;
     }
-    std::uint8_t* const control = control_byte(free_entry);
-    unused_left_ -= *control == kNeverUsed;
-    *control = static_cast<std::uint8_t>(tag_of(hash));
-    ++size_;
     fresh = true;
-    Block& block = entries_[free_entry];
+    Block& block = put(free_entry, hash);
     block.address = address;
     return block;
   }
@@ -117,22 +113,16 @@ class BlockTable {
   /// Removes all blocks and makes room for `blocks`.
   void reset(std::size_t blocks) {
     std::size_t groups = kMinGroups;
-    while (groups * kGroup / 8 * 5 < blocks + blocks / 8) groups *= 2;
-    if (groups != groups_) {
-      unmap(memory_, bytes_of(groups_));
-      memory_ = nullptr;
-      allocate(groups);
-      return;
-    }
-    std::memset(control_, kNeverUsed, groups_ * kGroup);
-    unused_left_ = groups_ * kGroup / 8 * 5;
-    size_ = 0;
+    while (max_used(groups) < blocks) groups = next_size(groups);
+    clear(groups);
   }
 
   /// How many groups find(address) loads, for tests. Precondition: there is a block at `address`.
   std::size_t groups_probed(std::uint64_t address) noexcept {
-    const auto group = static_cast<std::size_t>(find(address) - entries_) / kGroup;
-    return ((group - group_of(hash_of(address))) & mask_) + 1;
+    const auto found = static_cast<std::size_t>(find(address) - entries_) / kGroup;
+    std::size_t probed = 1;
+    for (std::size_t group = group_of(hash_of(address)); group != found; group = group_after(group)) ++probed;
+    return probed;
   }
 
   /// Calls visit(Block&), which does not change the address.
@@ -156,8 +146,13 @@ class BlockTable {
   static constexpr std::uint64_t kLastTopBit = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kLowBits = 0x0101010101010101;
 
-  // The group is the upper bits of the hash, the tag the lower ones.
-  std::size_t group_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> shift_); }
+  // The group is the upper half of the hash, as a fraction of 2^32, times the number of groups (less than 2^32); the
+  // tag is the lowest bits.
+  static std::size_t group_of(std::uint64_t hash, std::size_t groups) noexcept {
+    return static_cast<std::size_t>((hash >> 32) * groups >> 32);
+  }
+  std::size_t group_of(std::uint64_t hash) const noexcept { return group_of(hash, groups_); }
+  std::size_t group_after(std::size_t group) const noexcept { return group + 1 == groups_ ? 0 : group + 1; }
   static std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash & 0x7f; }
 
   /// The top bit of each byte of `control` that equals `tag`; rarely also of a byte above such a byte.
@@ -176,42 +171,77 @@ class BlockTable {
     return reinterpret_cast<std::uint8_t*>(control_) + entry;
   }
 
-  static std::size_t bytes_of(std::size_t groups) noexcept { return groups * kGroup * (sizeof(Block) + 1); }
-  static void unmap(void* memory, std::size_t bytes) noexcept { ::munmap(memory, bytes); }
+  /// At this load one group in eight is full.
+  static std::size_t max_used(std::size_t groups) noexcept { return groups * kGroup / 8 * 5; }
+  static std::size_t next_size(std::size_t groups) noexcept {
+    constexpr std::size_t kLarge = 1 << 15;
+    return groups < kLarge ? groups * 2 : groups / 4 * 5;
+  }
 
-  void allocate(std::size_t groups) {
-    const std::size_t bytes = bytes_of(groups);
-    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    if (bytes >= std::size_t{4} << 20) ::madvise(memory, bytes, MADV_HUGEPAGE);
-    memory_ = memory;
-    entries_ = static_cast<Block*>(memory);
-    control_ = reinterpret_cast<std::uint64_t*>(entries_ + groups * kGroup);
+  Block& put(std::size_t entry, std::uint64_t hash) noexcept {
+    std::uint8_t* const control = control_byte(entry);
+    unused_left_ -= *control == kNeverUsed;
+    *control = static_cast<std::uint8_t>(tag_of(hash));
+    ++size_;
+    return entries_[entry];
+  }
+
+  /// An empty table with this many groups.
+  void clear(std::size_t groups) {
+    resize(groups);
     std::memset(control_, kNeverUsed, groups * kGroup);
-    groups_ = groups;
-    mask_ = groups - 1;
-    shift_ = 64 - static_cast<unsigned>(std::countr_zero(groups));
-    unused_left_ = groups * kGroup / 8 * 5;  // at this load one group in eight is full
+    unused_left_ = max_used(groups);
     size_ = 0;
   }
 
-  /// Doubles the table, or keeps its size when most used entries are tombstones.
+  /// Changes the number of groups. Their control bytes, and where entries belong, are not changed.
+  void resize(std::size_t groups) {
+    entry_memory_.resize(groups * kGroup * sizeof(Block));
+    control_memory_.resize(groups * kGroup);
+    entries_ = static_cast<Block*>(entry_memory_.begin());
+    control_ = static_cast<std::uint64_t*>(control_memory_.begin());
+    groups_ = groups;
+  }
+
+  /// Enlarges the table, or keeps its size when most used entries are tombstones. Goes from the last group to the
+  /// first, so that the groups to which entries move have been emptied.
   [[gnu::noinline]] void rehash() {
-    void* const old_memory = memory_;
     const std::size_t old_groups = groups_;
-    const Block* const old_entries = entries_;
-    const auto* const old_control = reinterpret_cast<const std::uint8_t*>(control_);
-    allocate(size_ > groups_ * kGroup / 2 ? groups_ * 2 : groups_);
-    for (std::size_t entry = 0; entry < old_groups * kGroup; ++entry) {
-      if ((old_control[entry] & 0x80) != 0) continue;
-      bool fresh;
-      insert(old_entries[entry].address, fresh) = old_entries[entry];
+    const std::size_t groups = size_ > max_used(old_groups) / 8 * 7 ? next_size(old_groups) : old_groups;
+    resize(groups);
+    std::memset(control_ + old_groups, kNeverUsed, (groups - old_groups) * kGroup);
+    size_ = 0;
+    unused_left_ = max_used(groups);
+    // Blocks that were put into a group after theirs, and now belong to one that has not been emptied.
+    std::vector<Block> displaced;
+    for (std::size_t group = old_groups; group-- != 0;) {
+      Block blocks[kGroup];
+      std::size_t count = 0;
+      for (std::uint64_t used = ~control_[group] & kTopBits; used != 0; used &= used - 1)
+        blocks[count++] = entries_[entry_of(group, used)];
+      control_[group] = kNeverUsed * kLowBits;
+      for (const Block* block = blocks; block != blocks + count; ++block)
+        if (group_of(hash_of(block->address)) < group || !move_up(*block)) displaced.push_back(*block);
     }
-    unmap(old_memory, bytes_of(old_groups));
+    for (const Block& block : displaced) {
+      bool fresh;
+      insert(block.address, fresh) = block;
+    }
+  }
+
+  /// Puts a block into its group or one after it, but not into the first one after the last. False: all are full.
+  bool move_up(const Block& block) noexcept {
+    const std::uint64_t hash = hash_of(block.address);
+    for (std::size_t group = group_of(hash); group != groups_; ++group)
+      if (const std::uint64_t free = control_[group] & kTopBits; free != 0) {
+        put(entry_of(group, free), hash) = block;
+        return true;
+      }
+    return false;
   }
 
   Block* lookup(std::uint64_t address, std::uint64_t hash) const noexcept {
-    for (std::size_t group = group_of(hash);; group = (group + 1) & mask_) {
+    for (std::size_t group = group_of(hash);; group = group_after(group)) {
       const std::uint64_t control = control_[group];
       for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
         Block& block = entries_[entry_of(group, found)];
@@ -223,12 +253,11 @@ class BlockTable {
     }
   }
 
-  void* memory_ = nullptr;
+  GrowingMemory entry_memory_;
+  GrowingMemory control_memory_;
   Block* entries_ = nullptr;
   std::uint64_t* control_ = nullptr;  // one word for each group
   std::size_t groups_ = 0;
-  std::size_t mask_ = 0;
-  unsigned shift_ = 0;
   std::size_t size_ = 0;
   std::size_t unused_left_ = 0;
 };

@@ -1,8 +1,10 @@
 // The table of live blocks, compared with std::unordered_map.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <random>
 #include <unordered_map>
+#include <vector>
 
 #include "analyzer/replay/block_table.h"
 #include "tests/support/seed.h"
@@ -67,4 +69,63 @@ TEST_CASE("Blocks that a compacted trace numbers consecutively share groups") {
   bool fresh;
   for (std::uint64_t number = 64; number < 72; ++number) table.insert(number, fresh);
   for (std::uint64_t number = 64; number < 72; ++number) CHECK(table.groups_probed(number) == 1);
+}
+
+TEST_CASE("A table that grows in place keeps all blocks") {
+  std::mt19937_64 random(heapprof::test::seed(4));
+  // Dense addresses, and addresses whose hashes have equal upper bits: their groups are full, also the last ones, so
+  // blocks are far from where they belong when the table grows.
+  std::vector<std::uint64_t> addresses;
+  for (std::uint64_t i = 0; i < 400'000; ++i) addresses.push_back(0x7f0000000000 + 16 * i);
+  for (std::uint64_t i = 0, found = 0; found < 4'000; ++i) {
+    const std::uint64_t address = 0x100000000 + 8 * i;
+    const std::uint64_t part = BlockTable::hash_of(address) >> 48;
+    if (part != 0 && part != 0xffff && part != 0x8000) continue;
+    addresses.push_back(address);
+    ++found;
+  }
+  std::shuffle(addresses.begin(), addresses.end(), random);
+  BlockTable table;
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    bool fresh;
+    Block& block = table.insert(addresses[i], fresh);
+    REQUIRE(fresh);
+    block.size = i;
+    block.node = static_cast<std::uint32_t>(i);
+    ++left;
+    // Some leave, so that there are tombstones.
+    if (i % 5 == 4) {
+      const std::size_t gone = i - random() % 5;
+      if (Block* const found = table.find(addresses[gone])) {
+        table.erase(found);
+        --left;
+      }
+    }
+  }
+  REQUIRE(table.size() == left);
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const Block* const block = table.find(addresses[i]);
+    if (block == nullptr) continue;
+    ++found;
+    REQUIRE(block->size == i);
+    REQUIRE(block->node == i);
+  }
+  CHECK(found == left);
+}
+
+TEST_CASE("An emptied table has room for what is announced") {
+  BlockTable table;
+  for (const std::uint64_t blocks : {5'000'000, 1'000, 200'000, 0, 70'000}) {
+    table.reset(blocks);
+    CHECK(table.size() == 0);
+    CHECK(table.find(16) == nullptr);
+    bool fresh;
+    Block* const first = &table.insert(16, fresh);
+    CHECK(fresh);
+    for (std::uint64_t i = 1; i < blocks; ++i) table.insert(16 + 16 * i, fresh);
+    CHECK(table.find(16) == first);  // the table did not move, so it did not grow
+    CHECK(table.size() == (blocks == 0 ? 1 : blocks));
+  }
 }
