@@ -1,6 +1,7 @@
 #include "analyzer/trace/trace_file.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -156,14 +157,43 @@ bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, Stre
   return into.has_staging;
 }
 
-TraceFile::TraceFile(const std::string& path) : input_(path) {
+TraceFile::TraceFile(const std::string& path, const FrameListSource& find_list)
+    : input_(path), modified_ns_(input_.modified_ns()) {
   read_header();
   symbols_ = find_symbols(input_, header_.file_id);
   if (header_.version_major == kCompactedVersionMajor) open_compacted();
-  else open_recording();
+  else open_recording(find_list);
 }
 
-void TraceFile::open_recording() {
+/// Whether nothing is damaged, as far as it was read, and nobody writes to the file.
+bool TraceFile::is_final() const noexcept {
+  return recorder_ == RecorderState::kGone && compacted_ == nullptr && damage_.bytes == 0 && !damage_.incomplete &&
+         damage_.notes.empty();
+}
+
+std::optional<FrameList> TraceFile::frame_list() const {
+  // The file's time of change has steps of some milliseconds: a change soon after the last one would not be noticed.
+  constexpr std::chrono::milliseconds kMinAge{100};
+  const std::chrono::nanoseconds age =
+      std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(modified_ns_);
+  if (!is_final() || streams_.empty() || age < kMinAge || input_.modified_ns() != modified_ns_) return std::nullopt;
+  return FrameList{modified_ns_, fingerprint_, streams_};
+}
+
+/// False: the list is not one of this file as it is now.
+bool TraceFile::take(FrameList list) {
+  if (list.modified_ns != modified_ns_) return false;
+  for (StreamIndex& one : list.streams)
+    if (!input_.read_all(one.staging_offset, one.staging.data(), one.staging.size() * sizeof(Slot))) return false;
+  for (const StreamIndex& one : list.streams)
+    for (const FrameRef& frame : one.frames) frame_bytes_ += frame.bytes;
+  fingerprint_ = list.fingerprint;
+  streams_ = std::move(list.streams);
+  opened_with_list_ = true;
+  return true;
+}
+
+void TraceFile::open_recording(const FrameListSource& find_list) {
   recorder_ = find_recorder(header_, input_);
   if (recorder_ == RecorderState::kRecording && header_.end_kind != EndKind::kStopped)
     cut_ticks_ = ticks_now(header_).value_or(kNoCut);
@@ -180,6 +210,8 @@ void TraceFile::open_recording() {
   if (truncated && !header_truncated)
     damage_.note("the file is truncated at byte " + std::to_string(size_) + " of " +
                  std::to_string(header_.file_bytes));
+  if (find_list && is_final())
+    if (std::optional<FrameList> list = find_list(input_, header_, size_); list && take(std::move(*list))) return;
   add_to_fingerprint(&header_, offsetof(FileHeader, mailbox));
   if (recorder_ == RecorderState::kRecording) complete_clock_rate(header_);
   visit_extents(true);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,17 @@ struct StreamIndex {
   std::uint64_t staging_offset = 0;  ///< of slot 0 in the file
 };
 
+/// What opening found in a recording that is not damaged and does not change any more.
+struct FrameList {
+  std::uint64_t modified_ns = 0;  ///< InputFile::modified_ns() of the trace: if it differs, the list is not used
+  std::uint64_t fingerprint = 0;
+  std::vector<StreamIndex> streams;  ///< as TraceFile::streams(), but the staging blocks have only their sizes
+};
+
+/// Finds the list of a trace with this header and TraceFile::bytes(); nullopt: there is none.
+using FrameListSource =
+    std::function<std::optional<FrameList>(const InputFile& input, const FileHeader& header, std::uint64_t bytes)>;
+
 /// What a trace written by `heapprof compact` has instead of frames and staging blocks.
 struct Compacted {
   SectionTable sections;
@@ -75,8 +87,9 @@ bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, Stre
 class TraceFile {
  public:
   /// Opens and indexes a trace. Throws TraceError, with what is wrong, when `path` is not a trace that this program
-  /// can read. Damage that leaves something to read does not throw: see damage().
-  explicit TraceFile(const std::string& path);
+  /// can read. Damage that leaves something to read does not throw: see damage(). `find_list`, if given, is asked for
+  /// the list of frames, which saves reading all frame headers. They are checked when the frames are read.
+  explicit TraceFile(const std::string& path, const FrameListSource& find_list = {});
 
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
@@ -102,6 +115,10 @@ class TraceFile {
   /// What was found missing while indexing. Gaps within streams are found when they are read (MergedReader::damage).
   const Damage& damage() const noexcept { return damage_; }
 
+  /// The list of all frames; nullopt: there is damage, or the file may still change.
+  std::optional<FrameList> frame_list() const;
+  bool opened_with_list() const noexcept { return opened_with_list_; }
+
   /// "exit", "exec", "signal", "stopped", "running" or "unknown".
   std::string ended_by() const;
   /// The recorder's settings in force, by name.
@@ -111,7 +128,9 @@ class TraceFile {
   void read_header();
   void recover_header();
   bool recover_file_id();
-  void open_recording();
+  void open_recording(const FrameListSource& find_list);
+  bool is_final() const noexcept;
+  bool take(FrameList list);
   void open_compacted();
   void visit_extents(bool staging_pass);
   void copy_staging(const ExtentHeader& extent);
@@ -124,6 +143,8 @@ class TraceFile {
   InputFile input_;
   FileHeader header_{};
   std::uint64_t size_ = 0;
+  const std::uint64_t modified_ns_;  // when it was opened
+  bool opened_with_list_ = false;
   std::optional<EmbeddedSymbols> symbols_;
   std::uint64_t frame_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;

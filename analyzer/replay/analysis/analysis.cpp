@@ -28,7 +28,8 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
                    const MappingVisitor& visit_mapping)
-    : selection_(selection), index_use_(index_use), file_(path) {
+    : selection_(selection), index_use_(index_use),
+      file_(path, index_use.use ? trace::FrameListSource(frames_in_indexes) : trace::FrameListSource()) {
   profile_.selection_text = selection_.description;
   // An overview often comes first, and with the index that its pass can leave, the next questions need none.
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr ||

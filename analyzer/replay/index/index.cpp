@@ -1,5 +1,6 @@
 #include "analyzer/replay/index/index.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/summarize.h"
+#include "analyzer/trace/frame_list.h"
 #include "analyzer/trace/merged_reader.h"
 #include "common/checksum.h"
 
@@ -28,6 +30,18 @@ static_assert(sizeof(IndexHeader) == 48);
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
 constexpr std::uint32_t kIndexVersion = 6;
 constexpr int kSummaryLevel = 9;
+constexpr int kFramesLevel = 1;
+constexpr std::uint64_t kMaxFramesShare = 100;  // one part in 100 of the trace
+
+/// Throws trace::FormatError.
+IndexHeader read_index_header(const trace::InputFile& input) {
+  IndexHeader header{};
+  if (!input.read_all(0, &header, sizeof header) ||
+      std::memcmp(header.magic, kIndexMagic, sizeof header.magic) != 0 || header.version != kIndexVersion ||
+      header.checksum != checksum(&header, offsetof(IndexHeader, checksum)))
+    throw trace::FormatError("is not an index that this heapprof can read");
+  return header;
+}
 
 }  // namespace
 
@@ -53,6 +67,39 @@ void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSum
   out.append(trace::make_section(header, bytes.bytes(), kSummaryLevel));
 }
 
+void write_frames(AtomicFile& out, const trace::TraceFile& file) {
+  const std::optional<trace::FrameList> list = file.frame_list();
+  if (!list) return;
+  trace::ByteWriter bytes;
+  trace::save(*list, bytes);
+  if (bytes.size() > trace::kMaxSectionBytes) return;
+  trace::SectionHeader header{};
+  header.kind = trace::SectionKind::kFrames;
+  header.file_id = file.file_id();
+  const std::vector<std::uint8_t> section = trace::make_section(header, bytes.bytes(), kFramesLevel);
+  if (section.size() <= std::max<std::uint64_t>(file.bytes() / kMaxFramesShare, 4096)) out.append(section);
+}
+
+std::optional<trace::FrameList> frames_in_index(const std::string& path, std::uint64_t file_id,
+                                                std::uint64_t trace_bytes) {
+  if (path.empty() || ::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  try {
+    const trace::InputFile input(path);
+    const IndexHeader header = read_index_header(input);
+    if (header.file_id != file_id || header.trace_bytes != trace_bytes) return std::nullopt;
+    const trace::SectionTable table = trace::walk_sections(input, file_id, sizeof header, input.size());
+    if (table.frame_lists.empty()) return std::nullopt;
+    const std::vector<std::uint8_t> contents = trace::read_contents(input, table.frame_lists.back());
+    trace::ByteReader in(contents);
+    trace::FrameList list = trace::load_frame_list(in, trace_bytes);
+    if (list.fingerprint == header.fingerprint) return list;
+  } catch (const trace::FormatError&) {
+  } catch (const trace::TraceError&) {
+  }
+  // Index::open() gives the reason to the user.
+  return std::nullopt;
+}
+
 void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each) {
   trace::MergedReader reader(file);
@@ -68,6 +115,7 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
   intervals.end_of_trace(reader.records());
   replay.finish(end_ticks(file, replay.clock()));
   intervals.write_history(reader.records());
+  write_frames(out, file);
   write_summary(out, file.file_id(), summary_of(reader, replay));
 }
 
@@ -77,11 +125,7 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
   try {
     Index index;
     index.input_ = std::make_shared<const trace::InputFile>(path);
-    IndexHeader header{};
-    if (!index.input_->read_all(0, &header, sizeof header) ||
-        std::memcmp(header.magic, kIndexMagic, sizeof header.magic) != 0 || header.version != kIndexVersion ||
-        header.checksum != checksum(&header, offsetof(IndexHeader, checksum)))
-      throw trace::FormatError("is not an index that this heapprof can read");
+    const IndexHeader header = read_index_header(*index.input_);
     if (header.file_id != file.file_id() || header.trace_bytes != file.bytes() ||
         header.fingerprint != file.fingerprint())
       throw trace::FormatError("is the index of another trace, or the trace has changed since");
@@ -244,6 +288,7 @@ void Snapshot::continue_with(Replay& replay, std::uint32_t node_count, const Nee
   replay.continue_from(readers, node_count, needed);
 }
 
-std::string index_beside(const trace::TraceFile& file) { return file.input().path() + ".idx"; }
+std::string index_beside(const trace::TraceFile& file) { return index_beside(file.input()); }
+std::string index_beside(const trace::InputFile& input) { return input.path() + ".idx"; }
 
 }  // namespace heapprof::replay

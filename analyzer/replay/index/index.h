@@ -9,7 +9,9 @@
 //
 // A compacted trace has no sums, and each of its snapshots is stored as a whole (snapshot_writer.h).
 //
-//   index file = header (changes sums)* [history] summary    header: index.cpp; sections:
+// A list of the frames lets other processes open the trace without reading the headers of all frames.
+//
+//   index file = header (changes sums)* [history] [frames] summary    header: index.cpp; sections:
 //   analyzer/trace/compact/section.h
 #pragma once
 
@@ -35,6 +37,12 @@ namespace heapprof::replay {
 
 /// Writes the header of an index file for the trace `file`. Throws FileError.
 void write_index_header(AtomicFile& out, const trace::TraceFile& file);
+/// Writes the section with the list of the trace's frames, if the trace has one. Throws FileError.
+void write_frames(AtomicFile& out, const trace::TraceFile& file);
+/// The list of frames in the index file `path` of the trace with this id and TraceFile::bytes(); nullopt: there is
+/// none that can be used.
+std::optional<trace::FrameList> frames_in_index(const std::string& path, std::uint64_t file_id,
+                                                std::uint64_t trace_bytes);
 /// Writes the section with the trace summary. Throws FileError.
 void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
 
@@ -124,5 +132,6 @@ class Index {
 
 /// The path of the index file beside a trace.
 std::string index_beside(const trace::TraceFile& file);
+std::string index_beside(const trace::InputFile& input);
 
 }  // namespace heapprof::replay

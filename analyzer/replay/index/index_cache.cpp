@@ -53,12 +53,20 @@ void remove_old_indexes() {
 
 }  // namespace
 
-std::string index_in_cache(const trace::TraceFile& file) {
+std::string index_in_cache(const trace::TraceFile& file) { return index_in_cache(file.file_id()); }
+
+std::string index_in_cache(std::uint64_t file_id) {
   const std::string directory = cache_directory();
   if (directory.empty()) return {};
   char name[32];
-  std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file.file_id()));
+  std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file_id));
   return directory + name;
+}
+
+std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input, const FileHeader& header,
+                                                  std::uint64_t trace_bytes) {
+  if (auto list = frames_in_index(index_beside(input), header.file_id, trace_bytes)) return list;
+  return frames_in_index(index_in_cache(header.file_id), header.file_id, trace_bytes);
 }
 
 CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file, Replay& replay) noexcept : file_(file) {
@@ -97,6 +105,7 @@ bool CachedIndexWriter::finish(const trace::TraceSummary& summary) noexcept {
   if (!out_) return false;
   try {
     if (intervals_) intervals_->write_history(summary.records);
+    write_frames(*out_, file_);
     write_summary(*out_, file_.file_id(), summary);
     out_->finish();
     remove_old_indexes();

@@ -21,6 +21,11 @@ inline constexpr std::uint64_t kMinBytesForIndex = 16 << 20;
 
 /// The path of the index of `file` in the cache; empty: there is no cache directory.
 std::string index_in_cache(const trace::TraceFile& file);
+std::string index_in_cache(std::uint64_t file_id);
+
+/// The list of frames of a trace, from the index beside it or in the cache; a trace::FrameListSource.
+std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input, const FileHeader& header,
+                                                  std::uint64_t trace_bytes);
 
 /// Writes an index to the cache while a trace is replayed. Errors are ignored: then there is no index.
 class CachedIndexWriter {

@@ -35,6 +35,7 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
       case SectionKind::kSums: table.sums.push_back(section); break;
       case SectionKind::kChanges: table.changes.push_back(section); break;
       case SectionKind::kHistory: table.histories.push_back(section); break;
+      case SectionKind::kFrames: table.frame_lists.push_back(section); break;
       case SectionKind::kPadding: break;
       default: break;  // written by a later minor version
     }

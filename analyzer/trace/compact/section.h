@@ -25,6 +25,7 @@ enum class SectionKind : std::uint32_t {
   kSums = 7,      ///< interval_sums.h: of the interval that ends at the snapshot with this number; only in indexes
   kChanges = 8,   ///< a snapshot by changes; events: 1 if it has all live blocks; only in indexes
   kHistory = 9,   ///< live_history.h: of the whole recording; number: records; only in indexes
+  kFrames = 10,   ///< frame_list.h; number: 0; only in indexes
 };
 
 struct SectionHeader {
@@ -79,6 +80,7 @@ struct SectionTable {
   std::vector<Section> sums;
   std::vector<Section> changes;
   std::vector<Section> histories;
+  std::vector<Section> frame_lists;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

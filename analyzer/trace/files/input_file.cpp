@@ -52,6 +52,13 @@ std::uint64_t InputFile::inode() const noexcept {
   return ::fstat(descriptor_, &status) == 0 ? status.st_ino : 0;
 }
 
+std::uint64_t InputFile::modified_ns() const noexcept {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || status.st_mtim.tv_sec < 0) return 0;
+  return static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+}
+
 bool InputFile::is_at(const std::string& path) const noexcept {
   struct stat own {};
   struct stat other {};

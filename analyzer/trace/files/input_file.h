@@ -37,6 +37,8 @@ class InputFile {
 
   std::uint64_t size() const noexcept;  ///< bytes, now: a trace that is being written grows
   std::uint64_t inode() const noexcept;
+  /// When the file was changed last, nanoseconds since 1970; 0: unknown.
+  std::uint64_t modified_ns() const noexcept;
   /// Whether `path` names this file, by device and inode.
   bool is_at(const std::string& path) const noexcept;
   const std::string& path() const noexcept { return path_; }

@@ -1,6 +1,9 @@
 // Slices analyzed from snapshots equal those replayed from the start; an index of another trace is not used.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -8,6 +11,8 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/index/index.h"
+#include "analyzer/replay/index/index_cache.h"
+#include "analyzer/trace/frame_list.h"
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
@@ -376,11 +381,107 @@ TEST_CASE("An index of another or a changed trace is not used, and a warning rep
   CHECK((text_of(changed) == text_of(Analysis(path.path(), selection, {}, kNoIndex))));
 }
 
+TEST_CASE("A trace is opened with the list of frames in its index, unless it has changed since") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 4, 20'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const auto change_time = [&](int seconds_ago) {
+    std::filesystem::last_write_time(
+        path.path(), std::filesystem::file_time_type::clock::now() - std::chrono::seconds(seconds_ago));
+  };
+  change_time(60);
+  const Removed index{index_trace(path.path(), 4'000)};
+  const trace::TraceFile scanned(path.path());
+  const trace::TraceFile listed(path.path(), frames_in_indexes);
+  REQUIRE(!scanned.opened_with_list());
+  REQUIRE(listed.opened_with_list());
+  CHECK(listed.fingerprint() == scanned.fingerprint());
+  CHECK(listed.frame_bytes() == scanned.frame_bytes());
+  CHECK(listed.bytes() == scanned.bytes());
+  REQUIRE(listed.streams().size() == scanned.streams().size());
+  std::size_t frames = 0;
+  std::size_t slots = 0;
+  for (std::size_t i = 0; i < scanned.streams().size(); ++i) {
+    const trace::StreamIndex& one = listed.streams()[i];
+    const trace::StreamIndex& other = scanned.streams()[i];
+    CHECK((one.id == other.id && one.has_staging == other.has_staging));
+    CHECK((one.staging_sequence == other.staging_sequence && one.staging_offset == other.staging_offset));
+    REQUIRE(one.staging.size() == other.staging.size());
+    CHECK(std::memcmp(one.staging.data(), other.staging.data(), one.staging.size() * sizeof(Slot)) == 0);
+    REQUIRE(one.frames.size() == other.frames.size());
+    for (std::size_t frame = 0; frame < one.frames.size(); ++frame)
+      CHECK((one.frames[frame].offset == other.frames[frame].offset &&
+             one.frames[frame].first_time == other.frames[frame].first_time &&
+             one.frames[frame].sequence == other.frames[frame].sequence &&
+             one.frames[frame].bytes == other.frames[frame].bytes));
+    frames += one.frames.size();
+    slots += one.staging.size();
+  }
+  CHECK(frames > 20);
+  CHECK(slots > 0);
+  CHECK((text_of(Analysis(path.path(), {}, {}, kIndex)) == text_of(Analysis(path.path(), {}, {}, kNoIndex))));
+
+  // A list of a trace that has just been written would not notice a change of the same moment.
+  change_time(0);
+  CHECK(!trace::TraceFile(path.path(), frames_in_indexes).opened_with_list());
+  CHECK(!trace::TraceFile(path.path()).frame_list());
+  // Another trace with the same id and size.
+  std::vector<std::uint8_t> bytes = trace.bytes();
+  bytes[trace.staging_offset(0) + sizeof(StagingHeader) + sizeof(Slot) * 3 + 9] ^= 1;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  change_time(30);
+  const trace::TraceFile changed(path.path(), frames_in_indexes);
+  CHECK(!changed.opened_with_list());
+  CHECK(changed.fingerprint() != scanned.fingerprint());
+}
+
+TEST_CASE("A malformed list of frames with valid checksums is read within bounds") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 3, 6'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  std::filesystem::last_write_time(path.path(),
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60));
+  const trace::TraceFile file(path.path());
+  const auto list = file.frame_list();
+  REQUIRE(list);
+  trace::ByteWriter out;
+  trace::save(*list, out);
+  std::mt19937_64 random(heapprof::test::seed(13));
+  int refused = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    std::vector<std::uint8_t> bytes(out.bytes().begin(), out.bytes().end());
+    if (i % 2 == 0) bytes.resize(random() % bytes.size());
+    else bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      trace::ByteReader in(bytes);
+      trace::FrameList damaged = trace::load_frame_list(in, file.bytes());
+      for (const trace::StreamIndex& stream : damaged.streams)
+        for (const trace::FrameRef& frame : stream.frames)
+          if (frame.bytes < sizeof(FrameHeader) || frame.offset + frame.bytes > file.bytes()) FAIL("out of bounds");
+      // Frames that do not begin where the list says are reported as damage.
+      damaged.modified_ns = list->modified_ns;
+      const trace::TraceFile opened(path.path(), [&](const auto&, const auto&, std::uint64_t) { return damaged; });
+      trace::MergedReader reader(opened);
+      for (trace::Batch batch; reader.next(batch);) {
+      }
+    } catch (const trace::FormatError&) {
+      ++refused;
+    } catch (const trace::TraceError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused >= 1'000);
+}
+
 TEST_CASE("A damaged index never changes the result") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 6, 12'000);
   const TemporaryFile path;
   trace.write(path.path());
+  std::filesystem::last_write_time(path.path(),
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60));
   const Removed index{index_trace(path.path(), 2'500)};
   const std::vector<std::uint8_t> sound = read_all(index.path);
   Selection selection;
