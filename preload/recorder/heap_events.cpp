@@ -61,24 +61,23 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
 }
 
-/// Advances the stream's time to that of an event at a shared page. Otherwise the result is false.
-inline bool advance_time_at_shared_page(Stream& stream, const void* block, PageEvent event) noexcept {
-  Ticks time = stream.last_time();
-  const bool shared = time_at_shared_page(stream.id(), time, block, event);
-  stream.advance_time(time);
-  return shared;
+/// The rest of the fast path where the stream does not own the page, or the event needs its own time.
+inline void commit_with_own_time(ThreadState* thread, const void* block, PageEvent event, std::uint64_t op_size,
+                                 NodeId node) noexcept {
+  Stream& stream = thread->stream;
+  stream.advance_time(time_at_page(stream.id(), stream.last_time(), false, block, event));
+  if (!in_forked_child()) [[likely]]
+    stream.commit_next(block, op_size, raw(node));
+  leave(*thread);
 }
 
-/// The rest of the fast path where the stream does not own the page, or the event needs its own time.
 [[gnu::noinline]] void allocated_with_own_time(ThreadState* thread, const void* block, std::size_t size,
                                                NodeId node) noexcept {
-  if (advance_time_at_shared_page(thread->stream, block, allocation_of(size))) {
-    if (!in_forked_child()) [[likely]]
-      thread->stream.commit_next(block, op_size(Op::kAlloc, size), raw(node));
-  } else {
-    record_allocation(*thread, block, size, raw(node));
-  }
-  leave(*thread);
+  commit_with_own_time(thread, block, allocation_of(size), op_size(Op::kAlloc, size), node);
+}
+
+[[gnu::noinline]] void freed_with_own_time(ThreadState* thread, const void* block) noexcept {
+  commit_with_own_time(thread, block, PageEvent::kFree, op_size(Op::kFree, 0), NodeId::kNone);
 }
 
 /// The fast path, after the thread has entered its state. kTimed: the process has several threads.
@@ -129,23 +128,13 @@ template <bool kTimed>
   if (ThreadState* const thread = enter()) freed_entered(thread, block, pc, sp, fp);
 }
 
-/// The rest of the fast path where the stream does not own the page, or the event needs its own time.
-[[gnu::noinline]] void freed_with_own_time(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
-                                           std::uint64_t fp) noexcept {
-  if (!advance_time_at_shared_page(thread->stream, block, PageEvent::kFree))
-    return freed_entered(thread, block, pc, sp, fp);
-  if (!in_forked_child()) [[likely]]
-    thread->stream.commit_next(block, op_size(Op::kFree, 0), 0);
-  leave(*thread);
-}
-
 [[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                    std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
   if (!multi_threaded_is_noted()) [[unlikely]]
     return freed_entered(thread, block, pc, sp, fp);
   if (!owns_page(stream.id(), stream.last_time(), block, PageEvent::kFree)) [[unlikely]]
-    return freed_with_own_time(thread, block, pc, sp, fp);
+    return freed_with_own_time(thread, block);
   if (!in_forked_child()) [[likely]]
     stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
@@ -228,9 +217,9 @@ void realloc_end(const void* old_block, const void* new_block, std::size_t size,
   if (thread == nullptr) return;
   if (new_block == nullptr && size != 0) {
     const std::uint32_t node = capture(*thread, entry);
-    // The old block is live again, so this event belongs to its address.
-    append(*thread, Op::kReallocFailed, time_of_block_event(*thread, old_block, PageEvent::kFree), nullptr, size,
-           node);
+    // The old block is live again, so this event belongs to its address. It may be large.
+    append(*thread, Op::kReallocFailed, time_of_block_event(*thread, old_block, PageEvent::kLargeAllocation), nullptr,
+           size, node);
   } else if (new_block == nullptr || paused() || call.recorded(new_block)) {
     append(*thread, Op::kReallocEnd, time_of_other_event(*thread), nullptr, 0, 0);
   } else {

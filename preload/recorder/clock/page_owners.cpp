@@ -7,9 +7,9 @@ constinit unsigned g_stamp_shift = 9;
 
 namespace {
 
-// In units of stamps: 2 to 4 us, and 8 to 16 ms. The first period is short, because threads that work one after the
-// other use a page together only for a moment. It doubles each time, so threads that use a page together all the time
-// soon try rarely to own it.
+// In units of stamps: 2 to 4 us, and up to 8 to 16 ms. The first period is short, because threads that work one after
+// the other use a page together only for a moment. It doubles each time, so threads that use a page together all the
+// time soon try rarely to own it.
 constexpr std::uint64_t kFirstSharedPeriod = 16;
 constexpr std::uint64_t kMaxLevel = 12;
 /// A stream that has been disturbed this often in one event shares the page for the longest period: its signal
@@ -20,8 +20,10 @@ constexpr std::uint64_t kStampsPerSecond = 4'000'000;
 
 constexpr std::uint64_t level_of(PageWord word) noexcept { return (word & kPageLevels) >> kLevelBit; }
 
-constexpr PageWord make_word(std::uint32_t owner, std::uint64_t level, std::uint64_t stamp, PageWord large) noexcept {
-  return owner | (level < kMaxLevel ? level : kMaxLevel) << kLevelBit | (large & kPageLarge) | stamp << kStampBit;
+/// `blocks`: a word with the large blocks of the new one.
+constexpr PageWord make_word(std::uint32_t owner, std::uint64_t level, std::uint64_t stamp,
+                             PageWord blocks) noexcept {
+  return owner | (level < kMaxLevel ? level : kMaxLevel) << kLevelBit | (blocks & kLargeBlocks) | stamp << kStampBit;
 }
 
 /// The word by which `self` takes the page at `now`, or shares it. `share`: in any case.
@@ -44,6 +46,21 @@ bool replace(PageWord* at, PageWord word, PageWord next) noexcept {
   return replaced;
 }
 
+/// The page's word after the event, which changes only what it contains of large blocks. A page that had several
+/// keeps that.
+PageWord word_after(PageWord word, const void* address, PageEvent event) noexcept {
+  const PageWord begin = reinterpret_cast<std::uint64_t>(address) >> 4 << kLargeBlockBit & kLargeBlockAddress;
+  switch (event) {
+    case PageEvent::kSmallAllocation: return word;
+    case PageEvent::kLargeAllocation:
+      if ((word & kSeveralLargeBlocks) != 0) return word;
+      return (word & kOneLargeBlock) != 0 ? (word & ~kLargeBlocks) | kSeveralLargeBlocks
+                                          : word | kOneLargeBlock | begin;
+    case PageEvent::kFree: return has_large_block_at(word, address) ? word & ~kLargeBlocks : word;
+  }
+  return word;
+}
+
 }  // namespace
 
 Ticks time_at_page(StreamId self, Ticks last_time, bool clock_read, const void* address, PageEvent event) noexcept {
@@ -54,14 +71,15 @@ Ticks time_at_page(StreamId self, Ticks last_time, bool clock_read, const void* 
     PageWord* const at = page_word(address, time);
     const PageWord word = __atomic_load_n(at, __ATOMIC_RELAXED);
     const bool owned = owner_of(word) == me;
-    const bool settled = event != PageEvent::kLargeAllocation || (word & kPageLarge) != 0;
-    if (owned && settled && (clock_read || !needs_own_time(word, event))) return time;
-    if (clock_read && settled && (is_shared_at(word, time) || (share && owner_of(word) == kEverybody))) return time;
-    // The clock is read before a takeover, to decide about sharing, and after it, by rule 1.
-    if (clock_read) {
-      const PageWord large = event == PageEvent::kLargeAllocation ? kPageLarge : 0;
-      replace(at, word, owned || is_shared_at(word, time) ? word | large : next_word(word | large, me, time, share));
+    if ((owned && (clock_read || !needs_own_time(word, address, event))) ||
+        (clock_read && (is_shared_at(word, time) || (share && owner_of(word) == kEverybody)))) {
+      // The exchange has loaded the word again.
+      const PageWord after = word_after(word, address, event);
+      if (after == word || replace(at, word, after)) return time;
+      continue;
     }
+    // The clock is read before a takeover, to decide about sharing, and after it, by rule 1.
+    if (clock_read) replace(at, word, next_word(word, me, time, share));
     time = later_of(time, g_clock.now());
     clock_read = true;
   }

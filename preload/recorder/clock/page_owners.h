@@ -24,20 +24,25 @@ namespace heapprof::recorder {
 
 /// What a page's word contains:
 ///
-///   bits 0-31   the owner: a StreamId, kNobody or kEverybody (the page is shared)
-///   bits 32-35  level: the page's next time of being shared lasts kFirstSharedPeriod << level
-///   bit 36      large: the page has had the begin of a block of kLargeBlockBytes or more
-///   bits 37-63  stamp: when the owner took the page, or until when it is shared, in units of 2^g_stamp_shift ticks,
+///   bits 0-23   the owner: a StreamId below kEverybody, kNobody, or kEverybody (the page is shared)
+///   bits 24-27  level: the page's next time of being shared lasts kFirstSharedPeriod << level
+///   bits 28-29  the number of blocks of kLargeBlockBytes or more that begin in the page: none, one, or several
+///   bits 30-37  bits 4-11 of the address of the only one
+///   bits 38-63  stamp: when the owner took the page, or until when it is shared, in units of 2^g_stamp_shift ticks,
 ///               without the higher bits
 using PageWord = std::uint64_t;
 inline constexpr std::uint32_t kNobody = 0;
-inline constexpr std::uint32_t kEverybody = ~std::uint32_t{0};
-inline constexpr unsigned kLevelBit = 32;
+inline constexpr std::uint32_t kEverybody = (1u << 24) - 1;
+inline constexpr unsigned kLevelBit = 24;
 inline constexpr PageWord kPageLevels = PageWord{15} << kLevelBit;
-inline constexpr PageWord kPageLarge = PageWord{1} << 36;
-inline constexpr unsigned kStampBit = 37;
+inline constexpr PageWord kOneLargeBlock = PageWord{1} << 28;
+inline constexpr PageWord kSeveralLargeBlocks = PageWord{1} << 29;
+inline constexpr unsigned kLargeBlockBit = 30;
+inline constexpr PageWord kLargeBlockAddress = PageWord{255} << kLargeBlockBit;
+inline constexpr PageWord kLargeBlocks = kOneLargeBlock | kSeveralLargeBlocks | kLargeBlockAddress;
+inline constexpr unsigned kStampBit = 38;
 
-constexpr std::uint32_t owner_of(PageWord word) noexcept { return static_cast<std::uint32_t>(word); }
+constexpr std::uint32_t owner_of(PageWord word) noexcept { return static_cast<std::uint32_t>(word) & kEverybody; }
 
 inline constexpr std::size_t kPageWords = std::size_t{1} << 16;
 /// Zero-initialized, so that the kernel provides memory only for the parts that are used. The last element is never
@@ -45,22 +50,31 @@ inline constexpr std::size_t kPageWords = std::size_t{1} << 16;
 [[gnu::visibility("hidden")]] extern PageWord g_page_words[kPageWords + 1];
 [[gnu::visibility("hidden")]] extern unsigned g_stamp_shift;
 
-/// Allocations of this size and the frees of their pages' blocks read the clock for each event, so that sums of large
-/// blocks are right at any time (within a run, the order of events of different addresses is lost).
+/// The events of blocks of this size read the clock, so that sums of large blocks are right at any time (within a
+/// run, the order of events of different addresses is lost).
 inline constexpr std::size_t kLargeBlockBytes = 1024;
 
 enum class PageEvent : std::uint8_t {
   kSmallAllocation,  ///< of less than kLargeBlockBytes
   kLargeAllocation,
-  kFree,  ///< or anything else with an existing block
+  kFree,
 };
 constexpr PageEvent allocation_of(std::size_t bytes) noexcept {
   return bytes < kLargeBlockBytes ? PageEvent::kSmallAllocation : PageEvent::kLargeAllocation;
 }
 
+/// Whether the only large block that begins in the page may be the one at `address`.
+inline bool has_large_block_at(PageWord word, const void* address) noexcept {
+  const PageWord begin = reinterpret_cast<std::uint64_t>(address) >> 4 << kLargeBlockBit & kLargeBlockAddress;
+  return (word & (kOneLargeBlock | kLargeBlockAddress)) == (kOneLargeBlock | begin);
+}
+
 /// Whether an event reads the clock although its stream owns the page.
-constexpr bool needs_own_time(PageWord word, PageEvent event) noexcept {
-  return event == PageEvent::kLargeAllocation || (event == PageEvent::kFree && (word & kPageLarge) != 0);
+inline bool needs_own_time(PageWord word, const void* address, PageEvent event) noexcept {
+  if (event == PageEvent::kLargeAllocation) return true;
+  if (event == PageEvent::kSmallAllocation || (word & kLargeBlocks) == 0) [[likely]]
+    return false;
+  return (word & kSeveralLargeBlocks) != 0 || has_large_block_at(word, address);
 }
 
 /// The word of the page that contains `address`; to be accessed after `time` was read from the clock. A processor may
@@ -94,20 +108,7 @@ Ticks time_at_page(StreamId self, Ticks last_time, bool clock_read, const void* 
 [[gnu::always_inline]] inline bool owns_page(StreamId self, Ticks last_time, const void* address,
                                              PageEvent event) noexcept {
   const PageWord word = load_page_word(address, last_time);
-  return owner_of(word) == static_cast<std::uint32_t>(self) && !needs_own_time(word, event);
-}
-
-/// time_at_page() where owns_page() is false, if the page is shared, or is owned and the event needs its own time.
-/// Otherwise the result is false; `time`, the stream's last time before, may have been advanced.
-[[gnu::always_inline]] inline bool time_at_shared_page(StreamId self, Ticks& time, const void* address,
-                                                       PageEvent event) noexcept {
-  const std::uint32_t before = owner_of(load_page_word(address, time));
-  if (before != kEverybody && before != static_cast<std::uint32_t>(self)) return false;
-  const Ticks now = g_clock.now();
-  if (time < now) time = now;
-  const PageWord word = load_page_word(address, time);
-  if (event == PageEvent::kLargeAllocation && (word & kPageLarge) == 0) return false;
-  return owner_of(word) == static_cast<std::uint32_t>(self) || is_shared_at(word, now);
+  return owner_of(word) == static_cast<std::uint32_t>(self) && !needs_own_time(word, address, event);
 }
 
 /// Takes all pages from their owners: every later event of any stream at any address has a time that was read from

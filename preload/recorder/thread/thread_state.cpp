@@ -116,6 +116,7 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   state->depth = depth;
   state->definitions = {state, intern_frame, define_module, prefetch_frame};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
+  if (static_cast<std::uint32_t>(id) >= kEverybody) return stop("more than 16 million streams"), nullptr;
   if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes)) return stop(failure), nullptr;
   state->next = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE);
   while (!__atomic_compare_exchange_n(&g_states, &state->next, state, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {

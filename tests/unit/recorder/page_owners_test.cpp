@@ -169,29 +169,43 @@ TEST_CASE("Each event at a shared page reads the clock") {
   CHECK(first.event(at(64)) == begin);
 }
 
-TEST_CASE("Large blocks and frees of their pages read the clock, also where the stream owns the page") {
+TEST_CASE("Events of large blocks read the clock, also where the stream owns the page") {
   const Pages pages(40);
   Events stream{StreamId{1}};
-  Ticks last = stream.event(at(0), allocation_of(kLargeBlockBytes - 1));
-  CHECK(stream.event(at(0)) == last);
+  const Ticks taken = stream.event(at(0), allocation_of(kLargeBlockBytes - 1));
+  const auto reads_clock = [&](std::uint64_t offset, PageEvent event) {
+    const Ticks before = stream.time;
+    const bool fast = owns_page(stream.id, before, at(offset), event);
+    const bool reads = stream.event(at(offset), event) > before;
+    CHECK(fast == !reads);  // the fast path agrees
+    return reads;
+  };
+  CHECK_FALSE(reads_clock(0, PageEvent::kFree));
+  CHECK(stream.time == taken);
   for (int i = 0; i < 3; ++i) {
-    Ticks time = stream.event(at(0), allocation_of(kLargeBlockBytes));
-    CHECK(time > last);
-    last = time;
-    CHECK(stream.event(at(0), allocation_of(16)) == last);
-    time = stream.event(at(0), PageEvent::kFree);
-    CHECK(time > last);
-    last = time;
+    CHECK(reads_clock(0x10, allocation_of(kLargeBlockBytes)));
+    CHECK_FALSE(reads_clock(0, PageEvent::kSmallAllocation));
+    CHECK_FALSE(reads_clock(0, PageEvent::kFree));
+    CHECK(reads_clock(0x10, PageEvent::kFree));
+    CHECK_FALSE(reads_clock(0x10, PageEvent::kFree));
+  }
+  // Of several blocks in one page, the places are not kept.
+  CHECK(reads_clock(0x800, PageEvent::kLargeAllocation));
+  CHECK(reads_clock(0x10, PageEvent::kLargeAllocation));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(reads_clock(0x10, PageEvent::kFree));
+    CHECK(reads_clock(0x20, PageEvent::kFree));
+    CHECK_FALSE(reads_clock(0x20, PageEvent::kSmallAllocation));
   }
   CHECK(owner_of(word_of(at(0))) == 1);
-  // The fast path agrees.
-  Ticks time = stream.time;
-  CHECK(owns_page(StreamId{1}, time, at(0), PageEvent::kSmallAllocation));
-  CHECK_FALSE(owns_page(StreamId{1}, time, at(0), PageEvent::kFree));
-  CHECK(time_at_shared_page(StreamId{1}, time, at(0), PageEvent::kFree));
-  CHECK(time > stream.time);
-  CHECK_FALSE(owns_page(StreamId{2}, time, at(0), PageEvent::kSmallAllocation));
-  CHECK_FALSE(time_at_shared_page(StreamId{2}, time, at(0), PageEvent::kFree));
+  CHECK_FALSE(owns_page(StreamId{2}, stream.time, at(0), PageEvent::kSmallAllocation));
+  // A takeover keeps what is known of large blocks.
+  stream.event(at(4096 + 0x100), PageEvent::kLargeAllocation);
+  Events other{StreamId{2}};
+  other.event(at(4096));
+  CHECK(has_large_block_at(word_of(at(4096)), at(4096 + 0x100)));
+  disown_pages();
+  CHECK(has_large_block_at(word_of(at(4096)), at(4096 + 0x100)));
 }
 
 TEST_CASE("After all pages were disowned, every event reads the clock once") {
@@ -206,7 +220,7 @@ TEST_CASE("After all pages were disowned, every event reads the clock once") {
   CHECK(stream.event(at(0)) == time);
   CHECK(other.event(at(8192), PageEvent::kSmallAllocation) > mark);
   const Ticks before = other.time;
-  CHECK(other.event(at(8192), PageEvent::kFree) > before);  // the page had a large block
+  CHECK(other.event(at(8192), PageEvent::kFree) > before);
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
@@ -447,12 +461,9 @@ StressResult hand_round(TimeAtPage time_at, unsigned threads, std::uint64_t even
         if (result.events % 32 == 0) stream.begin_run();
         const void* const block = at(index / 32 * kPageBytes + index % 32 * 128);
         const PageEvent event = state == Address::kLive ? PageEvent::kFree : PageEvent::kSmallAllocation;
-        // Within a run, the fast path.
-        Ticks fast = stream.time;
-        if (time_at == time_at_page && !stream.clock_read &&
-            (owns_page(stream.id, fast, block, event) || time_at_shared_page(stream.id, fast, block, event)))
-          stream.time = fast;
-        else stream.event(block, event);
+        const bool fast =
+            time_at == time_at_page && !stream.clock_read && owns_page(stream.id, stream.time, block, event);
+        if (!fast) stream.event(block, event);
         const std::uint64_t time = tick_count(stream.time);
         result.errors += time < address.last_time;
         result.own_times += stream.time != previous;
