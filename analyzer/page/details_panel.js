@@ -29,8 +29,12 @@ async function refresh(isOther = false) {
     if (mine !== turn) return;
     host.classList.remove('waiting');
     host.replaceChildren(...nodes);
+    // Below the view, on a narrow screen.
+    if (mine > 1 && (stack || state.name) && matchMedia('(max-width: 900px)').matches)
+      host.scrollIntoView({block: 'nearest'});
     host.dataset.drawn = String(mine);
   };
+  document.getElementById('columns').classList.toggle('without-details', !stack && !state.name);
   if (!stack && !state.name) return replace(details.nothing());
   const waiting = setTimeout(() => { if (mine === turn) host.classList.add('waiting'); },
                              feedback.PROGRESS_AFTER_MS);
@@ -49,7 +53,11 @@ async function refresh(isOther = false) {
       replace(await details.functionDetails(context, state.name));
     }
   } catch (error) {
-    replace([make('h2', {}, names.oneLine(state.name)), make('p', {class: 'error'}, error.message)]);
+    // The selection may exclude it, for example by "Without this".
+    const isAbsent = error.message.includes('no stack with costs has a function');
+    replace([make('h2', {}, names.oneLine(state.name)), isAbsent ?
+      make('p', {class: 'muted'}, 'No block of this selection was allocated in this function.') :
+      make('p', {class: 'error'}, error.message)]);
   } finally {
     clearTimeout(waiting);
   }

@@ -20,7 +20,8 @@ function draw(info, live = null) {
   const isComplete = integrity.complete && !integrity.events_lost;
   const duration = Math.max(info.duration_ns, live ? live.at_ns : 0);
   const events = Math.max(info.events, live ? live.events : 0);
-  const parts = [`pid ${info.pid}`, figures.time(duration), endOf(integrity),
+  const name = recording.traces().length > 1 ? [names.oneLine(recording.name())] : [];
+  const parts = [...name, `pid ${info.pid}`, figures.time(duration), endOf(integrity),
                  `${figures.plural(events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
   if (live) parts.push(`${figures.bytes(live.live_bytes)} live in ${figures.plural(live.live_blocks, 'block')}`);
   at('about').dataset.shownNs = String(duration);

@@ -18,8 +18,8 @@ function showHelp() {
     make('h2', {}, 'One selection drives every view'),
     make('p', {},
          'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
-         'A metric, filters and the selected function apply to all views. The address holds them: it can be ' +
-         'bookmarked, and Back undoes a step.'),
+         'Metric, range and filters apply to all views; the selected function is highlighted, and its figures are in ' +
+         'the details. The address holds all of it: it can be bookmarked, and Back undoes a step.'),
     make('table', {}, make('tbody', {}, ...KEYS.map(([key, text]) =>
       make('tr', {}, make('th', {scope: 'row'}, make('kbd', {}, key)), make('td', {}, text))))),
     make('p', {class: 'legend-text'}, ...Object.entries(names.originText).flatMap(([key, text]) =>

@@ -93,7 +93,9 @@ async function start() {
     }
     refresh();
   });
-  refresh();
+  // Of several recordings, none was chosen.
+  if (recording.traces().length > 1 && !location.hash) selection.change({view: 'processes'}, true);
+  else refresh();
   if (recording.isLive()) follow();
 }
 start();

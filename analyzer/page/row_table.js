@@ -2,8 +2,8 @@
 // from an array, which the table sorts, or from a source that is asked as the user scrolls.
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
-// the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels, `number`,
-// `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
+// the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels,
+// `number`, `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
 // of equal ones the last. A table that is still too wide scrolls.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
@@ -15,7 +15,7 @@ const ROW = 29;                 // pixels; the same in page.css
 const MAX_HEIGHT = 8_000_000;   // pixels: browsers limit the height of an element
 const SPARE = 12;               // rows drawn above and below the view
 const WIDTH = 84, PADDING = 20; // of a column of figures, and of its heading's sides, in pixels
-const MIN_WIDE = 220, MIN_WIDE_ON_PHONE = 150, PHONE = 480;
+const MIN_WIDE = 200, MIN_WIDE_ON_PHONE = 150, PHONE = 480, MAX_MIN_WIDE = 340;
 
 const ruler = document.createElement('canvas').getContext('2d');
 /// The width of a column: its longest word is not broken, with the sign of the order beside it.
@@ -30,7 +30,8 @@ function widthOf(column) {
 /// The columns for which a table of this width has room.
 function fitting(columns, widths, width) {
   const wide = columns.find(column => column.wide);
-  const least = wide ? Math.max(wide.minWidth || 0, width < PHONE ? MIN_WIDE_ON_PHONE : MIN_WIDE) : 0;
+  const usual = width < PHONE ? MIN_WIDE_ON_PHONE : Math.max(MIN_WIDE, Math.min(MAX_MIN_WIDE, width * 0.3));
+  const least = wide ? Math.max(wide.minWidth || 0, usual) : 0;
   const shown = [...columns];
   const needed = () => shown.reduce((sum, column) => sum + (column.wide ? least : widths.get(column)), 0);
   while (needed() > width) {
@@ -95,6 +96,7 @@ function create(options) {
     head.replaceChildren(...shown.map(column => {
       const active = sort.key === column.key;
       const cell = make('th', {scope: 'col', class: column.number ? 'n' : null,
+                               title: explanations.of(column.label),
                                'aria-sort': active ? (sort.ascending ? 'ascending' : 'descending') : null});
       if (column.sortable === false || !column.value) {
         cell.append(column.label);
@@ -178,6 +180,7 @@ function create(options) {
     filtered = wanted === '' ? rows : rows.filter(row => columns.some(column =>
       column.search && column.search(row).toLowerCase().includes(wanted)));
     current = Math.min(current, Math.max(0, filtered.length - 1));
+    note.textContent = rows.length && !filtered.length ? `No row contains "${filterText}".` : options.more || '';
     paint(true);
   }
 

@@ -48,11 +48,13 @@ function draw() {
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
     ...metrics.map(([key, {label}]) => button(key === 'live' ? liveLabel : label,
                                               () => selection.change({metric: key}),
-                                              {'aria-pressed': String(key === state.metric), title: key === 'pinned' ?
-                                                'Memory that live blocks keep from being returned' : null})))];
+                                              {'aria-pressed': String(key === state.metric),
+                                               title: explanations.of(label)})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,
                     () => selection.change({from: '', to: ''})));
+  if (ask.file && (state.from || state.to))
+    parts.push(make('span', {class: 'muted'}, 'one of the ten ranges of this file'));
   if (state.at)
     parts.push(chip(`at ${timeText(state.at)}`,
                     () => selection.change({at: '', ...selection.withoutMoment()})));

@@ -88,11 +88,11 @@ async function show(context) {
     const table = rowTable.create({
       label: 'Short-lived allocations by call site', rows: rowsOf(churn.sites),
       columns: [siteColumn, number('short_lived', `Freed within ${figures.time(churn.within_ns)}`, figures.count),
+                number('short_lived_bytes', 'Their bytes', figures.bytes, {minor: 2}),
                 {key: 'share', label: 'Share', number: true, width: 120, minor: 1, value: row => row.short_lived,
                  cell: row => make('span', {}, elements.bar(row.short_lived / churn.total.short_lived),
                                    figures.percent(row.short_lived, churn.total.short_lived))},
                 number('allocations', 'Allocations', figures.count),
-                number('short_lived_bytes', 'Their bytes', figures.bytes, {minor: 2}),
                 number('temporary', 'Temporary', figures.count, {minor: 2}),
                 number('mean_lifetime_ns', 'Mean lifetime', figures.time, {minor: 2})],
       onSelect: select});
@@ -110,8 +110,7 @@ async function show(context) {
           figures.count),
                 number('steps', 'Reallocs', figures.count), number('moved', 'Moved', figures.count)],
       onSelect: select});
-    return {node: reallocs.sites.length ? table.host : elements.empty('No buffer grew by realloc in this selection. ',
-                                                                      'Widen the range, or remove a filter.'),
+    return {node: reallocs.sites.length ? table.host : viewParts.emptySelection('No buffer grew by realloc'),
             tools: [choice], command, csv: table.csv, filter: table.filter, focus: table.focus};
   }
   if (histogram.allocations === 0)

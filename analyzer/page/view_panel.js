@@ -36,6 +36,8 @@ async function refresh() {
   const view = viewOf(state.view);
   const host = at('view');
   host.dataset.asked = String(mine);
+  // A search is in the rows of one view.
+  if (shown && shown.key !== view.key) at('search').value = '';
   ask.giveUp();
   const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn);
   let result;
@@ -89,6 +91,7 @@ at('search').addEventListener('keydown', event => {
   if (event.key === 'Enter') {
     const text = at('search').value.trim();
     at('search').value = '';
+    at('search').blur();
     if (text) selection.add('function', text);
   } else if (event.key === 'Escape') {
     event.stopPropagation();

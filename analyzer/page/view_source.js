@@ -25,8 +25,12 @@ async function files(context) {
     ],
     onSelect: row => { if (row.file) selection.change({file: row.file}); },
   });
-  return {node: table.host, csv: table.csv, filter: table.filter, focus: table.focus, command,
-          shown: figures.plural(answer.all_files, 'file')};
+  const unknown = answer.files.filter(file => !file.file).reduce((sum, file) => sum + file.self[about.value], 0);
+  const note = unknown * 2 < answer.total[about.value] ? '' :
+    `${figures.percent(unknown, answer.total[about.value])} of it is code without line numbers: build with -g, or ` +
+    'give the debug files with --debug-dir or --debuginfod.';
+  return {node: make('div', {class: 'stacked'}, table.host, make('p', {class: 'more'}, note)), csv: table.csv,
+          filter: table.filter, focus: table.focus, command, shown: figures.plural(answer.all_files, 'file')};
 }
 
 async function show(context) {
@@ -34,8 +38,14 @@ async function show(context) {
   if (!state.file) return files(context);
   const about = figures.metrics[metric];
   const back = elements.button('\u2039 All files', () => selection.change({file: ''}));
-  const answer = await context.ask('lines', {name: state.file, metric});
   const command = ['source', ['--cost', metric, '--all'], state.file];
+  const answer = await context.ask('lines', {name: state.file, metric}).catch(error => {
+    if (error instanceof ask.NotInFile) return null;
+    throw error;
+  });
+  if (answer === null)
+    return {node: viewParts.needsServer(command[0], command[1], [context.traceName, state.file]), tools: [back],
+            command};
   const heaviest = Math.max(1, ...answer.lines.map(line => line.self[about.value]));
   const isCostly = line => line.total[about.value] > 0;
   const notes = [];

@@ -41,7 +41,7 @@ function findings(report, leaks, churn, info) {
     const {name} = nameOf(short);
     add(3, [make('b', {}, names.label(name)), ` frees ${figures.count(short.short_lived)} of its ` +
             `${figures.count(short.allocations)} blocks within ${figures.time(churn.within_ns)}.`],
-        {view: 'lifetimes', metric: 'temporary', name});
+        {view: 'lifetimes', shown: 'churn', metric: 'temporary', name});
   }
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)

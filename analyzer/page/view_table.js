@@ -41,7 +41,9 @@ function shareColumn(metric, part, total) {
 function columnsOf(metric, total, title) {
   const about = figures.metrics[metric];
   return [
-    {key: 'name', label: title, wide: true, cell: row => nameCell(row), value: row => row.name,
+    {key: 'name', label: title, wide: true, value: row => row.name,
+     // Threads have no origin.
+     cell: row => nameCell('tid' in row ? {...row, origin: null} : row),
      search: row => `${row.name} ${row.file || ''} ${row.module || ''}`,
      csvLabel: ['name', 'file', 'line', 'module', 'origin'],
      csv: row => [row.name, row.file, row.line, row.module, row.origin]},
@@ -120,5 +122,6 @@ async function show(context) {
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
 }
 
-return {key: 'table', title: 'Table', hasPinned: true, show, nameCell, figureColumn, countColumn, shareColumn, tableOf, growthOf};
+return {key: 'table', title: 'Table', hasPinned: true, show, nameCell, figureColumn, countColumn, shareColumn, tableOf,
+        growthOf};
 })();

@@ -339,7 +339,11 @@ class Page(PageCase):
         paths = [folder / "a.heapprof", folder / "b.heapprof"]
         shutil.copy(self.folder / "plain.heapprof", paths[0])
         shutil.copy(self.folder / "huge.heapprof", paths[1])
-        self.open(folder, view="processes")
+        self.open(folder)
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "processes",
+                           "the list of recordings is not the first view")
+        self.settled()
+        self.assertIn("a.heapprof", self.text("#about"))
         reports = [json.loads(self.heapprof("report", path, "--json"))["heap"] for path in paths]
         head, *lines = self.saved_rows()
         self.assertEqual(sorted((line[0], line[head.index("Peak")]) for line in lines),
@@ -425,6 +429,10 @@ class Page(PageCase):
         self.check_sentence("peak")
         self.browser.evaluate("history.back()")
         harness.wait_until(lambda: "--function" not in self.text("#command"), "Back does not undo the filter")
+        self.settled()
+        self.click("#details button", "Without this")
+        self.assertIn("No block of this selection was allocated in this function", self.text("#details"))
+        self.browser.errors.clear()  # the browser reports answers that are errors
 
     def test_commands_run_where_the_server_was_started(self):
         """Names of files as they were given, quoted as a shell needs them."""
@@ -474,8 +482,21 @@ class Page(PageCase):
         self.assertTrue(titles)
         for title in titles:
             self.assertIn("libleaf", title)
+        self.browser.press("Escape", "/", *"nothing matches this")
+        self.assertIn("No row contains", self.text("#view .more"))
+        self.browser.press("Escape", "Escape", "4")  # the search is left, and does not apply to another view
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "tree",
+                           "the key 4 does not choose the tree")
+        self.settled()
+        self.browser.press("3", "/", *"libleaf")
+        self.settled()
         self.browser.press("Enter")
         harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "Enter makes no filter")
+        self.settled()
+        self.browser.press("2")  # Enter has left the search
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
+                           "the key 2 does not choose the flame graph")
+        self.browser.press("3")
         self.settled()
         self.browser.evaluate("document.activeElement.blur()")
         # Tab reaches the table from anywhere; arrow keys move, Enter selects.
