@@ -174,7 +174,11 @@ class Collection {
         break;
       }
       progress_.show(answers_.size(), page_bytes_ + used_, group.about);
-      const auto some = std::span(group.questions).subspan(begin, std::min(kAtOnce, group.questions.size() - begin));
+      std::vector<PageQuestion> some;
+      for (std::size_t i = begin; i < std::min(begin + kAtOnce, group.questions.size()); ++i) {
+        if (is_hopeless(group.questions[i])) ++omitted;
+        else some.push_back(group.questions[i]);
+      }
       const std::vector<serve::Answer> answers = asker_.ask(some);
       for (std::size_t i = 0; i < some.size(); ++i) {
         if (answers_.contains(some[i].key())) continue;
@@ -192,6 +196,20 @@ class Collection {
     if (omitted != 0)
       pruned_.push_back(std::to_string(omitted) + all + " were left out, to keep the file below " +
                         render::human_bytes(options_.max_bytes));
+  }
+
+  /// The question without its cost, range and moment: answers of one kind have similar sizes.
+  static std::string kind_of(const PageQuestion& question) {
+    std::string kind = question.command;
+    for (const serve::Parameter& one : question.parameters)
+      if (one.name != "cost" && one.name != "from" && one.name != "to" && one.name != "live-at")
+        kind += " " + one.name + "=" + one.value;
+    return kind;
+  }
+  /// Whether another answer of this kind was left out that needed twice the room which is left now.
+  bool is_hopeless(const PageQuestion& question) const {
+    const auto least = least_left_out_.find(kind_of(question));
+    return least != least_left_out_.end() && least->second > 2 * room();
   }
 
   enum class Taken { kWhole, kCoarser, kNot };
@@ -214,7 +232,11 @@ class Collection {
         answers_.emplace(key, std::move(text));
         return is_coarser ? Taken::kCoarser : Taken::kWhole;
       }
-      if (!serve::make_coarser(asked)) return Taken::kNot;
+      if (!serve::make_coarser(asked)) {
+        std::uint64_t& least = least_left_out_.try_emplace(kind_of(question), size).first->second;
+        least = std::min(least, size);
+        return Taken::kNot;
+      }
       is_coarser = true;
       answer = asker_.ask(asked);
     }
@@ -262,6 +284,7 @@ class Collection {
   const std::uint64_t page_bytes_;
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;
+  std::map<std::string, std::uint64_t> least_left_out_;  ///< by kind: the smallest answer that was left out
   std::vector<std::string> pruned_;
   std::string first_error_;
 };
