@@ -77,8 +77,9 @@ function median(parts, weight, from, to, text) {
 }
 
 async function functionDetails(context, name) {
-  const {metric} = context;
+  const {metric, state} = context;
   const about = figures.metrics[metric];
+  const beside = recording.otherMetrics(metric, state);
   const filtered = {...context.selected};
   filtered.function = [...(context.selected.function || []), selection.exactly(name)];
   const missing = error => {
@@ -104,13 +105,12 @@ async function functionDetails(context, name) {
       all.total.bytes;
     const sizes = histogram && histogram.sizes, lives = histogram && histogram.lifetimes;
     nodes.push(list([
-      [about.said, figures.sentence(metric, total), figures.exact(metric, total[about.value])],
+      [recording.said(metric, state), figures.sentence(metric, total), figures.exact(metric, total[about.value])],
       ['itself', figures.ofMetric(metric, self[about.value]), figures.exact(metric, self[about.value])],
       ['share', figures.percent(total[about.value], whole)],
-      metric === 'peak' ? null : ['live at the peak', figures.bytes(total.peak_bytes)],
-      metric === 'leaked' ? null : ['left at the end', figures.bytes(total.leaked_bytes)],
-      metric === 'allocated' ? null : ['allocated', figures.sentence('allocated', total)],
-      ['temporary', figures.sentence('temporary', total)],
+      ...['peak', 'leaked', 'allocated', 'temporary'].filter(other => beside.includes(other)).map(other =>
+        [other === 'temporary' ? 'temporary' : recording.said(other, state), ['peak', 'leaked'].includes(other) ?
+          figures.bytes(total[figures.metrics[other].value]) : figures.sentence(other, total)]),
       sizes && ['median size', median(sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
       lives && ['median lifetime', median(lives, 'blocks', 'from_ns', 'below_ns', figures.time)],
     ]));

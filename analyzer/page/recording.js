@@ -32,6 +32,20 @@ function timeText(text) {
   return Number.isFinite(ns) ? figures.time(ns) : text;
 }
 
+/// Blocks that are left: at the end of the recording or of a range of it; of those live at a moment, the never freed.
+const leftAt = ({to}) => to && to !== 'end' ? timeText(to) : 'end';
+const metricLabel = (metric, state) => metric === 'live' ? `Live at ${state.at ? timeText(state.at) : 'end'}` :
+  metric !== 'leaked' ? figures.metrics[metric].label : state.at ? 'Never freed' : `Left at ${leftAt(state)}`;
+/// What a figure of the metric is: "live at the peak".
+function said(metric, state) {
+  const moment = leftAt(state);
+  if (metric === 'leaked') return state.at ? 'never freed' : `left at ${moment === 'end' ? 'the end' : moment}`;
+  return metric === 'peak' && state.at ? 'live' : figures.metrics[metric].said;
+}
+/// The metrics beside the selected one: a moment has no peak, and its allocations are what is live.
+const otherMetrics = (metric, state) => (state.at ? ['leaked'] : ['allocated', 'leaked', 'peak', 'temporary'])
+  .filter(other => other !== metric);
+
 /// The name of a file that is saved.
 const fileName = what => `${names.base(info.program)}-${what}`.replace(/[^\w.-]/g, '_');
 
@@ -54,6 +68,6 @@ function contextOf(state) {
           get report() { return ask.template('report', {metric: costOf(state)}, selected); }};
 }
 
-return {loadTraces, load, name, path, pathOf, commandLine, timeText, fileName, functionRows, costOf, contextOf,
-        info: () => info, traces: () => traces, isLive: () => live};
+return {loadTraces, load, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
+        functionRows, costOf, contextOf, info: () => info, traces: () => traces, isLive: () => live};
 })();

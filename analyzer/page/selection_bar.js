@@ -42,14 +42,14 @@ function filterForm() {
 
 function draw() {
   const state = selection.now();
-  const isMoment = state.at !== '' || state.metric === 'live';
-  const liveLabel = `Live at ${state.at ? timeText(state.at) : 'end'}`;
-  const metrics = Object.entries(figures.metrics).filter(([key]) => key !== 'live' || isMoment);
+  // A moment has no peak, and its allocations are what is live.
+  const isShown = key => key === state.metric || (state.at ? !['peak', 'allocated', 'allocations', 'temporary']
+    .includes(key) : key !== 'live');
+  const metrics = Object.keys(figures.metrics).filter(isShown);
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
-    ...metrics.map(([key, {label}]) => button(key === 'live' ? liveLabel : label,
-                                              () => selection.change({metric: key}),
-                                              {'aria-pressed': String(key === state.metric),
-                                               title: explanations.of(label)})))];
+    ...metrics.map(key => button(recording.metricLabel(key, state), () => selection.change({metric: key}),
+                                 {'aria-pressed': String(key === state.metric),
+                                  title: explanations.of(figures.metrics[key].label)})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,
                     () => selection.change({from: '', to: ''})));

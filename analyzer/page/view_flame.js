@@ -207,11 +207,11 @@ async function show(context) {
       // Callers stand above the function, callees below it.
       hosts.forEach(([host, tree], i) => {
         const {data, all} = dataOf(tree, valueOf, about.unit);
-        data.figures = frame => Object.keys(figures.metrics)
+        data.figures = frame => (state.at ? ['leaked'] : Object.keys(figures.metrics))
           .filter(key => key !== metric && key !== 'live' && key !== 'pinned')
           .concat(about.blocks ? [about.blocks] : []).map(key => key === about.blocks ?
             ['blocks', figures.count(all[frame][key])] :
-            [figures.metrics[key].label.toLowerCase(), figures.ofMetric(key,
+            [recording.metricLabel(key, state).toLowerCase(), figures.ofMetric(key,
                 all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0));
       });

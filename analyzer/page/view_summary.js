@@ -12,31 +12,41 @@ function tile(label, value, note, exact, link) {
 /// The name of a site or a keeper, as the links select it.
 const nameOf = entry => names.ofFrame(entry.site || entry);
 
+/// The end of a range of time in words, or of the recording.
+const endOf = ({slice}, {duration_ns: duration}) => slice && slice.to_ns < duration ?
+  `until ${figures.time(slice.to_ns)}` : 'until the end';
+
+/// What the sentences are about: the recording, a range of it, or what is live at a moment, as `report` words it.
 function findings(report, leaks, churn, info) {
   const list = [];
   const add = (weight, text, fields) => list.push({weight, text, fields});
   const total = report.heap.peak_bytes;
-  const growing = leaks && leaks.sites.find(site => site.trend === 'growing' && site.site);
+  const isMoment = report.live_at_ns !== null, isRange = report.slice !== null;
+  const growing = !isMoment && leaks && leaks.sites.find(site => site.trend === 'growing' && site.site);
   if (growing) {
     const {name} = nameOf(growing);
-    add(5, [make('b', {}, names.label(name)), ` grew until the end: ${figures.bytes(growing.bytes)} in ` +
-            `${figures.plural(growing.blocks, 'block')} that were never freed.`],
+    const ending = endOf(report, info);
+    const left = !isRange ? 'that were never freed' : 'that were allocated in this range and not freed ' + ending;
+    add(5, [make('b', {}, names.label(name)), ` grew ${ending}: ${figures.bytes(growing.bytes)} in ` +
+            `${figures.plural(growing.blocks, 'block')} ${left}.`],
         {view: 'leaks', metric: 'leaked', name});
   }
-  const keeper = report.keepers && report.keepers[0];
+  // The share that is kept compares what is live at the peak with what the whole recording allocates.
+  const keeper = !isMoment && !isRange && report.keepers && report.keepers[0];
   const largest = report.sites[0];
   if (largest && largest.site) {
     const {name} = nameOf(largest);
-    add(4, [make('b', {}, names.label(name)), ` made ${figures.percent(largest.bytes, report.total.bytes)} of the ` +
-            `peak: ${figures.bytes(largest.bytes)} in ${figures.plural(largest.blocks, 'block')}.`],
-        {view: 'flame', metric: 'peak', name});
+    const whole = isMoment ? 'what is live' : isRange ? 'the peak in this range' : 'the peak';
+    add(4, [make('b', {}, names.label(name)), ` allocated ${figures.percent(largest.bytes, report.total.bytes)} of ` +
+            `${whole}: ${figures.bytes(largest.bytes)} in ${figures.plural(largest.blocks, 'block')}.`],
+        {view: 'flame', metric: isMoment ? 'live' : 'peak', name});
   }
   if (keeper && largest && keeper.function && (!largest.site || keeper.function !== largest.site.function)) {
     add(3, [make('b', {}, names.label(keeper.function)), ` keeps ${figures.percent(keeper.bytes_share, 1)} of what ` +
             `it allocates: ${figures.bytes(keeper.bytes)} at the peak.`],
         {view: 'flame', shown: 'sandwich', name: keeper.function});
   }
-  const short = churn && churn.sites.find(site => site.site);
+  const short = !isMoment && churn && churn.sites.find(site => site.site);
   if (short && short.short_lived > 0 && short.short_lived * 10 >= churn.total.allocations) {
     const {name} = nameOf(short);
     add(3, [make('b', {}, names.label(name)), ` frees ${figures.count(short.short_lived)} of its ` +
@@ -45,7 +55,7 @@ function findings(report, leaks, churn, info) {
   }
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)
-    add(2, [`Resident memory reached ${figures.bytes(resident)}, more than twice the live heap. `,
+    add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live heap. `,
             make('code', {}, 'heapprof rss'), ' and ', make('code', {}, 'heapprof pins'),
               ' say what it consists of.'],
         null);
@@ -55,6 +65,45 @@ function findings(report, leaks, churn, info) {
   for (const note of info.integrity.notes) add(1, [note], null);
   list.sort((a, b) => b.weight - a.weight);
   return list.slice(0, 5);
+}
+
+/// Of the recording or a range of it: the peak, what is left at its end, and what was allocated.
+function periodTiles(report, info, temporaryBytes, to) {
+  const {heap, slice} = report;
+  const endsEarly = slice !== null && slice.to_ns < info.duration_ns;
+  const left = `Left at ${endsEarly ? figures.time(slice.to_ns) : 'end'}`;
+  const resident = report.peak_rss_bytes;
+  return [
+    tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
+         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame',
+             metric: 'peak'})),
+    // The peak of a range has older blocks, too.
+    tile(left, figures.bytes(heap.leaked_bytes), figures.plural(heap.leaked_blocks, 'block') + (slice ?
+         ' allocated in this range' : `, ${figures.percent(heap.leaked_bytes, heap.peak_bytes)} of the peak`),
+         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
+    tile('Allocated', figures.bytes(heap.allocated_bytes), figures.plural(heap.allocations, 'allocation'),
+         figures.exact('allocated', heap.allocated_bytes), to({view: 'table', metric: 'allocated'})),
+    tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
+         heap.allocations)} of allocations, ${figures.bytes(temporaryBytes)}`,
+         figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
+    tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
+         resident === null ? 'not in this selection' : `the heap's peak is ` +
+           `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'table', by: 'module'}))];
+}
+
+/// Of a moment: what is live, and what of it was never freed.
+function momentTiles(report, to) {
+  const {heap, live_at_ns: at, rss_bytes: resident} = report;
+  return [
+    tile('Live', figures.bytes(heap.peak_bytes),
+         `${figures.plural(heap.peak_blocks, 'block')} at ${figures.time(at)}`,
+         figures.exact('live', heap.peak_bytes), to({view: 'flame', metric: 'live'})),
+    tile('Never freed', figures.bytes(heap.leaked_bytes),
+         `of these, in ${figures.plural(heap.leaked_blocks, 'block')}`,
+         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
+    tile('Resident', resident === null ? 'unknown' : figures.bytes(resident), resident === null ?
+         'no sample in this selection' : `what is live is ${figures.percent(heap.peak_bytes, resident)} of it`,
+         null, to({view: 'table', by: 'module'}))];
 }
 
 async function show(context) {
@@ -68,23 +117,8 @@ async function show(context) {
   const {heap} = report;
   const command = ['report', []];
   const to = fields => selection.link(fields);
-  const total = rows.total;
-  const tiles = make('div', {class: 'tiles'},
-    tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
-         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame',
-             metric: 'peak'})),
-    tile('Left at end', figures.bytes(heap.leaked_bytes), `${figures.plural(heap.leaked_blocks, 'block')}, ` +
-         `${figures.percent(heap.leaked_bytes, heap.peak_bytes)} of the peak`,
-         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
-    tile('Allocated', figures.bytes(heap.allocated_bytes), figures.plural(heap.allocations, 'allocation'),
-         figures.exact('allocated', heap.allocated_bytes), to({view: 'table', metric: 'allocated'})),
-    tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
-         heap.allocations)} of allocations, ${figures.bytes(total.temporary_bytes)}`,
-         figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
-    tile('Highest resident', report.peak_rss_bytes === null ? 'unknown' : figures.bytes(report.peak_rss_bytes),
-         report.peak_rss_bytes === null ? 'not in this selection' : `the heap's peak is ` +
-           `${figures.percent(heap.peak_bytes, report.peak_rss_bytes)} of it`, null, to({view: 'table',
-               by: 'module'})));
+  const tiles = make('div', {class: 'tiles'}, ...report.live_at_ns !== null ? momentTiles(report, to) :
+    periodTiles(report, info, rows.total.temporary_bytes, to));
   if (context.isPinned) {
     const answer = await pinned.groups(context);
     tiles.append(tile('Pinned', figures.bytes(answer.pinned_bytes), `${figures.bytes(answer.overhead_bytes)} beyond ` +
@@ -97,7 +131,8 @@ async function show(context) {
   const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info).map(
     ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
   say(null, null);
-  Promise.all([context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing)]).then(
+  if (report.live_at_ns !== null) sentences.classList.remove('waiting');
+  else Promise.all([context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing)]).then(
     ([leaks, churn]) => say(leaks, churn), feedback.fail).finally(() => sentences.classList.remove('waiting'));
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');

@@ -51,7 +51,7 @@ function columnsOf(metric, total, title) {
     shareColumn(metric, 'self', total[about.value]),
     figureColumn(metric, 'total', {label: 'Total', minor: 1}),
     ...about.blocks ? [countColumn(about.blocks, 'self')] : [],
-    ...['allocated', 'leaked', 'peak', 'temporary'].filter(other => other !== metric)
+    ...recording.otherMetrics(metric, selection.now())
       .map((other, i) => figureColumn(other, 'self', {minor: i < 2 ? 2 : 4})),
     {key: 'growth', label: 'Growth', number: true, minor: 4, value: growthOf,
      text: row => growthOf(row) === null ? '' : figures.change(growthOf(row))},

@@ -86,7 +86,7 @@ async function show(context) {
        value: row => row.self ? row.self[about.value] : null,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
       ...about.blocks ? [{...viewTable.countColumn(about.blocks, 'total'), minor: 1, sortable: false}] : [],
-      ...(isPinned ? [] : ['allocated', 'leaked', 'peak', 'temporary']).filter(other => other !== metric)
+      ...(isPinned ? [] : recording.otherMetrics(metric, state))
         .map((other, i) => figure(other, figures.metrics[other].column || figures.metrics[other].label,
                                   {minor: i < 2 ? 2 : 4})),
     ],

@@ -126,6 +126,8 @@ class PageCase(consumers.Case):
         """What the command of the status line prints with --json."""
         words = shlex.split(self.text("#command"))
         self.assertEqual(words[0], "heapprof")
+        # A file has the name of its recording only.
+        words = [str(self.trace) if word == self.trace.name else word for word in words]
         return json.loads(self.heapprof(*words[1:], "--json"))
 
 
@@ -236,31 +238,136 @@ class Page(PageCase):
         if leaks["all_sites"] == len(leaks["sites"]):
             self.assertEqual(sum(site["bytes"] for site in leaks["sites"]), leaks["heap"]["leaked_bytes"])
         self.select(view="threads")
+        self.check_threads()
+        for shown in ("", "churn", "reallocs"):
+            self.select(view="lifetimes", shown=shown)
+            self.check_lifetimes(shown)
+
+    def test_ranges_and_moments(self):
+        """Each view of a range and of a moment has the figures that its copied command prints, and words that are true
+        of it."""
+        self.open(self.real(), view="summary")
+        events = map(json.loads, self.heapprof("export", "ndjson", self.trace, "-o", "-").splitlines())
+        times = sorted(event["time_ns"] for event in events if "time_ns" in event)
+        begin, middle, end = (f"{times[len(times) * part // 4]}ns" for part in (1, 2, 3))
+        for selection in ({"from": begin, "to": end}, {"at": middle, "metric": "live"}):
+            is_moment = "at" in selection
+            metric = "live" if is_moment else "peak"
+            with self.subTest(selection=selection):
+                self.select(view="summary", **selection)
+                self.check_summary(is_moment)
+                self.select(view="table", **selection)
+                self.check_table(self.printed()["rows"], metric)
+                rows = self.printed()["rows"]
+                for view in ("flame", "tree"):
+                    self.select(view=view, **selection)
+                    self.check_tree(metric)
+                self.select(view="leaks", **selection)
+                self.check_leaks()
+                self.select(view="blocks", **selection)
+                self.check_blocks()
+                self.select(view="threads", **selection)
+                self.check_threads()
+                for shown in ("", "churn", "reallocs"):
+                    self.select(view="lifetimes", shown=shown, **selection)
+                    self.check_lifetimes(shown)
+                self.select(view="source", **selection)
+                self.check_files(metric)
+                largest = max(rows, key=lambda row: row["total"][METRICS[metric]])
+                self.select(view="summary", name=largest["name"], **selection)
+                self.check_details(largest, metric)
+
+    def check_summary(self, is_moment):
+        heap = self.printed()["heap"]
+        exact = self.browser.evaluate("[...document.querySelectorAll('.tile')].map(tile => "
+                                      "[tile.children[0].textContent, tile.title.replace(/\\D/g, '')])")
+        keys = ("peak_bytes", "leaked_bytes") if is_moment else ("peak_bytes", "leaked_bytes", "allocated_bytes",
+                                                                 "temporary_allocations")
+        self.assertEqual([number for _, number in exact[:len(keys)]], [str(heap[key]) for key in keys])
+        labels = {label for label, _ in exact}
+        sentences = " ".join(self.texts(".findings li"))
+        self.assertIn("allocated", sentences)
+        if is_moment:
+            self.assertEqual(labels, {"Live", "Never freed", "Resident"})
+            self.assertNotRegex(sentences + self.text("#details"), "peak|the end|keeps|within")
+            self.assertNotIn("Allocated", self.texts("#selection .segments button"))
+        else:
+            self.assertNotIn("Left at end", labels)
+            self.assertNotRegex(sentences, "of the peak:|never freed|until the end|keeps")
+
+    def check_tree(self, metric):
+        root = self.printed()
+        head, *lines = self.saved_rows()
+        column = head.index(METRICS[metric]) if METRICS[metric] in head else head.index("Total")
+        name = head.index("name")
+        known = {}
+        for node in [*root["children"], root]:
+            known.setdefault(node["name"], set()).add(str(node["total"][METRICS[metric]]))
+        shallow = [line for line in lines if line[0] == ("0" if "Total" in head else "1") and line[name][:1] != "+"]
+        self.assertEqual(len(shallow), len(root["children"]))
+        for line in shallow:
+            self.assertIn(line[column], known[line[name].removeprefix("'")])
+
+    def check_blocks(self):
+        total = self.printed()["total"]
+        self.assertIn(f"{self.shown_as('plural', total['blocks'], 'block')}, "
+                      f"{self.shown_as('bytes', total['bytes'])} live at", self.text(".shown"))
+        # The first sentence of the page is about the same blocks.
+        self.assertIn(f"{self.shown_as('bytes', total['bytes'])} in "
+                      f"{self.shown_as('plural', total['blocks'], 'block')}", self.text("#sentence"))
+
+    def check_threads(self):
         head, *lines = self.saved_rows()
         self.assertEqual(sorted((line[1], line[head.index("Allocates")],
                                  line[head.index("Not freed")]) for line in lines),
                          sorted((str(thread["tid"]), str(thread["allocated_bytes"]),
                                  str(thread["not_freed"]["bytes"]))
                                 for thread in self.printed()["threads"]))
-        self.select(view="lifetimes")
-        _, *lines = self.saved_rows()
-        histogram = self.printed()
-        self.assertEqual(sum(int(line[2]) for line in lines if line[0] == "size"), histogram["allocations"])
-        self.assertEqual([[line[2], line[3]] for line in lines if line[0] == "lifetime"],
-                         [[str(part["blocks"]), str(part["bytes"])]
-                          for part in [*histogram["lifetimes"], histogram["not_freed"]]])
-        self.select(view="lifetimes", shown="churn")
+
+    def check_lifetimes(self, shown):
+        answer = self.printed()
+        sites = answer.get("sites")
+        if sites == []:  # no buffer grew, or no block was freed
+            return self.assertTrue(self.texts("#view .empty"))
         head, *lines = self.saved_rows()
-        self.assertEqual([line[head.index("Allocations")] for line in lines],
-                         [str(site["allocations"]) for site in self.printed()["sites"]])
-        self.select(view="lifetimes", shown="reallocs")
-        _, *lines = self.saved_rows()
-        self.assertEqual(len(lines), len(self.printed()["sites"]))
+        if shown == "churn":
+            return self.assertEqual([line[head.index("Allocations")] for line in lines],
+                                    [str(site["allocations"]) for site in sites])
+        if shown == "reallocs":
+            return self.assertEqual([line[head.index("Copied")] for line in lines],
+                                    [str(site["copied_bytes"]) for site in sites])
+        self.assertEqual(sum(int(line[2]) for line in lines if line[0] == "size"), answer["allocations"])
+        return self.assertEqual([[line[2], line[3]] for line in lines if line[0] == "lifetime"],
+                                [[str(part["blocks"]), str(part["bytes"])]
+                                 for part in [*answer["lifetimes"], answer["not_freed"]]])
+
+    def check_files(self, metric):
+        head, *lines = self.saved_rows()
+        self.assertEqual({(line[0], line[head.index("Self")]) for line in lines},
+                         {(file["file"] or "(no file is known)", str(file["self"][METRICS[metric]]))
+                          for file in self.printed()["files"]})
+
+    def check_details(self, row, metric):
+        """The figures beside the view are those of the row, and of a stack of it."""
+        figures = dict(zip(self.texts("#details dt"), self.texts("#details dd")))
+        value = row["total"][METRICS[metric]]
+        self.assertIn(f"{self.shown_as('bytes', value)} in ", next(iter(figures.values())))
+        part, share = re.search("Largest stack([^,]+), ([^%]+%) of it", self.text("#details")).groups()
+        words = shlex.split(self.text("#command"))
+        selected = words[words.index(str(self.trace)) + 1:]
+        stack = json.loads(self.heapprof("callers", self.trace, row["name"], "--cost", metric, "--json",
+                                         *selected))["largest_stack"]
+        self.assertLessEqual(stack["bytes"], value)
+        self.assertEqual((part, share), (self.shown_as("bytes", stack["bytes"]),
+                                         self.shown_as("percent", stack["bytes"], value)))
 
     def check_leaks(self):
         """Tiles and rows are those that the copied command prints: of call sites, also where their stacks have other
         trends."""
         leaks = self.printed()
+        if not leaks["sites"]:
+            self.assertTrue(self.texts("#view .empty"))
+            return leaks
         figures = {label: tuple(texts) for label, *texts in self.browser.evaluate(
             "[...document.querySelectorAll('.tile')].map(tile => [...tile.children].map(part => part.textContent))")}
         self.assertEqual({label: figures[label] for label in list(figures)[:4]}, {
@@ -284,11 +391,8 @@ class Page(PageCase):
 
     def test_source_and_compare(self):
         self.open(self.real(), view="source", metric="allocated")
-        head, *lines = self.saved_rows()
         files = self.printed()["files"]
-        self.assertEqual({(line[0], line[head.index("Self")]) for line in lines},
-                         {(file["file"] or "(no file is known)", str(file["self"]["allocated_bytes"]))
-                          for file in files})
+        self.check_files("allocated")
         named = [file for file in files if file["file"]]
         if named:  # a program without debug information has none
             largest = max(named, key=lambda file: file["self"]["allocated_bytes"])
@@ -360,7 +464,12 @@ class Page(PageCase):
     def test_blocks(self):
         """100,000 blocks: those at the end of the list are asked when they are scrolled to, and no step stutters."""
         trace = self.folder / "many.heapprof"
-        self.open(trace, view="blocks", metric="leaked")
+        # A block is freed at the recorded time of the peak.
+        self.open(trace, view="blocks", metric="peak")
+        self.check_blocks()
+        heap = self.json("report")["heap"]
+        self.assertEqual(self.printed()["total"], {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
+        self.select(view="blocks", metric="leaked")
         count = self.json("blocks", "--top", "1")["total"]["blocks"]
         self.assertGreater(count, 50_000)
         known = {skip + i: hex(block["address"]) for skip in (0, count - 100)

@@ -186,7 +186,7 @@ class Recorder:
 
 RECORDED = ("redis", "python3", "cc1plus", "rust", "killed")
 TESTS = ("test_summary", "test_table", "test_flame_graph_and_tree", "test_leaks_threads_lifetimes",
-         "test_source_and_compare", "test_first_blocks")
+         "test_source_and_compare", "test_ranges_and_moments", "test_first_blocks")
 
 
 def check_pages(build, traces):
