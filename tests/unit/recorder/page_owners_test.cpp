@@ -223,6 +223,15 @@ TEST_CASE("After all pages were disowned, every event reads the clock once") {
   CHECK(other.event(at(8192), PageEvent::kFree) > before);
 }
 
+TEST_CASE("A forked child begins without owners, because it gives its streams the same numbers") {
+  const Pages pages(40);
+  Events stream{StreamId{1}};
+  stream.event(at(0), PageEvent::kLargeAllocation);
+  set_multi_threaded();
+  forget_threads();
+  CHECK(word_of(at(0)) == 0);
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
