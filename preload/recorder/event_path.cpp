@@ -103,10 +103,9 @@ void watch_loader(void (*watcher)() noexcept) noexcept { g_loader_watcher = watc
   thread.stream.advance_time(now);  // even if no event follows (in a pause)
 }
 
-[[gnu::noinline]] Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event) noexcept {
+[[gnu::noinline]] Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event,
+                                               bool begins) noexcept {
   Stream& stream = thread.stream;
-  const bool begins = !stream.in_run();
-  if (begins) begin_run(thread);
   const Ticks time = time_at_page(stream.id(), stream.last_time(), begins, address, event);
   stream.advance_time(time);
   return time;

@@ -76,18 +76,20 @@ inline void note_multi_threaded() noexcept {
 /// event; it contains a clock reading of this call.
 void begin_run(ThreadState& thread) noexcept;
 
-/// The time of an event at `address` in a process with several threads (time_at_page).
-Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event) noexcept;
+/// The time of an event at `address` in a process with several threads (time_at_page). `begins`: the event begins a
+/// run, so the stream's time contains a clock reading for it.
+Ticks multi_threaded_time_of(ThreadState& thread, const void* address, PageEvent event, bool begins) noexcept;
 
 /// The time of the thread's next event, which concerns the block at `address`. The event is committed next, without
 /// anything that advances the stream's time before.
 inline Ticks time_of_block_event(ThreadState& thread, const void* address, PageEvent event) noexcept {
-  if (!is_single_threaded()) {
-    note_multi_threaded();
-    return multi_threaded_time_of(thread, address, event);
-  }
-  if (!thread.stream.in_run()) begin_run(thread);
-  return thread.stream.last_time();
+  const bool begins = !thread.stream.in_run();
+  if (begins) begin_run(thread);
+  // Tested after the clock was read: a signal handler may have started the process's second thread meanwhile, and
+  // that thread may have taken the page.
+  if (is_single_threaded()) return thread.stream.last_time();
+  note_multi_threaded();
+  return multi_threaded_time_of(thread, address, event, begins);
 }
 
 /// The time of the thread's next event, which concerns a range of addresses or none.

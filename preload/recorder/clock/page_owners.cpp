@@ -7,11 +7,6 @@ constinit unsigned g_stamp_shift = 9;
 
 namespace {
 
-// In units of stamps: 2 to 4 us, and up to 8 to 16 ms. The first period is short, because threads that work one after
-// the other use a page together only for a moment. It doubles each time, so threads that use a page together all the
-// time soon try rarely to own it.
-constexpr std::uint64_t kFirstSharedPeriod = 16;
-constexpr std::uint64_t kMaxLevel = 12;
 /// A stream that has been disturbed this often in one event shares the page for the longest period: its signal
 /// handler may take the page back at every instruction.
 constexpr unsigned kMaxAttempts = 8;
@@ -33,7 +28,8 @@ PageWord next_word(PageWord word, std::uint32_t self, Ticks now, bool share) noe
   const std::uint64_t stamp = tick_count(now) >> g_stamp_shift;
   if (share) return make_word(kEverybody, level + 1, stamp + (kFirstSharedPeriod << kMaxLevel), word);
   if (owner_of(word) == kNobody || owner_of(word) == kEverybody) return make_word(self, level, stamp, word);
-  const std::uint64_t held = ((stamp << kStampBit) - (word >> kStampBit << kStampBit)) >> kStampBit;
+  std::uint64_t held = ((stamp << kStampBit) - (word >> kStampBit << kStampBit)) >> kStampBit;
+  if (held >> (63 - kStampBit) != 0) held = 0;  // negative: the page was taken after `now` was read
   if (held < period) return make_word(kEverybody, level + 1, stamp + period, word);
   return make_word(self, held < 4 * period ? level : 0, stamp, word);
 }

@@ -92,10 +92,17 @@ inline PageWord load_page_word(const void* address, Ticks time) noexcept {
   return __atomic_load_n(page_word(address, time), __ATOMIC_RELAXED);
 }
 
-/// Whether the page is shared, and its time of being shared has not ended at `now`.
+/// Times of being shared, in units of stamps: 2 to 4 us, and up to 8 to 16 ms. The first one is short, because
+/// threads that work one after the other use a page together only for a moment. It doubles each time, so threads that
+/// use a page together all the time soon try rarely to own it.
+inline constexpr std::uint64_t kFirstSharedPeriod = 16;
+inline constexpr std::uint64_t kMaxLevel = 12;
+
+/// Whether the page is shared, and its time of being shared has not ended at `now`. Stamps wrap around after 8 to 17
+/// s, so a stamp that is further ahead than the longest time is an old one.
 inline bool is_shared_at(PageWord word, Ticks now) noexcept {
   const PageWord stamp_now = tick_count(now) >> g_stamp_shift << kStampBit;
-  return owner_of(word) == kEverybody && static_cast<std::int64_t>(word - stamp_now) >= 0;
+  return owner_of(word) == kEverybody && (word - stamp_now) >> kStampBit <= kFirstSharedPeriod << kMaxLevel;
 }
 
 /// Returns the time of an event of the stream `self` at `address`, so that for all events of this address the order

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "preload/recorder/control/control.h"
 #include "preload/recorder/recorder.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
@@ -130,13 +131,24 @@ TEST_CASE("A page that is taken back at once is shared, each time twice as long,
   Events stream{StreamId{1}};
   // The stamp of the other owner's takeover is later than the clock, so that the page is held for no time.
   g_stamp_shift = 40;
-  for (std::uint64_t level = 0; level < 16; ++level) {
+  for (std::uint64_t level = 0; level <= kMaxLevel; ++level) {
     *page_word(at(0), Ticks{0}) = word(2, level, 0);
     stream.event(at(0));
     CHECK(owner_of(word_of(at(0))) == kEverybody);
     CHECK(level_of(word_of(at(0))) == std::min<std::uint64_t>(level + 1, 12));
     CHECK(word_of(at(0)) >> kStampBit == std::uint64_t{16} << level);
   }
+  // The same where that takeover is later than the clock.
+  g_stamp_shift = 0;
+  *page_word(at(0), Ticks{0}) = word(2, 3, tick_count(g_clock.now()) + 1'000'000);
+  stream.event(at(0));
+  CHECK(owner_of(word_of(at(0))) == kEverybody);
+  CHECK(level_of(word_of(at(0))) == 4);
+  // A period that ended long ago does not begin again when stamps have wrapped half around.
+  const Ticks now = g_clock.now();
+  CHECK(is_shared_at(word(kEverybody, 3, tick_count(now) + 65'536), now));
+  CHECK_FALSE(is_shared_at(word(kEverybody, 3, tick_count(now) - 1), now));
+  CHECK_FALSE(is_shared_at(word(kEverybody, 3, tick_count(now) - (1 << 25) - 1), now));
   // The period is over: the next event takes the page, which keeps its level.
   g_stamp_shift = 0;
   *page_word(at(0), Ticks{0}) = word(kEverybody, 3, tick_count(g_clock.now()));
@@ -221,6 +233,21 @@ TEST_CASE("After all pages were disowned, every event reads the clock once") {
   CHECK(other.event(at(8192), PageEvent::kSmallAllocation) > mark);
   const Ticks before = other.time;
   CHECK(other.event(at(8192), PageEvent::kFree) > before);
+}
+
+TEST_CASE("A mark takes the pages from their owners") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  set_multi_threaded();
+  const Pages pages(40);
+  Events stream{StreamId{1'000'000}};
+  stream.event(at(0));
+  REQUIRE(owner_of(word_of(at(0))) == 1'000'000);
+  const Ticks before = g_clock.now();
+  commit_mark(*state, "here", 4);
+  CHECK(owner_of(word_of(at(0))) == kNobody);
+  CHECK(stream.event(at(0)) > before);
 }
 
 TEST_CASE("A forked child begins without owners, because it gives its streams the same numbers") {
@@ -390,6 +417,54 @@ TEST_CASE("An event, with the samples before it, is no later than a run of the p
   }
   CHECK(taken_back > 20);
   CHECK(kept > 10);
+  g_state = state_before;
+}
+#endif
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+char g_one_thread = 1;
+
+/// A handler that starts the second thread of the process, which then has an event.
+void start_thread() {
+  t_local.state->stream.end_run();  // as events of the handler's pthread_create do
+  g_one_thread = 0;
+  take_page_of_block();
+}
+
+}  // namespace
+
+TEST_CASE("An event in which the second thread starts is no later than a run of that thread") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  const State state_before = g_state;
+  g_state = State::kOn;
+  const bool sample_is_due = GENERATE(true, false);
+  const Pages pages(0);
+  unsigned kept = 0, too_short = 0;
+  static InstructionStop stop;
+  stop.forget_path();
+  for (unsigned step = 1; too_short < 10; step += stop.missed() ? 0 : 2) {
+    forget_pages();
+    g_one_thread = 1;
+    g_single_threaded = &g_one_thread;
+    g_other = {StreamId{1'000'000}};
+    g_time_of_other = {};
+    if (sample_is_due) __atomic_store_n(&g_next_sample, 0, __ATOMIC_RELAXED);
+    state->stream.end_run();
+    const std::uint64_t fp = to_address(arch::stack_pointer());
+    const bool reached = interrupt_after(
+        stop, step, [&] { detail::freed(&g_block, {}, {}, fp); }, start_thread);
+    if (!reached && !stop.missed()) ++too_short;
+    if (g_time_of_other == Ticks{} || owner_of(word_of(&g_block)) != 1'000'000) continue;
+    ++kept;
+    INFO("started at instruction " << step);
+    REQUIRE(state->stream.last_time() <= g_time_of_other);
+  }
+  CHECK(kept > 10);
+  set_multi_threaded();
   g_state = state_before;
 }
 #endif
