@@ -66,7 +66,8 @@ class LeakHistory {
  public:
   /// For the nodes of `profile` that leak. [from_ns, to_ns]: the time in which the program was active.
   LeakHistory(const Profile& profile, std::uint64_t from_ns, std::uint64_t to_ns)
-      : from_ns_(from_ns), to_ns_(std::max(to_ns, from_ns + 1)), followed_of_node_(profile.nodes.size(), kNoIndex) {
+      : to_ns_(std::max(to_ns, from_ns + 1)), begins_(begins_of_parts(from_ns, to_ns_)),
+        followed_of_node_(profile.nodes.size(), kNoIndex) {
     for (std::size_t node = 0; node < profile.nodes.size(); ++node) {
       if (profile.nodes[node].costs.leaked_blocks == 0) continue;
       followed_of_node_[node] = static_cast<std::uint32_t>(followed_.size());
@@ -76,7 +77,8 @@ class LeakHistory {
 
   /// For `groups` of stacks, from 0: the number of a group then takes the place of a node.
   LeakHistory(std::size_t groups, std::uint64_t from_ns, std::uint64_t to_ns)
-      : from_ns_(from_ns), to_ns_(std::max(to_ns, from_ns + 1)), followed_of_node_(groups), followed_(groups) {
+      : to_ns_(std::max(to_ns, from_ns + 1)), begins_(begins_of_parts(from_ns, to_ns_)), followed_of_node_(groups),
+        followed_(groups) {
     std::iota(followed_of_node_.begin(), followed_of_node_.end(), 0U);
   }
 
@@ -166,12 +168,11 @@ class LeakHistory {
   }
 
   void move_to(Followed& stack, std::uint64_t time_ns) const noexcept {
-    const std::uint64_t at = std::clamp(time_ns, from_ns_, to_ns_) - from_ns_;
-    __extension__ using Wide = unsigned __int128;
-    const auto part = static_cast<unsigned>(
-        std::min<Wide>(static_cast<Wide>(at) * LeakTrend::kParts / (to_ns_ - from_ns_), LeakTrend::kParts - 1));
-    if (stack.part < part) settle_move(stack);
-    while (stack.part < part) stack.trend.low_bytes[++stack.part] = stack.live;
+    const auto part_has_ended = [&] {
+      return stack.part + 1 < LeakTrend::kParts && time_ns >= begins_[stack.part + 1];
+    };
+    if (part_has_ended()) settle_move(stack);
+    while (part_has_ended()) stack.trend.low_bytes[++stack.part] = stack.live;
     while (stack.load_part < load_times_.size() && time_ns >= load_times_[stack.load_part])
       stack.low_by_load[++stack.load_part] = stack.live;
   }
@@ -194,8 +195,19 @@ class LeakHistory {
     if (trend.freed_blocks > trend.left_blocks && oldest <= trend.longest_life_ns) trend.growth = Growth::kInUse;
   }
 
-  std::uint64_t from_ns_;
+  /// When the parts of [from_ns, to_ns) begin.
+  static std::array<std::uint64_t, LeakTrend::kParts> begins_of_parts(std::uint64_t from_ns,
+                                                                      std::uint64_t to_ns) noexcept {
+    std::array<std::uint64_t, LeakTrend::kParts> begins{};
+    const std::uint64_t whole = (to_ns - from_ns) / LeakTrend::kParts;
+    const std::uint64_t rest = (to_ns - from_ns) % LeakTrend::kParts;
+    for (unsigned part = 0; part < LeakTrend::kParts; ++part)
+      begins[part] = from_ns + part * whole + (part * rest + LeakTrend::kParts - 1) / LeakTrend::kParts;
+    return begins;
+  }
+
   std::uint64_t to_ns_;
+  std::array<std::uint64_t, LeakTrend::kParts> begins_;
   LoadTimes load_times_ = no_load();
   std::vector<std::uint32_t> followed_of_node_;
   std::vector<Followed> followed_;

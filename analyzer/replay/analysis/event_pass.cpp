@@ -10,6 +10,7 @@
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/summarize.h"
+#include "analyzer/trace/events/tick_cursor.h"
 
 namespace heapprof::replay {
 
@@ -53,6 +54,8 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
 void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
                               const Progress& progress, const EventFilter& which) const {
   std::vector<ProfileEvent> events;
+  trace::TickCursor times(clock_);
+  trace::TickCursor times_of_allocations(clock_);
   read_events(
       [&](std::span<const ResolvedEvent> resolved) {
         events.clear();
@@ -65,11 +68,11 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
           if (event.before_slice && !which.with_older) continue;
           if (event.time != ticks) {
             ticks = event.time;
-            ns = clock_.to_ns(trace::Ticks{ticks});
+            ns = times.to_ns(ticks);
           }
           if (event.allocated_ticks != allocated_ticks) {
             allocated_ticks = event.allocated_ticks;
-            allocated_ns = clock_.to_ns(trace::Ticks{allocated_ticks});
+            allocated_ns = times_of_allocations.to_ns(allocated_ticks);
           }
           events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind,
                             event.temporary, event.before_slice, event.in_realloc, event.freeing_thread,

@@ -1,11 +1,16 @@
 // Conversion of ticks to nanoseconds.
 #include <catch2/catch.hpp>
 
+#include <random>
+
 #include "analyzer/trace/events/tick_clock.h"
+#include "analyzer/trace/events/tick_cursor.h"
+#include "tests/support/seed.h"
 
 using heapprof::Clock;
 using heapprof::FileHeader;
 using heapprof::trace::TickClock;
+using heapprof::trace::TickCursor;
 using heapprof::trace::Ticks;
 
 namespace {
@@ -88,4 +93,28 @@ TEST_CASE("Extreme tick values do not overflow") {
   TickClock clock(header_of(Clock::kTsc, 1));
   clock.finish();
   CHECK(clock.to_ns(Ticks{UINT64_MAX}) == UINT64_MAX / 2);
+}
+
+TEST_CASE("A cursor gives the same times as the clock, in any order") {
+  for (const bool far_apart : {false, true}) {  // products of more than 64 bits
+    std::mt19937_64 random(heapprof::test::seed(21));
+    const std::uint64_t step = far_apart ? std::uint64_t{1} << 45 : 30'000;
+    TickClock clock(header_of(Clock::kTsc, 0));
+    std::uint64_t ticks = 0;
+    std::uint64_t ns = 0;
+    for (int i = 0; i < 300; ++i) {
+      ticks += 1 + random() % step;
+      ns += random() % step;
+      clock.add_sample(ticks, 1'000'000 + ns);
+    }
+    clock.finish();
+    TickCursor cursor(clock);
+    std::uint64_t at = 0;
+    for (int i = 0; i < 5'000; ++i) {
+      at = i % 10 == 0 ? random() % (ticks + 3 * step) : at + random() % (step / 4);
+      if (cursor.to_ns(at) != clock.to_ns(Ticks{at})) FAIL(at);
+    }
+    CHECK(cursor.to_ns(0) == 0);
+    CHECK(cursor.to_ns(ticks) == clock.to_ns(Ticks{ticks}));
+  }
 }
