@@ -4,7 +4,7 @@
 const explanations = (() => {
 const texts = {
   'Live at peak': 'Live at the moment when most bytes were live',
-  'Left at end': 'Never freed: live when the recording ends',
+  'Left at end': 'Allocated in the selection, and still live at its end',
   Allocated: 'All that was allocated, whether it was freed or not',
   Allocations: 'Number of allocations, whether they were freed or not',
   Temporary: 'Freed before the next allocation of the same thread',
@@ -13,7 +13,7 @@ const texts = {
   Total: 'The chosen metric, of what the function and the functions it calls allocate',
   Share: 'Of everything in this selection',
   Peak: 'Live at the peak',
-  Left: 'Never freed: live at the end',
+  Left: 'Still live at the end of the selection',
   Growth: 'Live bytes at the end less those at the beginning',
   'Over time': 'Live bytes over time, each line scaled to its own maximum',
   Trend: 'growing: live bytes grew until the end; stable: they did not grow any more; in use: allocated and freed ' +

@@ -209,8 +209,8 @@ async function show(context) {
         const {data, all} = dataOf(tree, valueOf, about.unit);
         data.figures = frame => (state.at ? ['leaked'] : Object.keys(figures.metrics))
           .filter(key => key !== metric && key !== 'live' && key !== 'pinned')
-          .concat(about.blocks ? [about.blocks] : []).map(key => key === about.blocks ?
-            ['blocks', figures.count(all[frame][key])] :
+          .concat(about.blocks ? [about.blocks] : [])
+          .map(key => key === about.blocks ? ['blocks', figures.count(all[frame][key])] :
             [recording.metricLabel(key, state).toLowerCase(), figures.ofMetric(key,
                 all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0));

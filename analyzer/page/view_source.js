@@ -44,7 +44,7 @@ async function show(context) {
     throw error;
   });
   if (answer === null)
-    return {node: viewParts.needsServer(command[0], command[1], [context.traceName, state.file]), tools: [back],
+    return {node: viewParts.needsServer(command[0], command[1], [context.tracePath, state.file]), tools: [back],
             command};
   const heaviest = Math.max(1, ...answer.lines.map(line => line.self[about.value]));
   const isCostly = line => line.total[about.value] > 0;

@@ -599,8 +599,11 @@ class Page(PageCase):
         harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "tree",
                            "the key 4 does not choose the tree")
         self.settled()
-        self.browser.press("3", "/", *"libleaf")
+        self.browser.press("3")
+        self.browser.settle()  # the search of the tree is cleared
         self.settled()
+        self.browser.press("/", *"libleaf")
+        self.browser.settle()
         self.browser.press("Enter")
         harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "Enter makes no filter")
         self.settled()
@@ -608,6 +611,7 @@ class Page(PageCase):
         harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
                            "the key 2 does not choose the flame graph")
         self.browser.press("3")
+        self.browser.settle()
         self.settled()
         self.browser.evaluate("document.activeElement.blur()")
         # Tab reaches the table from anywhere; arrow keys move, Enter selects.
