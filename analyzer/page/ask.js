@@ -61,7 +61,7 @@ async function received(address, signal) {
 
 /// The answer as a promise; the same question is asked once. Throws NotInFile where a file has no such answer.
 function question(command, options = {}, isSlow = false) {
-  const wanted = key(command, options);
+  const wanted = key(command, selection.applicable(command, options));
   if (file) {
     const answer = Object.hasOwn(file.answers, wanted) ? file.answers[wanted] : undefined;
     return answer === undefined ? Promise.reject(new NotInFile('This file does not contain the answer.')) :

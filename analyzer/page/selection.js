@@ -106,6 +106,14 @@ function options(state = current, whole = false) {
   return selected;
 }
 
+/// Commands that have no options for own code: their figures do not depend on it.
+const WITHOUT_OWN_CODE = ['histogram', 'frees'];
+/// Options without those that the command does not have.
+function applicable(command, given) {
+  if (!WITHOUT_OWN_CODE.includes(command)) return given;
+  return Object.fromEntries(Object.entries(given).filter(([name]) => name !== 'own' && name !== 'only-own'));
+}
+
 /// Whether anything but the recording is selected.
 const isNarrowed = () => Object.keys(options()).some(key => key !== 'trace');
 /// What changes in a selection that has a moment, when it has none any more.
@@ -117,7 +125,8 @@ const quoted = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replace(/
 function commandLine(command, trace, more = [], positional = [], selects = 'all') {
   const words = ['heapprof', command, ...positional.length ? [] : [quoted(trace)], ...positional.map(quoted),
                  ...more.map(quoted)];
-  for (const [name, value] of Object.entries(selects === 'nothing' ? {} : options(current, selects === 'filters'))) {
+  const selected = selects === 'nothing' ? {} : applicable(command, options(current, selects === 'filters'));
+  for (const [name, value] of Object.entries(selected)) {
     if (name === 'trace') continue;
     for (const text of Array.isArray(value) ? value : [value])
       words.push(...(name === 'only-own' ? ['--' + name] :
@@ -139,6 +148,6 @@ function seconds(ns, range) {
 }
 
 return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, isNarrowed, withoutMoment, quoted,
-        commandLine,
+        applicable, commandLine,
         nanoseconds, seconds, now: () => current, format, listen: listener => listeners.push(listener)};
 })();

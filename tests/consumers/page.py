@@ -242,6 +242,11 @@ class Page(PageCase):
         for shown in ("", "churn", "reallocs"):
             self.select(view="lifetimes", shown=shown)
             self.check_lifetimes(shown)
+        # Own code is no part of what `histogram` selects.
+        for shown in ("", "churn"):
+            self.select(view="lifetimes", shown=shown, name="main", **{"only-own": "1"})
+            self.check_lifetimes(shown)
+            self.assertEqual(self.texts("#details .error"), [])
 
     def test_ranges_and_moments(self):
         """Each view of a range and of a moment has the figures that its copied command prints, and words that are true
