@@ -174,7 +174,7 @@ class BlockTable {
   /// At this load one group in eight is full.
   static std::size_t max_used(std::size_t groups) noexcept { return groups * kGroup / 8 * 5; }
   static std::size_t next_size(std::size_t groups) noexcept {
-    constexpr std::size_t kLarge = 1 << 15;
+    constexpr std::size_t kLarge = 1 << 18;  // 69 MB
     return groups < kLarge ? groups * 2 : groups / 4 * 5;
   }
 

@@ -144,7 +144,7 @@ void Replay::run_part(std::size_t from, std::size_t to) {
 }
 
 template <bool kResolve>
-inline void Replay::handle(std::size_t i, std::uint64_t hash) {
+[[gnu::always_inline]] inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
   if constexpr (kResolve)
