@@ -2,9 +2,9 @@
 //
 // Events come in the order of their times, up to the time at which the advance began; later ones wait in their
 // streams for the next advance. An event can have been committed after an advance although its time is earlier. It
-// then comes with the next one: nothing that depends on it can have come before, because that has a later time than
-// the advance (docs/concepts/ordering.md). So the state that is made of the events is one that the program really
-// had, and after the last advance it equals that of a MergedReader.
+// then comes with the next one. An event that depends on it usually has a time after the advance, and comes later,
+// too; docs/concepts/ordering.md describes the rare exception, in which a free has no allocation yet. After the last
+// advance the state that is made of the events equals that of a MergedReader.
 //
 // When the program has ended, or had when the trace was opened, an advance reads to the end. Compacted traces have
 // ended. Memory: one decoded block for each stream, and the definitions.
