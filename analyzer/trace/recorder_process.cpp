@@ -171,14 +171,22 @@ std::optional<std::uint64_t> ticks_now(const FileHeader& header) noexcept {
 
 void complete_clock_rate(FileHeader& header) noexcept {
   if (header.ticks_per_second != 0) return;
-  timespec time{};
-  const std::optional<std::uint64_t> ticks = ticks_now(header);
-  if (!ticks || ::clock_gettime(CLOCK_MONOTONIC, &time) != 0) return;
-  const std::uint64_t now =
-      static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
-  if (now <= header.start_monotonic_ns) return;
-  const double seconds = static_cast<double>(now - header.start_monotonic_ns) / 1e9;
-  header.ticks_per_second = static_cast<std::uint64_t>(static_cast<double>(*ticks) / seconds);
+  // One pair of readings is wrong by the time that this process waits between them, and the rate of a recording of
+  // 100 ms with it: of several, the one whose readings lie closest together counts.
+  constexpr int kReadings = 8;
+  std::uint64_t closest = UINT64_MAX;
+  for (int i = 0; i < kReadings; ++i) {
+    timespec time{};
+    const std::optional<std::uint64_t> before = ticks_now(header);
+    if (!before || ::clock_gettime(CLOCK_MONOTONIC, &time) != 0) return;
+    const std::uint64_t apart = ticks_now(header).value_or(*before) - *before;
+    const std::uint64_t now =
+        static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+    if (apart >= closest || now <= header.start_monotonic_ns) continue;
+    closest = apart;
+    const double seconds = static_cast<double>(now - header.start_monotonic_ns) / 1e9;
+    header.ticks_per_second = static_cast<std::uint64_t>((static_cast<double>(*before) + apart / 2.0) / seconds);
+  }
 }
 
 }  // namespace heapprof::trace
