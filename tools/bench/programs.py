@@ -41,6 +41,18 @@ select count(*), max(length(b)) from t where b like '%9%';
 select substr(b, 1, 6), count(*), group_concat(a % 10, '') from t group by 1 order by 2 desc limit 3;
 """
 
+JAVASCRIPT = """
+const rows = [];
+for (let i = 0; i < 60000; i++) rows.push({id: i, name: 'n' + i * 7919 % 1000, tags: ['a' + i % 7, 'b' + i % 3]});
+let total = 0;
+for (let round = 0; round < 6; round++) {
+  total += JSON.parse(JSON.stringify(rows)).length;
+  for (let i = 0; i < 40000; i++) total += Buffer.from('x'.repeat(i % 300)).length;
+  total += 'many words'.repeat(20000).replace(/w(.)/g, (all, one) => one).length;
+}
+console.log(total);
+"""
+
 REDIS_PORT = 17411
 
 
@@ -92,6 +104,51 @@ def cc1plus(directory):
     return shlex.split(next(line for line in lines if "cc1plus" in line and line.startswith(" ")))
 
 
+def cc1(directory):
+    """cc1 of gcc, on generated C."""
+    source = os.path.join(directory, "large.c")
+    with open(source, "w") as file:
+        file.write("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <math.h>\n")
+        for i in range(900):
+            file.write(f"struct s{i} {{ int a[{i % 9 + 1}]; double d; char *t; }};\n"
+                       f"static double f{i}(struct s{i} *s, int n) {{ double r = 0; for (int i = 0; i < n; i++) {{ "
+                       f"if (i % {i % 5 + 2}) r += s[i].d * s->a[i % {i % 9 + 1}]; else r -= strlen(s[i].t) + sqrt(r); "
+                       f"}} return r; }}\n"
+                       f"double g{i}(void *p, int n) {{ return f{i}(p, n) + n * {i}; }}\n")
+    output = os.path.join(directory, "large-c.s")
+    lines = subprocess.run(["gcc", "-###", "-O2", "-S", source, "-o", output], stderr=subprocess.PIPE, text=True,
+                           check=True).stderr.split("\n")
+    return shlex.split(next(line for line in lines if "/cc1 " in line and line.startswith(" ")))
+
+
+def clang(directory):
+    """The compiler process of clang++."""
+    cc1plus(directory)  # writes the source
+    output = os.path.join(directory, "large-clang.s")
+    lines = subprocess.run(["clang++", "-###", "-O1", "-std=c++17", "-S", os.path.join(directory, "large.cpp"), "-o",
+                            output], stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
+    return shlex.split(next(line for line in lines if '"-cc1"' in line))
+
+
+def compile_c(directory, name, sources, arguments):
+    """A program of mimalloc-bench, in the C of its time."""
+    path = os.path.join(directory, name)
+    subprocess.run(["gcc", "-O2", "-w", "-std=gnu89", *arguments, *sources, "-o", path, "-lm"], check=True)
+    return path
+
+
+def of_mimalloc_bench(directory, sources):
+    """espresso and cfrac of a checkout of mimalloc-bench."""
+    def files(name, left_out=()):
+        folder = os.path.join(sources, "bench", name)
+        return [os.path.join(folder, file) for file in sorted(os.listdir(folder))
+                if file.endswith(".c") and file not in left_out]
+    espresso = compile_c(directory, "espresso", files("espresso"), [])
+    yield Program("espresso", [espresso, os.path.join(sources, "bench/espresso/largest.espresso")])
+    cfrac = compile_c(directory, "cfrac", files("cfrac", ("getopt.c", "ltop.c", "pfactor.c", "ptob.c")), ["-DNOMEMOPT=1"])
+    yield Program("cfrac", [cfrac, "17545186520507317056371138836327483792789528"])
+
+
 def script(directory, name, text):
     path = os.path.join(directory, name)
     with open(path, "w") as file:
@@ -130,8 +187,8 @@ def svg(directory):
     return path
 
 
-def programs(directory):
-    """The programs that are installed."""
+def programs(directory, mimalloc_bench=None):
+    """The programs that are installed. `mimalloc_bench`: a checkout of it, for espresso and cfrac."""
     everything = [
         lambda: Program("cc1plus", cc1plus(directory)),
         # Python's own pools would hide most allocations.
@@ -150,12 +207,22 @@ def programs(directory):
                         threads=True,
                         environment={"PYTHONMALLOC": "malloc"}),
         lambda: Program("larson", [os.path.join(directory, "larson"), "2", "10"], threads=True),
+        lambda: Program("cc1", cc1(directory)),
+        lambda: Program("clang", clang(directory)),
+        lambda: Program("node", ["node", script(directory, "in.js", JAVASCRIPT)], threads=True),
+        lambda: Program("mix", [os.path.join(directory, "mix"), "1", "200000"]),
+        lambda: Program("mix-threads", [os.path.join(directory, "mix"), "2", "100000"], threads=True),
     ]
-    needs = {"cc1plus": "g++", "python3-threads": "python3"}
+    needs = {"cc1plus": "g++", "python3-threads": "python3", "cc1": "gcc", "clang": "clang++"}
     names = ["cc1plus", "python3", "perl", "sqlite3", "jq", "git", "rsvg-convert", "redis-server", "python3-threads",
-             "larson"]
+             "larson", "cc1", "clang", "node", "mix", "mix-threads"]
+    own = {"larson", "mix", "mix-threads"}
     for name, make in zip(names, everything):
-        if name == "larson" or shutil.which(needs.get(name, name)):
+        if name in own or shutil.which(needs.get(name, name)):
             yield make()
         else:
             print(f"{name}: not installed, skipped")
+    if mimalloc_bench:
+        yield from of_mimalloc_bench(directory, mimalloc_bench)
+    else:
+        print("espresso, cfrac: no --mimalloc-bench, skipped")

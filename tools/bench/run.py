@@ -2,13 +2,14 @@
 """Benchmark the recorder against heaptrack and against no recorder.
 
 usage: tools/bench/run.py [--runs N] [--only NAME,...] [--recorders NAME,...] [--build DIR] [-o FILE.md]
-       [--json FILE] [--plot FILE.svg]
+       [--json FILE] [--plot FILE.svg] [--heaptrack PREFIX] [--before LIBRARY] [--mimalloc-bench DIR]
 
 Each program runs N times with each recorder. The recorders take turns, so that other load on the machine affects all
 of them, and the figures are medians:
 
   native       no recorder
   heapprof     with its defaults
+  before       another libheapprof.so (--before), for instance one before a change
   no-shadow    HEAPPROF_SHADOW_STACK=0: unwinds every stack completely
   ht-library   heaptrack's preload library alone, writing to a file
   ht-full      `heaptrack -o FILE PROGRAM`, with its interpreter and compressor
@@ -21,7 +22,8 @@ Three tables:
   whole programs: processor time added per event (an allocation or a free), wall time relative to native, MB added to
     the peak of resident memory (including pages of mapped files), bytes of trace per event
 
-Programs that are not installed are skipped and listed. Needs a build (tools/test.sh), Debian's heaptrack, and g++.
+Programs that are not installed are skipped and listed. Needs a build (tools/test.sh), heaptrack (Debian's, or one that
+was installed in the PREFIX), and g++. espresso and cfrac need a checkout of mimalloc-bench.
 """
 
 import argparse
@@ -38,8 +40,7 @@ import programs
 from plot import plot
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HEAPTRACK_LIBRARY = "/usr/lib/heaptrack/libheaptrack_preload.so"
-RECORDERS = ["native", "heapprof", "no-shadow", "ht-library", "ht-full"]
+RECORDERS = ["native", "heapprof", "before", "no-shadow", "ht-library", "ht-full"]
 DEPTHS = (5, 30, 100)
 
 
@@ -65,9 +66,13 @@ class Bench:
         for path in (self.library, self.analyzer):
             if not os.path.exists(path):
                 sys.exit(f"{path} does not exist: run tools/test.sh first, or set --build")
-        have_heaptrack = shutil.which("heaptrack") and os.path.exists(HEAPTRACK_LIBRARY)
+        self.before = options.before and os.path.abspath(options.before)
+        self.heaptrack = os.path.join(options.heaptrack, "bin/heaptrack")
+        self.heaptrack_library = os.path.join(options.heaptrack, "lib/heaptrack/libheaptrack_preload.so")
+        have_heaptrack = os.path.exists(self.heaptrack) and os.path.exists(self.heaptrack_library)
         wanted = ["native", *options.recorders.split(",")]
-        self.recorders = [r for r in RECORDERS if r in wanted and (have_heaptrack or not r.startswith("ht-"))]
+        self.recorders = [r for r in RECORDERS if r in wanted and (have_heaptrack or not r.startswith("ht-")) and
+                          (self.before or r != "before")]
         if not have_heaptrack:
             print("heaptrack is not installed: no comparison")
 
@@ -76,13 +81,14 @@ class Bench:
         os.mkdir(self.trace_directory)
         environment = dict(os.environ, **program.environment)
         command = program.command
-        if recorder in ("heapprof", "no-shadow"):
-            environment.update(LD_PRELOAD=self.library, HEAPPROF_OUTPUT=self.trace,
-                               HEAPPROF_SHADOW_STACK="1" if recorder == "heapprof" else "0")
+        if recorder in ("heapprof", "before", "no-shadow"):
+            environment.update(LD_PRELOAD=self.before if recorder == "before" else self.library,
+                               HEAPPROF_OUTPUT=self.trace,
+                               HEAPPROF_SHADOW_STACK="0" if recorder == "no-shadow" else "1")
         elif recorder == "ht-library":
-            environment.update(LD_PRELOAD=HEAPTRACK_LIBRARY, DUMP_HEAPTRACK_OUTPUT=self.trace)
+            environment.update(LD_PRELOAD=self.heaptrack_library, DUMP_HEAPTRACK_OUTPUT=self.trace)
         elif recorder == "ht-full":
-            command = ["heaptrack", "-o", self.trace] + command
+            command = [self.heaptrack, "-o", self.trace] + command
         with open(program.stdin or os.devnull) as stdin, open(os.path.join(self.directory, "output"), "w+") as output:
             begin = time.monotonic()
             process = subprocess.Popen(command, env=environment, stdin=stdin, stdout=output,
@@ -141,6 +147,10 @@ class Bench:
                                       [os.path.join(self.directory, "larson"), str(count), str(40 // count),
                                        *background])
             result[name] = self.printed(larson)
+        for count in (1, 2, 4):
+            mix = programs.Program(f"mix on {count} threads",
+                                   [os.path.join(self.directory, "mix"), str(count), str(200_000 // count)])
+            result[f"mix, {count}"] = self.printed(mix)
         return result
 
     def program(self, program):
@@ -157,7 +167,7 @@ class Bench:
 
 
 def build(directory):
-    for name in ("pair", "larson"):
+    for name in ("pair", "larson", "mix"):
         subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread",
                         os.path.join(HERE, name + ".cpp"),
                         "-o", os.path.join(directory, name)], check=True)
@@ -214,6 +224,9 @@ def main():
     parser.add_argument("-o", "--output", help="also write the tables to this file")
     parser.add_argument("--json", help="write all figures to this file")
     parser.add_argument("--plot", help="draw the costs of the whole programs into this file (SVG)")
+    parser.add_argument("--heaptrack", default="/usr", metavar="PREFIX", help="where heaptrack is installed")
+    parser.add_argument("--before", metavar="LIBRARY", help="another libheapprof.so, to measure as well")
+    parser.add_argument("--mimalloc-bench", metavar="DIR", help="a checkout of mimalloc-bench")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as directory:
@@ -222,7 +235,7 @@ def main():
         results = {
             "micro": bench.micro() if not only or "micro" in only else {},
             "threads": bench.threads() if not only or "threads" in only else {},
-            "programs": {p.name: bench.program(p) for p in programs.programs(directory)
+            "programs": {p.name: bench.program(p) for p in programs.programs(directory, options.mimalloc_bench)
                          if not only or p.name in only},
         }
     text = describe(results, bench.recorders)
