@@ -4,7 +4,8 @@ recorders differ by orders of magnitude."""
 import html
 import math
 
-COLOURS = {"heapprof": "#2a78d6", "before": "#7fb0a0", "no-shadow": "#9cc4f2", "ht-library": "#e0a33e", "ht-full": "#b5552b"}
+COLOURS = {"heapprof": "#2a78d6", "before": "#7fb0a0", "no-shadow": "#9cc4f2", "ht-library": "#e0a33e",
+           "ht-full": "#b5552b"}
 LEFT, RIGHT, TOP, BAR, GAP, WIDTH = 150, 60, 56, 11, 14, 900
 
 

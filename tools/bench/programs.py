@@ -149,6 +149,13 @@ def of_mimalloc_bench(directory, sources):
     yield Program("cfrac", [cfrac, "17545186520507317056371138836327483792789528"])
 
 
+def xmalloc_test(directory, sources):
+    """xmalloc-test of mimalloc-bench, with one thread that allocates and one that frees, for a second."""
+    path = compile_c(directory, "xmalloc-test", [os.path.join(sources, "bench/xmalloc-test/xmalloc-test.c")],
+                     ["-std=gnu99", "-pthread"])
+    return Program("xmalloc-test", [path, "-w", "1", "-t", "1", "-s", "64"], threads=True)
+
+
 def script(directory, name, text):
     path = os.path.join(directory, name)
     with open(path, "w") as file:

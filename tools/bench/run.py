@@ -29,6 +29,7 @@ was installed in the PREFIX), and g++. espresso and cfrac need a checkout of mim
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -66,6 +67,7 @@ class Bench:
         for path in (self.library, self.analyzer):
             if not os.path.exists(path):
                 sys.exit(f"{path} does not exist: run tools/test.sh first, or set --build")
+        self.mimalloc_bench = options.mimalloc_bench
         self.before = options.before and os.path.abspath(options.before)
         self.heaptrack = os.path.join(options.heaptrack, "bin/heaptrack")
         self.heaptrack_library = os.path.join(options.heaptrack, "lib/heaptrack/libheaptrack_preload.so")
@@ -129,7 +131,9 @@ class Bench:
         runs, _ = self.measure(program)
         # heaptrack's launcher prints lines before and after the program's.
         def figure(run):
-            return next(float(line) for line in run.output.split("\n") if line.replace(".", "", 1).isdigit())
+            rate = re.search(r"free/sec: ([0-9.]+) M", run.output)  # of xmalloc-test
+            return (float(rate[1]) * 1e6 if rate else
+                    next(float(line) for line in run.output.split("\n") if line.replace(".", "", 1).isdigit()))
         return {r: statistics.median(figure(run) for run in each) for r, each in runs.items()}
 
     def micro(self):
@@ -151,6 +155,10 @@ class Bench:
             mix = programs.Program(f"mix on {count} threads",
                                    [os.path.join(self.directory, "mix"), str(count), str(200_000 // count)])
             result[f"mix, {count}"] = self.printed(mix)
+        if self.mimalloc_bench:
+            # One thread allocates, another frees.
+            xmalloc = programs.xmalloc_test(self.directory, self.mimalloc_bench)
+            result["xmalloc-test, 1 + 1"] = self.printed(xmalloc)
         return result
 
     def program(self, program):
@@ -188,9 +196,9 @@ def describe(results, recorders):
             [[depth, f"{m['native']:.0f}"] + [f"+{m[r] - m['native']:.0f}" for r in others]
              for depth, m in results["micro"].items()])
     if results["threads"]:
-        text += "Allocator stress, million operations per second:\n\n" + table(
+        text += "Allocator stress, million operations per second (mix: rounds of 30 blocks):\n\n" + table(
             ["threads", *recorders],
-            [[count] + [f"{m[r] / 1e6:.1f}" for r in recorders] for count, m in results["threads"].items()])
+            [[count] + [f"{m[r] / 1e6:.3g}" for r in recorders] for count, m in results["threads"].items()])
     whole = results["programs"]
     if whole:
         text += "Whole programs, cpu nanoseconds added per event:\n\n" + table(
