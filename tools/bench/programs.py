@@ -89,6 +89,12 @@ class Redis(Program):
         subprocess.run(cli + ["shutdown", "nosave"], capture_output=True, check=False)
 
 
+def compiler_process(command, mark):
+    """The command that a compiler's driver executes, by the `mark` in it."""
+    lines = subprocess.run([*command, "-###"], stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
+    return shlex.split(next(line for line in lines if mark in line and line.startswith(" ")))
+
+
 def cc1plus(directory):
     """cc1plus, with the arguments of g++."""
     source = os.path.join(directory, "large.cpp")
@@ -99,9 +105,7 @@ def cc1plus(directory):
                        f"{{ std::regex r(\"a{i}+b\"); return {{{{\"x\", [](auto v) {{ return int(v) + "
                        f"{i}; }}}}}}; }}\n")
     output = os.path.join(directory, "large.s")
-    lines = subprocess.run(["g++", "-###", "-O1", "-std=c++17", "-S", source, "-o", output],
-                           stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
-    return shlex.split(next(line for line in lines if "cc1plus" in line and line.startswith(" ")))
+    return compiler_process(["g++", "-O1", "-std=c++17", "-S", source, "-o", output], "cc1plus")
 
 
 def cc1(directory):
@@ -116,18 +120,15 @@ def cc1(directory):
                        f"}} return r; }}\n"
                        f"double g{i}(void *p, int n) {{ return f{i}(p, n) + n * {i}; }}\n")
     output = os.path.join(directory, "large-c.s")
-    lines = subprocess.run(["gcc", "-###", "-O2", "-S", source, "-o", output], stderr=subprocess.PIPE, text=True,
-                           check=True).stderr.split("\n")
-    return shlex.split(next(line for line in lines if "/cc1 " in line and line.startswith(" ")))
+    return compiler_process(["gcc", "-O2", "-S", source, "-o", output], "/cc1 ")
 
 
 def clang(directory):
     """The compiler process of clang++."""
     cc1plus(directory)  # writes the source
     output = os.path.join(directory, "large-clang.s")
-    lines = subprocess.run(["clang++", "-###", "-O1", "-std=c++17", "-S", os.path.join(directory, "large.cpp"), "-o",
-                            output], stderr=subprocess.PIPE, text=True, check=True).stderr.split("\n")
-    return shlex.split(next(line for line in lines if '"-cc1"' in line))
+    return compiler_process(["clang++", "-O1", "-std=c++17", "-S", os.path.join(directory, "large.cpp"), "-o", output],
+                            '"-cc1"')
 
 
 def compile_c(directory, name, sources, arguments):
