@@ -63,6 +63,6 @@ echo "==> compiling"
 targets=(preload/libheapprof.so analyzer/heapprof)
 if [ "$everything" = yes ]; then targets=(all); fi
 ninja -C "$build" "${targets[@]}" >"$build/compile.log" 2>&1 || {
-  grep -v '^\[' "$build/compile.log" | tail -n 80 >&2
+  grep -a -v '^\[' "$build/compile.log" | tail -n 80 >&2
   exit 1
 }
