@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -417,6 +418,68 @@ TEST_CASE("An event, with the samples before it, is no later than a run of the p
   }
   CHECK(taken_back > 20);
   CHECK(kept > 10);
+  g_state = state_before;
+}
+#endif
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+sigjmp_buf g_before_event;
+volatile bool g_in_event = false;
+void leave_event() {
+  if (g_in_event) siglongjmp(g_before_event, 1);
+}
+
+/// Not inline, so that the frames of an event that was left are below the next one's.
+[[gnu::noinline]] void free_block() {
+  detail::freed(&g_block, {}, {}, to_address(arch::stack_pointer()));
+  asm volatile("" ::: "memory");
+}
+
+}  // namespace
+
+TEST_CASE("After a signal handler has left an event by longjmp, the next one is no earlier than the former owner's") {
+  REQUIRE(unwind::start({.max_depth = 64, .shadow_stack = true}));
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  set_multi_threaded();
+  const State state_before = g_state;
+  g_state = State::kOn;
+  const Pages pages(0);
+  unsigned left_as_owner = 0, too_short = 0;
+  static InstructionStop stop;
+  stop.forget_path();
+  for (unsigned step = 1; too_short < 10; step += stop.missed() ? 0 : 1) {
+    forget_pages();
+    state->stream.end_run();
+    free_block();
+    state->stream.begin_run(1000);  // so that the event that is left reads the clock for the takeover only
+    *page_word(&g_block, Ticks{0}) = 0;
+    g_other = {StreamId{1'000'000}};
+    take_page_of_block();
+    const bool reached = interrupt_after(
+        stop, step,
+        [] {
+          if (sigsetjmp(g_before_event, 1) == 0) {
+            g_in_event = true;
+            free_block();
+          }
+          g_in_event = false;
+        },
+        leave_event);
+    if (!reached) {
+      too_short += stop.missed() ? 0 : 1;
+      continue;
+    }
+    left_as_owner += owner_of(word_of(&g_block)) == static_cast<std::uint32_t>(state->stream.id()) &&
+                     state->stream.last_time() < g_time_of_other;
+    free_block();
+    INFO("left at instruction " << step);
+    REQUIRE(state->stream.last_time() > g_time_of_other);
+  }
+  CHECK(left_as_owner > 0);
   g_state = state_before;
 }
 #endif
