@@ -36,7 +36,7 @@ NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& def
     frames[count] = pc | std::uint64_t{flags} << kFlagShift;
   }
   if (result == StepResult::kCaller) walk.reason = reason;
-  auto [node, path] = root_of(definitions, walk.reason);
+  NodeId node = root_of(definitions, walk.reason);
   while (count != 0) {
     const std::uint64_t packed = frames[--count];
     Frame frame{};
@@ -44,7 +44,6 @@ NodeId capture_bounded(const arch::EntryRegisters& entry, const Definitions& def
     frame.flags = static_cast<std::uint16_t>(packed >> kFlagShift);
     const FrameAddress address{frame.pc, (frame.flags & kInterrupted) != 0};
     frame.module = static_cast<std::uint16_t>(raw(find_rule(walk, address).module()));
-    frame.path = path = path_of(path, offset_of(frame), frame.module, frame.flags);
     node = intern(definitions, node, frame);
     if (node == NodeId::kNone) break;
   }

@@ -30,8 +30,6 @@ inline bool repeat(const CachedStep& step, State& state) noexcept {
 inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, CachedStep* const* steps,
                            std::uint32_t count, const Frame& anchor) noexcept {
   NodeId node = anchor.node;
-  std::uint64_t paths[kMaxCachedSteps];
-  bool have_paths = false;
   for (std::uint32_t i = count; i-- != 0;) {
     CachedStep& step = *steps[i];
     if (step.parent != node || step.node == NodeId::kNone) {
@@ -39,17 +37,9 @@ inline NodeId intern_steps(ThreadData& data, const Definitions& definitions, Cac
       CachedNode* const at = data.nodes.set_of(key, node);
       NodeId found = CachedNodes::find(at, key, node, data.generation);
       if (found == NodeId::kNone) {
-        if (!have_paths) {
-          std::uint64_t path = anchor.path;
-          for (std::uint32_t j = count; j-- != 0;) {
-            paths[j] = path = path_of(path, offset_of(*steps[j]), raw(steps[j]->rule.module()), 0);
-            if (definitions.prefetch != nullptr) definitions.prefetch(path);
-          }
-          have_paths = true;
-        }
         found = step.pc == detail::hidden_pc
                     ? node
-                    : definitions.intern(definitions.context, node, step.rule.module(), offset_of(step), 0, paths[i]);
+                    : definitions.intern(definitions.context, node, step.rule.module(), offset_of(step), 0);
         if (found == NodeId::kNone) [[unlikely]]
           return found;
         CachedNodes::add(at, {key, node, found, data.generation});

@@ -56,12 +56,7 @@ void check_steps(ThreadData& data, const arch::EntryRegisters& entry, const Defi
   if (walked.frames != anchor + 1 + steps || walk.reason != data.reason || !same_frames(data, walked, anchor + 1))
     report_difference();
   NodeId node = data.arrays->frames[anchor].node;
-  std::uint64_t path = data.arrays->frames[anchor].path;
-  for (std::uint32_t i = steps; i-- != 0;) {
-    Frame& frame = data.arrays->walked[i];
-    frame.path = path = path_of(path, offset_of(frame), frame.module, frame.flags);
-    node = intern(definitions, node, frame);
-  }
+  for (std::uint32_t i = steps; i-- != 0;) node = intern(definitions, node, data.arrays->walked[i]);
   if (node != expected) report_difference();
 }
 

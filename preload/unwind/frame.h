@@ -27,7 +27,6 @@ struct FrameIdentity {
 static_assert(sizeof(FrameIdentity) == 8);
 
 struct Frame : FrameIdentity {
-  std::uint64_t path;  ///< hash of the node and its ancestors: see Definitions::intern
   ProgramCounter pc;
   StackPointer sp;
   std::uint64_t fp;
@@ -36,7 +35,7 @@ struct Frame : FrameIdentity {
   /// In the shadow stack: 1 + the index of the nearest barrier from this frame outwards; 0: none.
   std::uint32_t barrier;
 };
-static_assert(sizeof(Frame) == 48);
+static_assert(sizeof(Frame) == 40);
 
 /// The offset of the frame's code address in its module. For a frame that made a call, this is within the call
 /// instruction.
@@ -45,35 +44,19 @@ inline std::uint64_t offset_of(const Frame& frame) noexcept {
   return code - state_of(ModuleId{frame.module}).load_bias;
 }
 
-/// The path of a frame whose caller has the path `caller`. The low bits index the call tree's table, so they must
-/// depend on all input bits; that takes two rounds of multiply and shift.
-inline std::uint64_t path_of(std::uint64_t caller, std::uint64_t offset, std::uint32_t module,
-                             unsigned flags) noexcept {
-  std::uint64_t hash = caller ^ offset ^ std::uint64_t{module} << 48 ^ std::uint64_t{flags & kByFramePointer} << 40;
-  hash *= 0x9e3779b97f4a7c15;
-  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
-  return hash ^ hash >> 32;
-}
-
 /// Returns the node of `frame` called from `parent`; kNone when the call tree cannot grow.
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
   if (frame.pc == detail::hidden_pc) [[unlikely]]
     return parent;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
-                            (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0, frame.path);
+                            (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0);
 }
 
 /// The parent of a stack's outermost frame: none, or a truncation root.
-struct Root {
-  NodeId node;
-  std::uint64_t path;
-};
-
-inline Root root_of(const Definitions& definitions, Truncation reason) noexcept {
-  if (reason == Truncation::kNone) return {NodeId::kNone, 0};
-  const auto offset = static_cast<std::uint64_t>(reason);
-  const std::uint64_t path = path_of(0, offset, raw(ModuleId::kTruncationRoot), 0);
-  return {definitions.intern(definitions.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0, path), path};
+inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcept {
+  if (reason == Truncation::kNone) return NodeId::kNone;
+  return definitions.intern(definitions.context, NodeId::kNone, ModuleId::kTruncationRoot,
+                            static_cast<std::uint64_t>(reason), 0);
 }
 
 }  // namespace heapprof::unwind

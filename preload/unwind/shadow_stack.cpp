@@ -101,20 +101,13 @@ NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& wal
   if (walked.kept == 0) data.reason = walk.reason;
 
   Frame* at = data.arrays->frames + omitted;
-  Root root;
+  NodeId node;
   if (omitted == data.omitted && walked.kept > omitted) {
     at = data.arrays->frames + walked.kept;
-    root = {at[-1].node, at[-1].path};
+    node = at[-1].node;
   } else {
-    root = root_of(walk.definitions, omitted != 0 ? Truncation::kMaxDepth : data.reason);
+    node = root_of(walk.definitions, omitted != 0 ? Truncation::kMaxDepth : data.reason);
   }
-  // Prefetch the entries of all frames before the first one is needed.
-  std::uint64_t path = root.path;
-  for (Frame* frame = at; frame != end; ++frame) {
-    frame->path = path = path_of(path, offset_of(*frame), frame->module, frame->flags);
-    if (walk.definitions.prefetch != nullptr) walk.definitions.prefetch(path);
-  }
-  NodeId node = root.node;
   for (; at != end; ++at) {
     node = find_or_intern(data, walk, node, *at);
     if (node == NodeId::kNone) [[unlikely]]

@@ -35,18 +35,14 @@ struct ModuleInfo {
 
 /// Functions by which a capture writes to the thread's stream. They are called on the capturing thread.
 struct Definitions {
-  void* context;  ///< passed to the first two
+  void* context;  ///< passed to both
   /// Returns the node of (parent, module, offset), after adding it if necessary. Returns kNone if the tree cannot
   /// grow; the capture then returns kNone too. Called from the outermost frame to the innermost. `node_flags`:
-  /// kNode... of trace_format.h. `path`: a hash of this frame and all outer ones; equal stacks have equal paths.
-  NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
-                   std::uint64_t path);
+  /// kNode... of trace_format.h.
+  NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags);
   /// Called before the first node of a module is interned, by the thread that finds the module first. When two
   /// threads find it at once both may call it, with the same id.
   void (*define_module)(void* context, const ModuleInfo& module);
-  /// Prefetches the call tree's entry for `path`, because its node will probably be interned next. The pointer may be
-  /// null.
-  void (*prefetch)(std::uint64_t path) = nullptr;
 };
 
 struct Settings {

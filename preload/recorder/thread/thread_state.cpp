@@ -86,12 +86,9 @@ ThreadState* take_dead_state(int thread) noexcept {
 
 // The functions of unwind::Definitions, by which a capture writes to the thread's stream.
 
-NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
-                    std::uint64_t path) {
-  return g_call_tree.intern(parent, module, offset, flags, path, static_cast<ThreadState*>(context)->stream);
+NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
+  return g_call_tree.intern(parent, module, offset, flags, static_cast<ThreadState*>(context)->stream);
 }
-
-void prefetch_frame(std::uint64_t path) { g_call_tree.prefetch(path); }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
   const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
@@ -114,7 +111,7 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   state->claim = claim_after(0, thread);
   state->generation = g_process_generation;
   state->depth = depth;
-  state->definitions = {state, intern_frame, define_module, prefetch_frame};
+  state->definitions = {state, intern_frame, define_module};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
   if (static_cast<std::uint32_t>(id) >= kEverybody) return stop("more than 16 million streams"), nullptr;
   if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes)) return stop(failure), nullptr;

@@ -1,4 +1,5 @@
-// The call tree: nodes are found again, also while several threads add them and threads that double the table die.
+// The call tree: nodes are found again, in lists and in the table of children, also while several threads add them
+// and threads that double the table die.
 #include "preload/recorder/call_tree/call_tree.h"
 
 #include <thread>
@@ -12,12 +13,14 @@ using namespace heapprof::test;
 
 namespace {
 
+/// One of the nodes without a parent: all but a few are in the table.
 NodeId node(std::uint64_t number, Stream& stream) {
-  return g_call_tree.intern(NodeId::kNone, ModuleId{2}, number, 0, number * 0x9e3779b97f4a7c15, stream);
+  return g_call_tree.intern(NodeId::kNone, ModuleId{2}, number, 0, stream);
 }
 
-constexpr std::uint32_t kFirstSlots = 4096;
-constexpr std::uint32_t kFirstGrowth = (kFirstSlots - 1) / 8 * 5;
+constexpr std::uint32_t kFirstSlots = ChildTable::kFirstSlots;
+/// The table doubles with the node after this number of them.
+constexpr std::uint32_t kFirstGrowth = CallTree::kMaxListed + (kFirstSlots - 1) / 8 * 5;
 
 /// Adds nodes and checks that each is found again under its number.
 void add_and_find(std::uint64_t first, std::uint64_t end, Stream& stream) {
@@ -36,9 +39,6 @@ TEST_CASE("The table grows, and nodes keep their numbers") {
   add_and_find(1, kFirstSlots * 20, state->stream);
 }
 
-/// A path for the i-th node.
-std::uint64_t path(unsigned i) { return i * 0x9e3779b97f4a7c15 >> 7; }
-
 TEST_CASE("A node is found again, and defined once when one thread adds") {
   Folder folder;
   TraceStorage file;
@@ -49,12 +49,12 @@ TEST_CASE("A node is found again, and defined once when one thread adds") {
   constexpr unsigned kNodes = 100'000;  // the table doubles several times
   std::vector<NodeId> ids;
   for (unsigned i = 0; i < kNodes; ++i)
-    ids.push_back(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream));
+    ids.push_back(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream));
   CHECK(g_call_tree.size() == kNodes);
   for (unsigned i = 0; i < kNodes; ++i)
-    REQUIRE(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, path(i), stream) == ids[i]);
+    REQUIRE(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream) == ids[i]);
   CHECK(g_call_tree.size() == kNodes);
-  CHECK(g_call_tree.intern(NodeId{1}, ModuleId{2}, 0, 0, path(0), stream) != ids[0]);
+  CHECK(g_call_tree.intern(NodeId{1}, ModuleId{2}, 0, 0, stream) != ids[0]);
 
   unsigned defined = 0;
   for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
@@ -68,12 +68,44 @@ TEST_CASE("A node is found again, and defined once when one thread adds") {
   CHECK(defined == kNodes);
 }
 
+TEST_CASE("Children are found in the list of a node with few and in the table of a node with many") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  constexpr unsigned kMany = CallTree::kMaxListed * 3;
+  std::vector<NodeId> ids;
+  NodeId parent = NodeId::kNone;
+  for (unsigned children = 1; children <= kMany; ++children) {
+    for (unsigned i = 0; i < children; ++i) {
+      ids.push_back(g_call_tree.intern(parent, ModuleId{2}, i, 0, state->stream));
+      REQUIRE(raw(ids.back()) == ids.size());
+    }
+    parent = ids.back();
+  }
+  // Equal offsets in another module, with a flag and in anonymous code are other nodes.
+  for (const ModuleId module : {ModuleId{2}, ModuleId{3}, ModuleId::kAnonymous})
+    for (const std::uint32_t flag : {0u, std::uint32_t{kNodeByFramePointer}})
+      if (module != ModuleId{2} || flag != 0)
+        ids.push_back(g_call_tree.intern(ids[0], module, 0, flag, state->stream));
+  CHECK(g_call_tree.size() == ids.size());
+  std::size_t next = 0;
+  parent = NodeId::kNone;
+  for (unsigned children = 1; children <= kMany; ++children) {
+    for (unsigned i = 0; i < children; ++i)
+      REQUIRE(g_call_tree.intern(parent, ModuleId{2}, i, 0, state->stream) == ids[next++]);
+    parent = ids[next - 1];
+  }
+  CHECK(g_call_tree.size() == ids.size());
+}
+
 TEST_CASE("Threads that add the same nodes at once get the same numbers, or duplicates with equal content") {
   Folder folder;
   TraceStorage file;
   REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
   g_call_tree.reset();
+  // Every node but the first has a few siblings, and every hundredth is a child of the first.
   constexpr unsigned kNodes = 50'000;
+  const auto parent_of = [](unsigned i) { return i % 100 == 0 ? 0 : (i - 1) / 3; };
   std::vector<std::vector<NodeId>> ids(4);
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
@@ -81,17 +113,25 @@ TEST_CASE("Threads that add the same nodes at once get the same numbers, or dupl
       Stream stream;
       if (stream.open(file, StreamId{t + 1}, 65536) != nullptr) return;
       for (unsigned i = 0; i < kNodes; ++i)
-        ids[t].push_back(g_call_tree.intern(NodeId::kNone, ModuleId{2}, i, 0, path(i), stream));
+        ids[t].push_back(
+            g_call_tree.intern(i == 0 ? NodeId::kNone : ids[t][parent_of(i)], ModuleId{2}, i, 0, stream));
     });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<std::uint64_t> content(g_call_tree.size() + 1, ~std::uint64_t{0});
+  std::vector<std::uint32_t> parents(content.size());
   for (unsigned t = 0; t < 4; ++t)
     for (const Slot& slot : read_stream(folder / "t", StreamId{t + 1}).records)
-      if (slot.op() == Op::kNode) content.at(slot.node) = slot.address;
+      if (slot.op() == Op::kNode) {
+        content.at(slot.node) = slot.address;
+        parents.at(slot.node) = static_cast<std::uint32_t>(slot.size());
+      }
   for (unsigned t = 0; t < 4; ++t) {
     REQUIRE(ids[t].size() == kNodes);
-    for (unsigned i = 0; i < kNodes; ++i) REQUIRE(content.at(raw(ids[t][i])) == i);
+    for (unsigned i = 0; i < kNodes; ++i) {
+      REQUIRE(content.at(raw(ids[t][i])) == i);
+      if (i != 0) REQUIRE(content.at(parents.at(raw(ids[t][i]))) == parent_of(i));
+    }
   }
 }
 

@@ -241,8 +241,7 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
           return;
         }
         for (unsigned event = 0; event < kEvents; ++event) {
-          const NodeId node = g_call_tree.intern(NodeId::kNone, ModuleId{2}, event % 50, 0,
-                                                 event % 50 * 0x9e3779b97f4a7c15, state->stream);
+          const NodeId node = g_call_tree.intern(NodeId::kNone, ModuleId{2}, event % 50, 0, state->stream);
           if (!state->stream.append(Op::kAlloc, Ticks{event}, number, event, raw(node), 0)) ++failures;
         }
         // The next owner sees all stores of this thread, because the kernel's barriers in do_exit come between them.

@@ -13,8 +13,7 @@ std::mutex g_mutex;
 std::map<ModuleId, std::vector<Tree::Module>> g_modules;
 }  // namespace
 
-NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
-                    std::uint64_t) {
+NodeId Tree::intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
   auto& tree = *static_cast<Tree*>(context);
   ++tree.interned;
   const Node node{parent, module, offset, flags};

@@ -38,8 +38,7 @@ class Tree {
   std::size_t interned = 0;  ///< number of calls
 
  private:
-  static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags,
-                       std::uint64_t path);
+  static NodeId intern(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags);
   static void define_module(void* context, const unwind::ModuleInfo& module);
 
   std::vector<Node> nodes_;

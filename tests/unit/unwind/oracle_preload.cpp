@@ -56,7 +56,7 @@ constexpr std::uint32_t kMaxNodes = 1u << 22;
 Node* g_nodes;
 std::atomic<std::uint32_t> g_next{1};
 
-NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, std::uint64_t) {
+NodeId intern(void*, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
   const std::uint64_t address = module == ModuleId::kTruncationRoot ? offset : offset + g_biases[raw(module)];
   const std::uint32_t marked = flags | (module == ModuleId::kTruncationRoot ? 0x100 : 0);
   // A hash table with open addressing, by content.

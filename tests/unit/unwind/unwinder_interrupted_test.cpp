@@ -40,7 +40,7 @@ struct OneStack {
   std::size_t count = 0;
   Truncation reason = Truncation::kNone;
 
-  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t, std::uint64_t) {
+  static NodeId intern(void* context, NodeId, ModuleId module, std::uint64_t offset, std::uint32_t) {
     auto& stack = *static_cast<OneStack*>(context);
     if (module == ModuleId::kTruncationRoot) {
       stack.reason = static_cast<Truncation>(offset);
