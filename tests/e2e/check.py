@@ -40,6 +40,26 @@ class Check(harness.Case):
         self.heapprof("check", larger, "--baseline", self.trace, status=3)
         self.heapprof("check", self.trace, "--baseline", larger)
 
+    def test_a_recording_that_stopped_early(self):
+        """What the program did after the largest file size was reached may have exceeded the limits."""
+        trace = self.record(harness.program("ledger_single"), 60_000, 1, MAX_FILE_SIZE="256K").trace
+        info = json.loads(self.heapprof("info", trace, "--json"))
+        self.assertEqual((info["integrity"]["ended_by"], info["integrity"]["complete"]), ("stopped", True))
+        self.assertIn("  complete        yes, until it stopped", self.heapprof("info", trace))
+        junit = self.dir / "junit.xml"
+        result = self.run_heapprof("check", trace, "--max-peak", "1G", "--json", "--junit", junit)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("recording stopped after", result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual((answer["ok"], answer["checks"][0]["ok"]), (False, True))
+        self.assertIn("no verdict", answer["no_verdict"])
+        suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("2", "1"))
+        # What was recorded is enough for a limit that it exceeds, and for a slice that ends before it.
+        self.heapprof("check", trace, "--max-peak", 1, status=3)
+        self.heapprof("check", trace, "--max-peak", "1G", "--to", "50%")
+        self.assertIsNone(json.loads(self.heapprof("check", self.trace, "--max-peak", "1G", "--json"))["no_verdict"])
+
     def test_a_name_that_matches_nothing(self):
         """After a function was renamed, a limit for its old name fails instead of being met for ever."""
         for selection in (["--function", "nosuch"], ["--module", "nosuch"], ["--thread", "nosuch"],

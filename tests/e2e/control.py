@@ -107,6 +107,19 @@ class Control(harness.Case):
                 self.assertTrue(errors)
         process.kill()
 
+    def test_the_process_id_of_the_launcher(self):
+        """In a shell, `heapprof record PROGRAM &` leaves it in $!."""
+        trace = self.dir / "trace.heapprof"
+        launcher = self.popen([harness.HEAPPROF, "record", "-o", trace, "--", "cat"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        launcher.stdin.write("up\n")
+        launcher.stdin.flush()
+        self.assertEqual(launcher.stdout.readline(), "up\n")
+        self.assertEqual(self.state("--pid", launcher.pid), "recording")
+        top = json.loads(self.heapprof("top", launcher.pid, "--once", "--json"))
+        self.assertEqual((top["pid"] != launcher.pid, top["state"]), (True, "recording"))
+        launcher.communicate("", timeout=60)
+
     def test_no_such_program(self):
         for words, reason in (((__file__, "status"), "not a heapprof trace"),
                               ((self.dir / "none", "status"), "No such file"),

@@ -2,7 +2,8 @@
 //
 //   exit status 0   no limit was exceeded
 //               3   a limit was exceeded
-//               1   no verdict: the trace is incomplete, or nothing in it matches --function, --module or --thread
+//               1   no verdict: the trace is incomplete, its recording stopped before the program ended, or nothing
+//                   in it matches --function, --module or --thread
 //
 // A name that matches nothing may have been renamed, and a limit on it could then never be exceeded. A limit of 0 on
 // allocations states that nothing may be allocated there, so that names without a match are no error. Leaks are
@@ -16,6 +17,7 @@
 #include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
+#include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
@@ -76,10 +78,15 @@ std::string sentence(const Verdict& verdict) {
 
 std::string xml(const std::string& text) { return render::xml(render::clean_utf8(text)); }
 
-/// `names_missing` is the message about names that match nothing, or empty.
-std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts,
-                     const std::string& names_missing) {
-  std::size_t failures = names_missing.empty() ? 0 : 1;
+/// Why there is no verdict, although no limit was exceeded.
+struct NoVerdict {
+  const char* name = "";  ///< what is missing: "names", "recording"
+  std::string reason;     ///< empty: there is a verdict
+  bool exists() const noexcept { return !reason.empty(); }
+};
+
+std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdicts, const NoVerdict& no_verdict) {
+  std::size_t failures = no_verdict.exists() ? 1 : 0;
   const std::size_t tests = verdicts.size() + failures;
   for (const Verdict& verdict : verdicts) failures += verdict.exceeded();
   std::string text =
@@ -88,9 +95,9 @@ std::string junit_of(const std::string& trace, const std::vector<Verdict>& verdi
   const auto open_case = [&](const std::string& name) {
     text += "    <testcase classname=\"" + xml(base_name(trace)) + "\" name=\"" + name + "\"";
   };
-  if (!names_missing.empty()) {
-    open_case("names");
-    text += "><failure message=\"" + xml(names_missing) + "\"/></testcase>\n";
+  if (no_verdict.exists()) {
+    open_case(no_verdict.name);
+    text += "><failure message=\"" + xml(no_verdict.reason) + "\"/></testcase>\n";
   }
   for (const Verdict& verdict : verdicts) {
     open_case(verdict.name + (verdict.against_baseline ? " against the baseline" : ""));
@@ -106,6 +113,17 @@ bool forbids_allocation(const CheckOptions& options) {
   for (std::size_t i = 0; i < kLimitCount; ++i)
     if (kLimits[i].zero_means_none && options.limits[i] == 0) return true;
   return false;
+}
+
+/// Names that match nothing, or a recording that does not reach the end of the program or of the slice.
+NoVerdict find_no_verdict(const CheckOptions& options, const replay::Analysis& analysis) {
+  const model::Profile& profile = analysis.profile();
+  if (!analysis.names_found() && !forbids_allocation(options))
+    return {"names", "nothing in the recording matches " + profile.selection_text + " (renamed?); no verdict"};
+  if (profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns)
+    return {"recording", ending_after(profile.integrity, profile.recording.compacted, profile.recording.duration_ns) +
+                             "; what the program did later is unknown, so no verdict"};
+  return {};
 }
 
 bool compares_leaks(const CheckOptions& options) {
@@ -151,7 +169,7 @@ int check(const CheckOptions& options) {
   if (!options.baseline.empty())
     if (const int status = read_baseline(options, baseline); status != 0) return status;
   bool exceeded = false;
-  std::string names_missing;
+  NoVerdict no_verdict;
   std::vector<pins::PinningBlock> live;
   const auto compare = [&](const replay::Analysis& analysis) {
     const Figures figures = figures_of(options, analysis);
@@ -173,10 +191,9 @@ int check(const CheckOptions& options) {
       verdicts.push_back({"pinned", true,
                           read_pinned_memory(options.trace, analysis, std::move(live)).overhead_bytes(),
                           *options.max_pinned});
-    if (!analysis.names_found() && !forbids_allocation(options))
-      names_missing =
-          "nothing in the recording matches " + analysis.profile().selection_text + " (renamed?); no verdict";
-    std::string text = names_missing.empty() ? "" : "FAILED  names: " + names_missing + "\n";
+    no_verdict = find_no_verdict(options, analysis);
+    std::string text =
+        no_verdict.exists() ? "FAILED  " + std::string(no_verdict.name) + ": " + no_verdict.reason + "\n" : "";
     Json json = json_document();
     json["integrity"] = integrity_json(analysis.profile().integrity);
     if (compares_leaks(options)) {
@@ -195,14 +212,15 @@ int check(const CheckOptions& options) {
                       {"ok", !verdict.exceeded()}});
     }
     json["names_found"] = analysis.names_found();
-    json["ok"] = !exceeded && names_missing.empty();
+    json["no_verdict"] = no_verdict.exists() ? Json(no_verdict.reason) : Json(nullptr);
+    json["ok"] = !exceeded && !no_verdict.exists();
     write_output(options.trace.output, options.trace.json ? dump(json) : text);
-    if (!options.junit.empty()) write_output(options.junit, junit_of(options.trace.trace, verdicts, names_missing));
+    if (!options.junit.empty()) write_output(options.junit, junit_of(options.trace.trace, verdicts, no_verdict));
   };
   const int status = run_on_trace(for_costs(options.trace), compare,
                                   options.max_pinned ? collect_into(live) : replay::LeakVisitor{});
-  if (!names_missing.empty()) print_message(options.trace.trace + ": " + names_missing);
-  return exceeded ? kLimitExceeded : names_missing.empty() ? status : 1;
+  if (no_verdict.exists()) print_message(options.trace.trace + ": " + no_verdict.reason);
+  return exceeded ? kLimitExceeded : no_verdict.exists() ? 1 : status;
 }
 
 }  // namespace

@@ -277,7 +277,7 @@ void append_next_commands(TextPage& text, const DiffOptions& options) {
     next.add_words("Call sites of the later recording",
                    std::string("report AFTER --by site") + (cost.empty() ? "" : " ") + cost)
         .add_words("As a flame graph",
-                   std::string("diff TRACE AFTER") + (cost.empty() ? "" : " ") + cost + " -o diff.svg");
+                   std::string("diff BEFORE AFTER") + (cost.empty() ? "" : " ") + cost + " -o diff.svg");
   }
   next.write(text);
 }

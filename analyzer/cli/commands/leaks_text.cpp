@@ -34,9 +34,12 @@ std::string site_count(const ClassSums& sums) {
   return exact_number(sums.sites) + (sums.sites == 1 ? " call site" : " call sites");
 }
 
-std::string words_for_growing(const ClassSums& sums) {
+/// Growth ends with the program's last allocation, which may be long before the end.
+std::string words_for_growing(const ClassSums& sums, std::uint64_t end_ns) {
   const std::uint64_t freed = sums.allocated_bytes - std::min(sums.allocated_bytes, sums.left_bytes);
-  return site_count(sums) + " grew until the end; " +
+  const bool until_end = sums.grew_until_ns >= end_ns / 10 * 9;
+  return site_count(sums) + " grew until " +
+         (until_end ? "the end; " : "the last allocation (" + human_time(sums.grew_until_ns) + "); ") +
          (freed == 0 ? "none" : render::percent(freed, sums.allocated_bytes)) + " freed";
 }
 std::string words_for_load(const ClassSums& sums) {
@@ -53,7 +56,7 @@ std::string words_for_in_use(const ClassSums& sums) { return site_count(sums) + 
 /// `end_ns`: of the recording or slice.
 std::string words_for(LeakClass one, const ClassSums& sums, std::uint64_t end_ns) {
   switch (one) {
-    case LeakClass::kGrowing: return words_for_growing(sums);
+    case LeakClass::kGrowing: return words_for_growing(sums, end_ns);
     case LeakClass::kWithLoad: return words_for_load(sums);
     case LeakClass::kInUse: return words_for_in_use(sums);
     case LeakClass::kStable: break;

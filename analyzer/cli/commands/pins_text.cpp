@@ -68,13 +68,24 @@ const char* words_for(PinsOptions::By by) {
   return "call site";
 }
 
-/// What the table leaves out.
+/// What the table leaves out. Groups that keep less than their own bytes count by themselves: with them, the rest
+/// would seem to be nothing.
 void append_rest(ReportText& text, const PinsAnswer& answer) {
   const std::size_t left_out = answer.groups.size() - answer.shown;
   if (left_out == 0) return;
   const std::uint64_t bytes = answer.overhead_of(answer.groups.size()) - answer.overhead_of(answer.shown);
   text.line("  +" + exact_number(left_out) + " more, with " + human_bytes(bytes) +
             (left_out == 1 ? " of overhead" : " of overhead together") + "; --top 0 prints all");
+  std::size_t negative = 0;
+  std::int64_t negative_bytes = 0;
+  for (std::size_t i = answer.shown; i < answer.groups.size(); ++i) {
+    if (answer.groups[i].overhead_bytes >= 0) continue;
+    ++negative;
+    negative_bytes += answer.groups[i].overhead_bytes;
+  }
+  if (negative != 0)
+    text.line("  " + exact_number(negative) + " of them with " + growth_text(negative_bytes) +
+              ": other blocks keep their pages, too");
 }
 
 void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswer& answer) {
@@ -83,7 +94,7 @@ void append_groups(ReportText& text, const PinsOptions& options, const PinsAnswe
     heading += " (" + exact_number(answer.shown) + " of " + exact_number(answer.groups.size()) +
                (answer.shown < options.top ? ", those with 0.5% or more; " : "; ") +
                render::percent(answer.overhead_of(answer.shown), answer.overhead_of(answer.groups.size())) +
-               " of the overhead)";
+               " of what is above 0)";
   text.heading(heading);
   if (answer.shown == 0) {
     text.line("  none");

@@ -398,19 +398,22 @@ void append_next_command(ReportText& text, const RankedRows& ranked) {
   const Row& first = ranked.rows.front();
   // Several values of --thread or --module select more than each of them.
   TraceOptions selection = ranked.options.trace;
+  const std::string cost = cost_words(ranked.options.cost);
   if (ranked.by() == By::kThread) {
     selection.texts.threads = {std::to_string(ranked.profile.threads[first.thread].tid)};
-    NextCommands(selection).add("Call sites of the first", "report", {}).write(text);
+    NextCommands(selection).add("Call sites of the first", "report", {}, cost).write(text);
   } else if (!first.frame.exists()) {
     return;
   } else if (ranked.by() == By::kModule) {
     const ViewName name = ranked.names.of_row(first, ranked.by());
     if (name.module.empty() || !selection.texts.modules.empty()) return;
     selection.texts.modules = {name.label};
-    NextCommands(selection).add("Functions of the first", "report", {}, "--by function").write(text);
+    NextCommands(selection)
+        .add("Functions of the first", "report", {}, "--by function" + (cost.empty() ? "" : " " + cost))
+        .write(text);
   } else {
     NextCommands(selection)
-        .add("Callers of the first", "callers", ranked.names.of_frame(first.frame, false).label)
+        .add("Callers of the first", "callers", ranked.names.of_frame(first.frame, false).label, cost)
         .write(text);
   }
 }

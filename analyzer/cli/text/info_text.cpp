@@ -59,7 +59,8 @@ void append_recording(ReportText& text, const model::Profile& profile) {
     trace += ", compacted from " + human_bytes(recording.original_bytes) +
              (recording.rounded ? ", times rounded to microseconds, addresses replaced by block numbers" : "");
   field("trace", trace);
-  field("complete", profile.integrity.complete ? "yes" : "no, see below");
+  const bool stopped = profile.integrity.ended_by == "stopped";
+  field("complete", !profile.integrity.complete ? "no, see below" : stopped ? "yes, until it stopped" : "yes");
 }
 
 void append_marks(ReportText& text, const model::Profile& profile) {
@@ -106,7 +107,7 @@ void append_modules(ReportText& text, const model::Profile& profile) {
 }
 
 void append_settings(ReportText& text, const model::Profile& profile) {
-  constexpr std::size_t kNameWidth = 26;
+  constexpr std::size_t kNameWidth = 30;
   if (profile.recording.settings.empty()) return;
   text.heading("Settings");
   for (const auto& [name, value] : profile.recording.settings)

@@ -59,7 +59,8 @@ std::string completeness_of(const model::Profile& profile) {
   const model::Integrity& integrity = profile.integrity;
   std::string text = "pid " + std::to_string(profile.recording.pid) + ": " +
                      ending_after(integrity, profile.recording.compacted, profile.recording.duration_ns);
-  text += integrity.complete ? ". Recording complete" : ". Recording incomplete (see the end)";
+  if (!integrity.complete) text += ". Recording incomplete (see the end)";
+  else text += integrity.ended_by == "stopped" ? ". Recording complete until then" : ". Recording complete";
   return render::clean_utf8(text);
 }
 

@@ -154,7 +154,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_CHILDREN", children);
   line("HEAPPROF_PAUSED", paused);
   line("HEAPPROF_SNAPSHOTS", snapshots);
-  line("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
+  line("HEAPPROF_EMBEDDED_ALLOCATORS", embedded_allocators);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
   // The path may exceed the space in the header and be truncated, so it comes last.
