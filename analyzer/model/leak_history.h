@@ -15,11 +15,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "analyzer/model/profile.h"
 #include "analyzer/model/rises.h"
+#include "analyzer/trace/events/tick_clock.h"
 
 namespace heapprof::model {
 
@@ -62,135 +62,194 @@ inline LoadTimes load_times(const Timeline& timeline) {
   return times;
 }
 
+/// The histories of things with live bytes: stacks or call sites, each at a position from 0. Times are ticks, except
+/// those of the trends. A call changes one cache line in most cases.
 class LeakHistory {
  public:
-  /// For the nodes of `profile` that leak. [from_ns, to_ns]: the time in which the program was active.
-  LeakHistory(const Profile& profile, std::uint64_t from_ns, std::uint64_t to_ns)
-      : to_ns_(std::max(to_ns, from_ns + 1)), begins_(begins_of_parts(from_ns, to_ns_)),
-        followed_of_node_(profile.nodes.size(), kNoIndex) {
-    for (std::size_t node = 0; node < profile.nodes.size(); ++node) {
-      if (profile.nodes[node].costs.leaked_blocks == 0) continue;
-      followed_of_node_[node] = static_cast<std::uint32_t>(followed_.size());
-      followed_.emplace_back();
-    }
-  }
-
-  /// For `groups` of stacks, from 0: the number of a group then takes the place of a node.
-  LeakHistory(std::size_t groups, std::uint64_t from_ns, std::uint64_t to_ns)
-      : to_ns_(std::max(to_ns, from_ns + 1)), begins_(begins_of_parts(from_ns, to_ns_)), followed_of_node_(groups),
-        followed_(groups) {
-    std::iota(followed_of_node_.begin(), followed_of_node_.end(), 0U);
+  /// [from_ns, to_ns]: the time in which the program was active. `clock` is finished, and must outlive this.
+  LeakHistory(std::size_t count, std::uint64_t from_ns, std::uint64_t to_ns, const trace::TickClock& clock)
+      : clock_(clock), highest_rate_(clock.highest_rate()), to_ns_(std::max(to_ns, from_ns + 1)),
+        begins_ns_(begins_of_parts(from_ns, to_ns_)), hot_(count), followed_(count) {
+    load_times_ns_.fill(kNever);
+    load_times_.fill(kNever);
+    for (unsigned part = 0; part < LeakTrend::kParts; ++part) begins_[part] = clock.first_tick_at(begins_ns_[part]);
+    for (std::uint32_t at = 0; at < count; ++at) hot_[at].moves_at = moves_at(followed_[at]);
   }
 
   // Calls in order of time: set_load(), allocated() and freed() for each event, left() for each block that is not
   // freed, finish().
 
   /// Without it, nothing grew with the load.
-  void set_load(const LoadTimes& times) { load_times_ = times; }
+  void set_load(const LoadTimes& times) {
+    load_times_ns_ = times;
+    for (std::size_t i = 0; i < times.size(); ++i)
+      load_times_[i] = times[i] == kNever ? kNever : clock_.first_tick_at(times[i]);
+    for (std::size_t at = 0; at < hot_.size(); ++at) hot_[at].moves_at = moves_at(followed_[at]);
+  }
 
-  void allocated(std::uint32_t node, std::uint64_t size, std::uint64_t time_ns) {
-    Followed* const stack = find(node);
-    if (stack == nullptr) return;
-    move_to(*stack, time_ns);
-    stack->live += size;
-    settle_move(*stack);
-    if (stack->live > stack->high + stack->high / kMinShare) {
-      stack->high = stack->live;
-      stack->trend.grew_until_ns = time_ns;
+  void prefetch(std::uint32_t at) const noexcept { __builtin_prefetch(&hot_[at], 1); }
+
+  void allocated(std::uint32_t at, std::uint64_t size, std::uint64_t ticks) {
+    Hot& hot = hot_[at];
+    if (ticks >= hot.moves_at) [[unlikely]] {
+      move_to(at, ticks);
+      hot.live += size;
+      settle_move(at);
+    } else {
+      hot.live += size;
     }
+    if (hot.live <= hot.grows_above) return;
+    hot.grows_above = hot.live + hot.live / kMinShare;
+    hot.grew_until = ticks;
   }
   /// `moved`: a realloc freed the block; the allocation that replaces it follows. Otherwise a table that a realloc
   /// enlarges would be gone for a moment.
-  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t time_ns, std::uint64_t allocated_ns,
+  void freed(std::uint32_t at, std::uint64_t size, std::uint64_t ticks, std::uint64_t allocated_ticks,
              bool moved = false) {
-    Followed* const stack = find(node);
-    if (stack == nullptr) return;
-    move_to(*stack, time_ns);
-    stack->live -= size;
-    stack->moved = moved;
-    if (!moved) lower(*stack);
-    ++stack->trend.freed_blocks;
-    stack->trend.longest_life_ns = std::max(stack->trend.longest_life_ns, time_ns - std::min(allocated_ns, time_ns));
+    Hot& hot = hot_[at];
+    if (ticks >= hot.moves_at) [[unlikely]] {
+      move_to(at, ticks);
+      set_moved(at, false);
+    }
+    hot.live -= size;
+    if (moved) set_moved(at, true);
+    else lower(hot);
+    ++hot.freed_blocks;
+    if (ticks > allocated_ticks && ticks - allocated_ticks > hot.short_life) [[unlikely]]
+      lived(at, clock_.to_ns(trace::Ticks{ticks}) - clock_.to_ns(trace::Ticks{allocated_ticks}));
   }
-  void left(std::uint32_t node, std::uint64_t size, std::uint64_t allocated_ns) {
-    Followed* const stack = find(node);
-    if (stack == nullptr) return;
-    LeakTrend& trend = stack->trend;
+  void left(std::uint32_t at, std::uint64_t size, std::uint64_t allocated_ticks) {
+    Followed& followed = followed_[at];
+    LeakTrend& trend = followed.trend;
     ++trend.left_blocks;
-    trend.first_ns = std::min(trend.first_ns, allocated_ns);
-    trend.last_ns = std::max(trend.last_ns, allocated_ns);
+    followed.first = std::min(followed.first, allocated_ticks);
+    followed.last = std::max(followed.last, allocated_ticks);
     trend.smallest = std::min(trend.smallest, size);
     trend.largest = std::max(trend.largest, size);
   }
   void finish() {
-    for (Followed& stack : followed_) {
-      move_to(stack, to_ns_);
-      settle_move(stack);
-      stack.trend.low_bytes[LeakTrend::kParts] = stack.live;
-      classify(stack);
+    for (std::uint32_t at = 0; at < hot_.size(); ++at) {
+      const Hot& hot = hot_[at];
+      Followed& followed = followed_[at];
+      LeakTrend& trend = followed.trend;
+      move_while(
+          at, [&](unsigned part) { return to_ns_ >= begins_ns_[part]; },
+          [&](unsigned part) { return to_ns_ >= load_times_ns_[part]; });
+      settle_move(at);
+      trend.low_bytes[followed.part] = hot.low;
+      trend.low_bytes[LeakTrend::kParts] = hot.live;
+      followed.low_by_load[followed.load_part] = hot.low_by_load;
+      trend.freed_blocks = hot.freed_blocks;
+      if (hot.grows_above != 0) trend.grew_until_ns = clock_.to_ns(trace::Ticks{hot.grew_until});
+      if (trend.left_blocks != 0) {
+        trend.first_ns = clock_.to_ns(trace::Ticks{followed.first});
+        trend.last_ns = clock_.to_ns(trace::Ticks{followed.last});
+      }
+      classify(followed, hot.live);
     }
   }
 
-  /// Precondition: the node leaks, and finish() was called.
-  const LeakTrend& of(std::uint32_t node) const { return followed_[followed_of_node_[node]].trend; }
+  /// After finish(): the trend becomes this one.
+  void set(std::uint32_t at, const LeakTrend& trend) { followed_[at].trend = trend; }
+  /// Precondition: finish() was called, or set().
+  const LeakTrend& of(std::uint32_t at) const { return followed_[at].trend; }
 
  private:
   static constexpr std::uint64_t kMinBlocks = 8;
   static constexpr std::uint64_t kMinShare = 64;  // of LeakTrend::grew_until_ns
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+  /// What events change.
+  struct alignas(64) Hot {
+    std::uint64_t live = 0;
+    std::uint64_t low = 0;          ///< of the current part
+    std::uint64_t low_by_load = 0;  ///< likewise
+    std::uint64_t moves_at = 0;     ///< when a part ends; 0: Followed::moved
+    std::uint64_t grows_above = 0;
+    std::uint64_t grew_until = 0;
+    std::uint64_t freed_blocks = 0;
+    std::uint64_t short_life = 0;  ///< ticks that are certainly not longer than LeakTrend::longest_life_ns
+  };
 
   struct Followed {
     LeakTrend trend;
     Rises::Lows low_by_load{};  // as LeakTrend::low_bytes
-    std::uint64_t live = 0;
-    std::uint64_t high = 0;
     unsigned part = 0;
     unsigned load_part = 0;
-    bool moved = false;  // the last event was the free of a block that a realloc moves
+    bool moved = false;            // the last event was the free of a block that a realloc moves
+    std::uint64_t first = kNever;  // ticks: LeakTrend::first_ns and last_ns
+    std::uint64_t last = 0;
   };
 
-  Followed* find(std::uint32_t node) noexcept {
-    const std::uint32_t at = followed_of_node_[node];
-    return at == kNoIndex ? nullptr : &followed_[at];
+  static void lower(Hot& hot) noexcept {
+    hot.low = std::min(hot.low, hot.live);
+    hot.low_by_load = std::min(hot.low_by_load, hot.live);
   }
 
-  static void lower(Followed& stack) noexcept {
-    std::uint64_t& low = stack.trend.low_bytes[stack.part];
-    low = std::min(low, stack.live);
-    std::uint64_t& low_by_load = stack.low_by_load[stack.load_part];
-    low_by_load = std::min(low_by_load, stack.live);
+  /// When the current part of `followed` ends.
+  std::uint64_t moves_at(const Followed& followed) const noexcept {
+    if (followed.moved) return 0;
+    const std::uint64_t part_ends = followed.part + 1 < LeakTrend::kParts ? begins_[followed.part + 1] : kNever;
+    return followed.load_part < load_times_.size() ? std::min(part_ends, load_times_[followed.load_part]) : part_ends;
   }
-
+  void set_moved(std::uint32_t at, bool moved) noexcept {
+    followed_[at].moved = moved;
+    hot_[at].moves_at = moves_at(followed_[at]);
+  }
   /// What was moved is live again, here or at another stack.
-  static void settle_move(Followed& stack) noexcept {
-    if (!stack.moved) return;
-    stack.moved = false;
-    lower(stack);
+  void settle_move(std::uint32_t at) noexcept {
+    if (!followed_[at].moved) return;
+    set_moved(at, false);
+    lower(hot_[at]);
   }
 
-  void move_to(Followed& stack, std::uint64_t time_ns) const noexcept {
-    const auto part_has_ended = [&] {
-      return stack.part + 1 < LeakTrend::kParts && time_ns >= begins_[stack.part + 1];
-    };
-    if (part_has_ended()) settle_move(stack);
-    while (part_has_ended()) stack.trend.low_bytes[++stack.part] = stack.live;
-    while (stack.load_part < load_times_.size() && time_ns >= load_times_[stack.load_part])
-      stack.low_by_load[++stack.load_part] = stack.live;
+  [[gnu::noinline]] void move_to(std::uint32_t at, std::uint64_t ticks) noexcept {
+    move_while(
+        at, [&](unsigned part) { return ticks >= begins_[part]; },
+        [&](unsigned part) { return ticks >= load_times_[part]; });
+  }
+  /// `has_begun`: whether a part of the time has. `has_ended`: whether a part of the load has.
+  template <typename HasBegun, typename HasEnded>
+  void move_while(std::uint32_t at, HasBegun&& has_begun, HasEnded&& has_ended) noexcept {
+    Hot& hot = hot_[at];
+    Followed& followed = followed_[at];
+    const auto part_has_ended = [&] { return followed.part + 1 < LeakTrend::kParts && has_begun(followed.part + 1); };
+    if (part_has_ended()) settle_move(at);
+    while (part_has_ended()) {
+      followed.trend.low_bytes[followed.part++] = hot.low;
+      hot.low = hot.live;
+    }
+    while (followed.load_part < load_times_.size() && has_ended(followed.load_part)) {
+      followed.low_by_load[followed.load_part++] = hot.low_by_load;
+      hot.low_by_load = hot.live;
+    }
+    hot.moves_at = moves_at(followed);
+  }
+
+  [[gnu::noinline]] void lived(std::uint32_t at, std::uint64_t life_ns) noexcept {
+    std::uint64_t& longest_ns = followed_[at].trend.longest_life_ns;
+    if (life_ns <= longest_ns) return;
+    longest_ns = life_ns;
+    __extension__ using Wide = unsigned __int128;
+    const Wide ticks =
+        static_cast<Wide>(longest_ns) * highest_rate_.ticks / std::max<std::uint64_t>(highest_rate_.ns, 1);
+    hot_[at].short_life = static_cast<std::uint64_t>(std::min<Wide>(ticks, kNever));
   }
 
   static bool is_growing(const Rises& rises, const LeakTrend& trend) noexcept {
     return rises.until_end() && trend.left_blocks + trend.freed_blocks >= kMinBlocks;
   }
 
-  void classify(Followed& stack) const noexcept {
-    LeakTrend& trend = stack.trend;
+  void classify(Followed& followed, std::uint64_t live) const noexcept {
+    LeakTrend& trend = followed.trend;
     const Rises rises = Rises::of(trend.low_bytes);
     trend.rises = rises.count;
     if (is_growing(rises, trend)) {
       trend.growth = Growth::kGrowing;
       return;
     }
-    stack.low_by_load.back() = stack.live;
-    trend.grew_with_load = is_growing(Rises::of(stack.low_by_load), trend);
+    followed.low_by_load.back() = live;
+    trend.grew_with_load = is_growing(Rises::of(followed.low_by_load), trend);
     const std::uint64_t oldest = to_ns_ - std::min(trend.first_ns, to_ns_);
     if (trend.freed_blocks > trend.left_blocks && oldest <= trend.longest_life_ns) trend.growth = Growth::kInUse;
   }
@@ -206,17 +265,15 @@ class LeakHistory {
     return begins;
   }
 
-  std::uint64_t to_ns_;
-  std::array<std::uint64_t, LeakTrend::kParts> begins_;
-  LoadTimes load_times_ = no_load();
-  std::vector<std::uint32_t> followed_of_node_;
+  const trace::TickClock& clock_;
+  const trace::TickClock::Point highest_rate_;
+  const std::uint64_t to_ns_;
+  const std::array<std::uint64_t, LeakTrend::kParts> begins_ns_;
+  std::array<std::uint64_t, LeakTrend::kParts> begins_{};
+  LoadTimes load_times_ns_;
+  LoadTimes load_times_;
+  std::vector<Hot> hot_;
   std::vector<Followed> followed_;
-
-  static LoadTimes no_load() noexcept {
-    LoadTimes times{};
-    times.fill(std::numeric_limits<std::uint64_t>::max());
-    return times;
-  }
 };
 
 }  // namespace heapprof::model

@@ -96,7 +96,7 @@ PinnedTableMaker::PinnedTableMaker(const trace::TraceSummary& summary, std::uint
     : summary_(summary), file_id_(file_id), process_(process_of(summary.definitions)), usual_(process_),
       small_quantum_(process_), usual_history_(usual_), small_quantum_history_(small_quantum_) {
   small_quantum_.set_small_quantum();
-  for (const PinnedMoment& one : snapshots) moments_.push_back({replay::ticks_at(summary.clock, one.at_ns + 1), one});
+  for (const PinnedMoment& one : snapshots) moments_.push_back({summary.clock.first_tick_at(one.at_ns + 1), one});
   std::ranges::stable_sort(moments_, {}, &Moment::ticks);
 }
 

@@ -49,8 +49,15 @@ std::uint64_t Replay::first_bucket_ticks(const trace::TraceFile& file) noexcept 
   return std::max<std::uint64_t>(file.header().ticks_per_second / 10'000, 1);
 }
 
+bool Replay::replay(trace::Batch& batch, LeakFollower& follower) {
+  // The pass does not move the timeline, which samples and mappings change.
+  if (!timeline_.has_begun()) timeline_.begin(state());
+  follower_ = &follower;
+  return run<Pass::kFollow>(batch);
+}
+
 /// A slice begins between events of different times, and ends there or at a position, so ties are within one part.
-template <bool kResolve>
+template <Replay::Pass kPass>
 bool Replay::run(trace::Batch& batch) {
   events_ = batch.events();
   texts_ = &batch.texts;
@@ -65,23 +72,23 @@ bool Replay::run(trace::Batch& batch) {
   std::size_t done = 0;
   if (!in_slice_ && !events_.empty() && events_.back().time >= filter_.from_ticks) {
     done = before(filter_.from_ticks);
-    run_part<kResolve>(0, done);
+    run_part<kPass>(0, done);
     begin_slice();
   }
-  if (stop_.allocations == 0) run_part<kResolve>(done, events_.size());
-  else run_to_stop<kResolve>(done, before(stop_.ticks));
+  if (stop_.allocations == 0) run_part<kPass>(done, events_.size());
+  else run_to_stop<kPass>(done, before(stop_.ticks));
   events_ = {};
   return !last && !has_stopped_;
 }
 
 /// Handles the events from `from` on, of which those from `tail` on can be after the stop.
-template <bool kResolve>
+template <Replay::Pass kPass>
 void Replay::run_to_stop(std::size_t from, std::size_t tail) {
   handled_ = std::max(from, tail);
-  if (!has_stopped_) run_part<kResolve>(from, handled_);
+  if (!has_stopped_) run_part<kPass>(from, handled_);
   has_stopped_ = has_stopped_ || is_at_stop();
   while (handled_ < events_.size() && !has_stopped_) {
-    handle<kResolve>(handled_, BlockTable::hash_of(events_[handled_].address));
+    handle<kPass>(handled_, BlockTable::hash_of(events_[handled_].address));
     if (has_stopped_) return;  // at an event that was to be handled before this one
     has_stopped_ = is_at_stop();
     ++handled_;
@@ -117,10 +124,11 @@ void Replay::begin_slice() {
   timeline_.begin(state());
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 void Replay::run_part(std::size_t from, std::size_t to) {
   // A call tree that fits the cache needs no prefetch.
-  const bool prefetch_nodes = heap_costs_.node_count() > kManyNodes;
+  const bool prefetch_nodes =
+      (kPass == Pass::kFollow ? follower_->node_count() : heap_costs_.node_count()) > kManyNodes;
   std::array<std::uint64_t, kHashes> hashes;  // of the events ahead, by index
   const auto prefetch_group = [&](std::size_t i) {
     hashes[i % kHashes] = BlockTable::hash_of(events_[i].address);
@@ -135,32 +143,34 @@ void Replay::run_part(std::size_t from, std::size_t to) {
       if (prefetch_nodes) {
         const MergedEvent& soon = events_[i + kNodeAhead];
         const std::uint32_t own_node = soon.op() == Op::kAlloc ? ~std::uint32_t{0} : 0;  // a mask: no branch
-        heap_costs_.prefetch((soon.node & own_node) |
-                             (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~own_node));
+        const std::uint32_t node = (soon.node & own_node) |
+                                   (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~own_node);
+        if constexpr (kPass == Pass::kFollow) follower_->prefetch(node);
+        else heap_costs_.prefetch(node);
       }
     }
-    handle<kResolve>(i, hashes[i % kHashes]);
+    handle<kPass>(i, hashes[i % kHashes]);
   }
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 [[gnu::always_inline]] inline void Replay::handle(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
   now_ = event.time;
-  if constexpr (kResolve)
+  if constexpr (kPass == Pass::kResolve)
     if (ordered_ != nullptr && event.op() != Op::kNone) ordered_->push_back(event);
-  if (timeline_.must_move(now_ - timeline_start_)) [[unlikely]] {
+  if (kPass != Pass::kFollow && timeline_.must_move(now_ - timeline_start_)) [[unlikely]] {
     if (history_log_ != nullptr && timeline_.ends_bucket(now_ - timeline_start_)) end_bucket();
     timeline_.move_to(now_ - timeline_start_, state(), is_of_program(event));
   }
   switch (event.op()) {
-    case Op::kAlloc: return allocate<kResolve>(i, hash);
+    case Op::kAlloc: return allocate<kPass>(i, hash);
     case Op::kFree:
-    case Op::kFreeStack: return free<kResolve>(i, hash);
-    case Op::kReallocBegin: return realloc_begin<kResolve>(i);
-    case Op::kReallocEnd: return realloc_end<kResolve>(i);
+    case Op::kFreeStack: return free<kPass>(i, hash);
+    case Op::kReallocBegin: return realloc_begin<kPass>(i);
+    case Op::kReallocEnd: return realloc_end<kPass>(i);
     case Op::kSample:
-      if constexpr (kResolve)
+      if constexpr (kPass == Pass::kResolve)
         resolved_->push_back(
             {now_, sample_shared_bytes_, event.size(), 0, kNoThread, ResolvedKind::kSample, false, !in_slice_});
       return handle_rare(event);
@@ -182,7 +192,7 @@ inline bool Replay::is_temporary(const Block& block, const StreamState& stream) 
   return (block.thread & ~kNotSelected) == stream.thread && threads_[stream.thread].last_allocation == block.address;
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address) {
   const MergedEvent event = events_[i];
   if (event.address == 0) [[unlikely]] {
@@ -194,14 +204,14 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   bool fresh;
   Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
-    if (settle_tie<kResolve>(i, event.address, true)) {
+    if (settle_tie<kPass>(i, event.address, true)) {
       if (has_stopped_) return;  // before this event
       block = &blocks_.insert(event.address, hash, fresh);
     }
     if (!fresh) {
       heap_.implied_frees += (block->thread & kNotSelected) == 0;
       log_removal(*block);
-      count_free<kResolve>(*block, false, {});
+      count_free<kPass>(*block, false, {});
     }
   }
   Thread& thread = thread_of(event.stream());  // after settle_tie(), which may start threads and move all of them
@@ -220,6 +230,10 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
     block->thread |= kNotSelected;
     return;
   }
+  if constexpr (kPass == Pass::kFollow) {
+    if (in_slice_) follower_->allocated(event.node, size, event.time);
+    return;
+  }
   ++thread.allocations;
   thread.allocated_bytes += size;
   ++heap_.allocations;
@@ -231,16 +245,20 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   if (history_log_ != nullptr) [[unlikely]]
     history_log_->touch(event.node, block->thread);
   timeline_.rose(costs().live_bytes());
-  if constexpr (kResolve)
+  if constexpr (kPass == Pass::kResolve)
     if (is_block_event(event.node))
       resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation,
                             false, !in_slice_, old_address != 0, kNoThread, kNoNode, 0, old_address});
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unused]] const FreedBy& by) {
   if ((block.thread & kNotSelected) != 0) return;
   const bool before_slice = block.time < filter_.from_ticks;
+  if constexpr (kPass == Pass::kFollow) {
+    if (!before_slice) follower_->freed(block.node, block.size, now_, block.time, by.in_realloc);
+    return;
+  }
   temporary &= !before_slice;
   heap_.temporary_allocations += temporary;
   if (temporary && log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
@@ -251,23 +269,24 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   if (history_log_ != nullptr) [[unlikely]]
     history_log_->touch(block.node, block.thread);
   timeline_.fell(costs().live_bytes());
-  if constexpr (kResolve)
+  if constexpr (kPass == Pass::kResolve)
     if (is_block_event(block.node))
       resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kFree, temporary,
                             before_slice, by.in_realloc, by.thread, by.node, block.time, 0});
 }
 
 void Replay::count_rare_free(const Block& block) {
-  if (resolved_ != nullptr) count_free<true>(block, false, {});
-  else count_free<false>(block, false, {});
+  if (follower_ != nullptr) count_free<Pass::kFollow>(block, false, {});
+  else if (resolved_ != nullptr) count_free<Pass::kResolve>(block, false, {});
+  else count_free<Pass::kCount>(block, false, {});
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 inline void Replay::free(std::size_t i, std::uint64_t hash) {
   const MergedEvent event = events_[i];
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
-    if (event.address == 0 || !settle_tie<kResolve>(i, event.address, false) || has_stopped_ ||
+    if (event.address == 0 || !settle_tie<kPass>(i, event.address, false) || has_stopped_ ||
         (block = blocks_.find(event.address, hash)) == nullptr) {
       if (!has_stopped_) count_unmatched_free();
       return;
@@ -278,9 +297,9 @@ inline void Replay::free(std::size_t i, std::uint64_t hash) {
   if (temporary) thread.last_allocation = 0;
   heap_.frees += (block->thread & kNotSelected) == 0;
   FreedBy by;
-  if constexpr (kResolve)
+  if constexpr (kPass == Pass::kResolve)
     by = {streams_[event.stream()].thread, event.op() == Op::kFreeStack ? event.node : kNoNode, false};
-  count_free<kResolve>(*block, temporary, by);
+  count_free<kPass>(*block, temporary, by);
   log_removal(*block);
   blocks_.erase(block);
 }
@@ -308,11 +327,11 @@ void Replay::count_failure(const MergedEvent& event) {
                   is_time_selected(event.time);
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 void Replay::realloc_begin(std::size_t i) {
   const MergedEvent event = events_[i];
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address);
-  if (block == nullptr && event.address != 0 && settle_tie<kResolve>(i, event.address, false)) {
+  if (block == nullptr && event.address != 0 && settle_tie<kPass>(i, event.address, false)) {
     if (has_stopped_) return;
     block = blocks_.find(event.address);
   }
@@ -358,7 +377,7 @@ bool Replay::is_reused(const PendingRealloc& pending) const {
   return reused != reused_addresses_.end() && reused->second >= pending.begun;
 }
 
-template <bool kResolve>
+template <Replay::Pass kPass>
 void Replay::realloc_end(std::size_t i) {
   StreamState& stream = streams_[events_[i].stream()];
   std::uint64_t old_address = 0;
@@ -366,19 +385,19 @@ void Replay::realloc_end(std::size_t i) {
     const PendingRealloc pending = take_pending(stream.reallocs);
     if (pending.block.address != 0) {
       heap_.frees += (pending.block.thread & kNotSelected) == 0;
-      count_free<kResolve>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
-      if (events_[i].address != 0) count_move(pending.block);
+      count_free<kPass>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
+      if (kPass != Pass::kFollow && events_[i].address != 0) count_move(pending.block);
       old_address = pending.block.address;
     } else {
       count_unmatched_free();
     }
   }
-  if (events_[i].address != 0) allocate<kResolve>(i, BlockTable::hash_of(events_[i].address), old_address);
+  if (events_[i].address != 0) allocate<kPass>(i, BlockTable::hash_of(events_[i].address), old_address);
 }
 
 /// The event at `i` needs `address` to be freed (or allocated) first. If an event of equal time in another stream
 /// does that, handles it now, with the earlier events of its stream. False: there is none.
-template <bool kResolve>
+template <Replay::Pass kPass>
 [[gnu::noinline]] bool Replay::settle_tie(std::size_t i, std::uint64_t address, bool needs_free) {
   if (in_order_ || in_tie_ || streams_.size() < 2) return false;
   const MergedEvent& event = events_[i];
@@ -391,7 +410,7 @@ template <bool kResolve>
     const std::uint32_t stream = other.stream();
     for (std::size_t k = i + 1; k <= j && !has_stopped_; ++k) {
       if (events_[k].stream() != stream) continue;
-      handle<kResolve>(k, BlockTable::hash_of(events_[k].address));
+      handle<kPass>(k, BlockTable::hash_of(events_[k].address));
       events_[k].op_size = op_size(Op::kNone, 0);
       has_stopped_ = stop_.allocations != 0 && is_at_stop();
     }
@@ -544,7 +563,8 @@ void Replay::finish(std::uint64_t end_time) {
   });
 }
 
-template bool Replay::run<false>(trace::Batch& batch);
-template bool Replay::run<true>(trace::Batch& batch);
+template bool Replay::run<Replay::Pass::kCount>(trace::Batch& batch);
+template bool Replay::run<Replay::Pass::kResolve>(trace::Batch& batch);
+template bool Replay::run<Replay::Pass::kFollow>(trace::Batch& batch);
 
 }  // namespace heapprof::replay

@@ -29,6 +29,7 @@
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/interval_sums.h"
+#include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/mapping_table.h"
 #include "analyzer/replay/resolved_event.h"
@@ -67,12 +68,15 @@ class Replay {
 
   /// Handles a batch. May reorder events of equal time and moves texts out of the batch. False: the slice has ended,
   /// so no further batch is needed.
-  bool replay(trace::Batch& batch) { return run<false>(batch); }
+  bool replay(trace::Batch& batch) { return run<Pass::kCount>(batch); }
   /// The same, and appends what happened to `events`, in order.
   bool replay(trace::Batch& batch, std::vector<ResolvedEvent>& events) {
     resolved_ = &events;
-    return run<true>(batch);
+    return run<Pass::kResolve>(batch);
   }
+  /// The same as the first form, but gives the allocations and frees of the slice's blocks to `follower` and counts
+  /// nothing: of the results only the live blocks are valid. `follower` must outlive this.
+  bool replay(trace::Batch& batch, LeakFollower& follower);
 
   /// Lets the next calls of replay() end at `position` instead of at the end of the slice; none: at that again. A
   /// call that reaches it has handled the first handled() events of its batch, in which those that were moved before
@@ -219,6 +223,8 @@ class Replay {
   bool paused_once() const noexcept { return paused_once_; }
 
  private:
+  enum class Pass { kCount, kResolve, kFollow };  // what the forms of replay() do
+
   static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread and Region::flags
 
   struct PendingRealloc {
@@ -247,32 +253,32 @@ class Replay {
   };
 
   // replay.cpp: batches and heap events. Everything the hot loop calls is inline there.
-  template <bool kResolve>
+  template <Pass kPass>
   bool run(trace::Batch& batch);
-  template <bool kResolve>
+  template <Pass kPass>
   void run_part(std::size_t from, std::size_t to);
-  template <bool kResolve>
+  template <Pass kPass>
   void run_to_stop(std::size_t from, std::size_t tail);
   bool is_at_stop() const noexcept;
   void begin_slice();
-  template <bool kResolve>
+  template <Pass kPass>
   void handle(std::size_t i, std::uint64_t hash);
-  template <bool kResolve>
+  template <Pass kPass>
   void allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address = 0);
-  template <bool kResolve>
+  template <Pass kPass>
   void free(std::size_t i, std::uint64_t hash);
   void count_unmatched_free() noexcept;
   void count_failure(const trace::MergedEvent& event);
-  template <bool kResolve>
+  template <Pass kPass>
   void realloc_begin(std::size_t i);
-  template <bool kResolve>
+  template <Pass kPass>
   void realloc_end(std::size_t i);
   void realloc_failed(const trace::MergedEvent& event);
-  template <bool kResolve>
+  template <Pass kPass>
   void count_free(const Block& block, bool temporary, const FreedBy& by);
   void count_move(const Block& block);
   void count_rare_free(const Block& block);
-  template <bool kResolve>
+  template <Pass kPass>
   bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);
   void handle_rare(const trace::MergedEvent& event);
   void take_text(const trace::MergedEvent& event);
@@ -378,6 +384,7 @@ class Replay {
   std::span<trace::MergedEvent> events_;  // the current batch
   std::vector<trace::EventText>* texts_ = nullptr;
   std::vector<ResolvedEvent>* resolved_ = nullptr;
+  LeakFollower* follower_ = nullptr;
   std::span<const std::uint8_t> resolved_nodes_;  // empty: all
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;

@@ -6,9 +6,11 @@
 #include <iterator>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/leak_classes.h"
+#include "analyzer/cli/commands/leak_histories.h"
 #include "analyzer/cli/commands/leaks_text.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
@@ -42,73 +44,64 @@ const TrendWords& words_for(Growth growth) {
                        [growth](const TrendWords& words) { return words.growth == growth; });
 }
 
-/// What the second replay finds.
-struct Histories {
-  model::LeakHistory by_stack;
-  model::LeakHistory by_site;
-};
-
 /// The second replay. Idle time before the first allocation and after the last one is left out: it would hide growth.
-Histories read_histories(const LeaksOptions& options, const replay::Analysis& analysis,
-                         const findings::CallSites& sites) {
+LeakHistories read_histories(const LeaksOptions& options, const replay::Analysis& analysis,
+                             const findings::CallSites& sites) {
   const model::Profile& profile = analysis.profile();
-  const std::uint64_t begin_ns = profile.begin_ns();
-  const std::uint64_t end_ns = profile.end_ns();
-  std::uint64_t from_ns = begin_ns;
-  std::uint64_t to_ns = end_ns;
+  std::uint64_t from_ns = profile.begin_ns();
+  std::uint64_t to_ns = profile.end_ns();
   const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
   const auto busy = [](const model::Timeline::Bucket& bucket) { return bucket.allocations != 0; };
   const auto first = std::find_if(buckets.begin(), buckets.end(), busy);
   const auto last = std::find_if(buckets.rbegin(), buckets.rend(), busy);
   if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
   if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
-  Histories histories{{profile, from_ns, to_ns}, {sites.sites().size(), from_ns, to_ns}};
+
+  // By node: its position in the histories.
+  std::vector<std::uint32_t> stack_of_node(profile.nodes.size(), model::kNoIndex);
+  std::uint32_t stacks = 0;
+  for (std::size_t node = 0; node < profile.nodes.size(); ++node)
+    if (profile.nodes[node].costs.leaked_blocks != 0) stack_of_node[node] = stacks++;
+  // A call site's live bytes are those of all its stacks, also of the ones that leak nothing. If it has only one, its
+  // trend is that of the stack.
+  std::vector<std::uint32_t> site_of_node = sites.site_of_node();
+  std::vector<std::uint32_t> stacks_of_site(sites.sites().size());
+  for (const std::uint32_t site : site_of_node)
+    if (site != model::kNoIndex) ++stacks_of_site[site];
+  std::vector<std::uint32_t> only_node(stacks_of_site.size(), model::kNoIndex);
+  for (std::uint32_t node = 0; node < site_of_node.size(); ++node) {
+    std::uint32_t& site = site_of_node[node];
+    if (site == model::kNoIndex || stacks_of_site[site] != 1 || stack_of_node[node] == model::kNoIndex) continue;
+    only_node[std::exchange(site, model::kNoIndex)] = node;
+  }
+
+  model::LeakHistory by_stack(stacks, from_ns, to_ns, analysis.clock());
+  model::LeakHistory by_site(stacks_of_site.size(), from_ns, to_ns, analysis.clock());
   const model::LoadTimes load = model::load_times(profile.timeline);
-  histories.by_stack.set_load(load);
-  histories.by_site.set_load(load);
-  // A call site's live bytes are those of all its stacks, also of the ones that leak nothing.
-  const std::vector<std::uint32_t>& site_of = sites.site_of_node();
-  std::vector<std::uint8_t> followed;
-  followed.reserve(profile.nodes.size());
-  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
-    followed.push_back(profile.nodes[node].costs.leaked_blocks != 0 || site_of[node] != model::kNoIndex);
+  by_stack.set_load(load);
+  by_site.set_load(load);
   ProgressLine progress("Reading " + options.trace.trace + " again");
-  analysis.for_each_event(
-      [&](std::span<const replay::ProfileEvent> events) {
-        for (const replay::ProfileEvent& event : events) {
-          const std::uint32_t site = site_of[event.node];
-          if (event.kind == replay::ResolvedKind::kAllocation) {
-            histories.by_stack.allocated(event.node, event.size, event.time_ns);
-            if (site != model::kNoIndex) histories.by_site.allocated(site, event.size, event.time_ns);
-          } else if (event.kind == replay::ResolvedKind::kFree) {
-            histories.by_stack.freed(event.node, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
-            if (site != model::kNoIndex)
-              histories.by_site.freed(site, event.size, event.time_ns, event.allocated_ns, event.in_realloc);
-          }
-        }
-      },
-      [&](double share, std::uint64_t events) { progress.show(share, events); },
-      {.nodes = &followed, .visit_leaked = [&](const replay::LiveBlock& block) {
-         histories.by_stack.left(block.node, block.size, block.time_ns);
-         if (site_of[block.node] != model::kNoIndex)
-           histories.by_site.left(site_of[block.node], block.size, block.time_ns);
-       }});
-  histories.by_stack.finish();
-  histories.by_site.finish();
-  return histories;
+  analysis.follow_leaks(by_stack, stack_of_node, by_site, site_of_node,
+                        [&](double share, std::uint64_t events) { progress.show(share, events); });
+  by_stack.finish();
+  by_site.finish();
+  for (std::uint32_t site = 0; site < only_node.size(); ++site)
+    if (only_node[site] != model::kNoIndex) by_site.set(site, by_stack.of(stack_of_node[only_node[site]]));
+  return {std::move(by_stack), std::move(stack_of_node), std::move(by_site)};
 }
 
 void sort_stacks(const model::Profile& profile, std::vector<RankedStack>& stacks, Order order,
-                 const model::LeakHistory* history) {
+                 const LeakHistories* histories) {
   const auto key = [&](const RankedStack& stack) -> double {
     switch (order) {
       case Order::kBytes: break;
       case Order::kBlocks: return static_cast<double>(stack.blocks);
-      case Order::kAge: return history == nullptr ? 0 : -static_cast<double>(history->of(stack.node).first_ns);
+      case Order::kAge:
+        return histories == nullptr ? 0 : -static_cast<double>(histories->of_stack(stack.node).first_ns);
       case Order::kGrowth:
-        if (history != nullptr)
+        if (histories != nullptr)
           return findings::leak_weight(stack.bytes, findings::survival(profile.nodes[stack.node].costs),
-                                       &history->of(stack.node));
+                                       &histories->of_stack(stack.node));
         break;
     }
     return static_cast<double>(stack.bytes);
@@ -125,10 +118,10 @@ struct GrowthSums {
 
 using SumsByGrowth = std::map<Growth, GrowthSums>;
 
-SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const model::LeakHistory& history) {
+SumsByGrowth sums_by_growth(const std::vector<RankedStack>& stacks, const LeakHistories& histories) {
   SumsByGrowth sums;
   for (const RankedStack& stack : stacks) {
-    GrowthSums& sum = sums[history.of(stack.node).growth];
+    GrowthSums& sum = sums[histories.of_stack(stack.node).growth];
     sum.bytes += stack.bytes;
     sum.blocks += stack.blocks;
     ++sum.stacks;
@@ -144,11 +137,10 @@ void add_trend(Json& entry, const LeakTrend& trend) {
 }
 
 /// The call sites in the order of their rank.
-std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order order,
-                                    const model::LeakHistory* history) {
+std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order order, const LeakHistories* histories) {
   std::vector<LeakingSite> ranked;
   for (std::uint32_t i = 0; i < sites.sites().size(); ++i)
-    ranked.push_back({&sites.sites()[i], history == nullptr ? nullptr : &history->of(i)});
+    ranked.push_back({&sites.sites()[i], histories == nullptr ? nullptr : &histories->of_site(i)});
   const auto key = [order](const LeakingSite& leaking) -> double {
     const findings::CallSite& site = *leaking.site;
     const auto bytes = static_cast<double>(site.held.bytes);
@@ -246,14 +238,14 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   const findings::CallSites sites(findings.frames(), findings.helpers(), held);
 
   // Mappings have no history: they are split and merged while they live.
-  std::optional<Histories> histories;
+  std::optional<LeakHistories> histories;
   SumsByGrowth sums;
   if (options.history && profile.kind == model::Kind::kHeap && any) {
-    histories = read_histories(options, analysis, sites);
-    sums = sums_by_growth(stacks, histories->by_stack);
+    histories.emplace(read_histories(options, analysis, sites));
+    sums = sums_by_growth(stacks, *histories);
   }
-  const model::LeakHistory* const known = histories ? &histories->by_stack : nullptr;
-  const std::vector<LeakingSite> ranked = rank_sites(sites, options.order, histories ? &histories->by_site : nullptr);
+  const LeakHistories* const known = histories ? &*histories : nullptr;
+  const std::vector<LeakingSite> ranked = rank_sites(sites, options.order, known);
   std::optional<findings::CommonPath> path;
   if (!ranked.empty())
     path = findings::find_common_path(findings.frames(), findings.helpers(), held,
@@ -273,7 +265,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   if (known != nullptr) {
     add_trends(json, sums);
     add_classes(json, ranked);
-    for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of(stacks[i].node));
+    for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of_stack(stacks[i].node));
   }
   add_findings(json, options, profile, findings, ranked, held, path);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);

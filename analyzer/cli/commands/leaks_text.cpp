@@ -145,7 +145,7 @@ class LeaksText : public AnswerText {
   void classes() {
     std::vector<std::pair<std::string, Held>> labels;
     std::vector<std::string> words;
-    if (answer_.history != nullptr) {
+    if (answer_.histories != nullptr) {
       for (const LeakClass one : kLeakClasses) {
         const ClassSums sums = sums_of(answer_.sites, one);
         if (sums.sites == 0) continue;
@@ -196,7 +196,7 @@ class LeaksText : public AnswerText {
   SiteRanking ranking() const {
     SiteRanking ranking;
     ranking.cost = Cost::kLeaked;
-    ranking.heading = live_words(profile()) + words_for(options_.order, answer_.history != nullptr);
+    ranking.heading = live_words(profile()) + words_for(options_.order, answer_.histories != nullptr);
     ranking.all_sites = answer_.sites.size();
     ranking.total = {profile().totals.leaked_bytes, profile().totals.leaked_blocks};
     for (const LeakingSite& leaking : answer_.sites) {
@@ -215,8 +215,8 @@ class LeaksText : public AnswerText {
   }
 
   std::vector<std::string> details_of(std::uint32_t node) const {
-    if (answer_.history == nullptr) return {};
-    const LeakTrend& trend = answer_.history->of(node);
+    if (answer_.histories == nullptr) return {};
+    const LeakTrend& trend = answer_.histories->of_stack(node);
     std::string text = sizes_of(trend) + times_of(trend);
     if (trend.freed_blocks != 0)
       text += "; " + render::block_count(trend.freed_blocks) + " freed, longest lifetime " +

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/leak_classes.h"
+#include "analyzer/cli/commands/leak_histories.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/options/command_options.h"
 #include "analyzer/cli/text/findings.h"
@@ -13,7 +14,6 @@
 #include "analyzer/findings/common_path.h"
 #include "analyzer/findings/held.h"
 #include "analyzer/findings/keepers.h"
-#include "analyzer/model/leak_history.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::cli {
@@ -27,7 +27,7 @@ struct LeaksAnswer {
   std::vector<findings::Keeper> keepers;
   std::optional<findings::CommonPath> path;
   const Suppressed& suppressed;
-  const model::LeakHistory* history = nullptr;  ///< by stack; null: the trace was read only once
+  const LeakHistories* histories = nullptr;  ///< null: the trace was read only once
 };
 
 std::string leaks_text(const LeaksOptions& options, const LeaksAnswer& answer);

@@ -169,7 +169,7 @@ ResolvedMoment Analysis::moment_of(const Moment& moment) const {
 }
 
 void Analysis::end_slice_at(const Moment& moment, std::uint64_t ns) {
-  filter_.end_ticks = moment.position ? moment.position->ticks + 1 : ticks_at(clock_, ns + 1);
+  filter_.end_ticks = moment.position ? moment.position->ticks + 1 : clock_.first_tick_at(ns + 1);
   filter_.allocations_at_end = moment.position ? moment.position->allocations : 0;
 }
 
@@ -185,7 +185,7 @@ void Analysis::resolve_slice() {
     throw SelectionError(text_of(from.value_or(Moment{}), "--from", slice.from_ns) + " is after " +
                          text_of(to.value_or(Moment{}), "--to", slice.to_ns) +
                          (from && !from->name.empty() ? "; give the earlier moment first" : ""));
-  filter_.from_ticks = ticks_at(clock_, slice.from_ns);
+  filter_.from_ticks = clock_.first_tick_at(slice.from_ns);
   if (to) end_slice_at(*to, slice.to_ns);
   slice.to_ns = std::min(slice.to_ns, duration_ns);
   profile_.slice = slice;
@@ -242,7 +242,7 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   std::size_t ordinals_at_moment = 0;  // of blocks that were allocated before it
   std::uint64_t allocations_left =     // of the time of the position, before it
       position != nullptr ? position->allocations : 0;
-  const std::uint64_t ticks_after = ticks_at(clock_, moment_ns + 1);
+  const std::uint64_t ticks_after = clock_.first_tick_at(moment_ns + 1);
   const auto is_after_moment = [&](std::uint64_t ticks) {
     if (position == nullptr) return ticks >= ticks_after;
     return ticks > position->ticks || (ticks == position->ticks && allocations_left == 0);

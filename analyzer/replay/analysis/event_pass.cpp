@@ -1,5 +1,5 @@
-// Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_record(),
-// for_each_batch(), for_each_live_at(), live_by_group() and live_by_thread().
+// Further passes of an analysis, which hand out events: Analysis::for_each_event(), follow_leaks(),
+// for_each_record(), for_each_batch(), for_each_live_at(), live_by_group() and live_by_thread().
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -9,6 +9,7 @@
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/batch_pump.h"
+#include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/summarize.h"
 #include "analyzer/trace/events/tick_cursor.h"
 
@@ -84,6 +85,26 @@ void Analysis::for_each_event(const std::function<void(std::span<const ProfileEv
       progress, which);
 }
 
+void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,
+                            model::LeakHistory& sites, std::span<const std::uint32_t> site_of_node,
+                            const Progress& progress) const {
+  std::vector<LeakFollower::Followed> followed;  // by dense index
+  followed.reserve(node_of_index_.size());
+  for (const std::uint32_t node : node_of_index_) followed.push_back({stack_of_node[node], site_of_node[node]});
+  LeakFollower follower(stacks, sites, std::move(followed));
+  const std::unique_ptr<Run> run = start();
+  Replay& replay = run->replay;
+  PassProgress passes(file_, progress, 1);
+  passes.begin(*run->reader, filter_);
+  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    const bool more_needed = replay.replay(batch, follower);
+    passes.show(batch);
+    return more_needed;
+  });
+  replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, clock_));
+  replay.for_each_leak([&](const Block& block) { follower.left(block.node, block.size, block.time); });
+}
+
 void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,
                           const MappingVisitor& visit_mapping) const {
   if (visit_block)
@@ -124,7 +145,7 @@ void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
     run->replay.stop_at({});
     if (next == moments.size()) return;
     const ResolvedMoment& moment = moments[next];
-    next_ticks = moment.position ? moment.position->ticks : ticks_at(clock_, moment.ns + 1);
+    next_ticks = moment.position ? moment.position->ticks : clock_.first_tick_at(moment.ns + 1);
     if (moment.position) run->replay.stop_at(moment.position);
   };
   const auto visit_moment = [&] {

@@ -18,17 +18,6 @@ std::string listed(const std::vector<std::string>& words, std::size_t most) {
 
 }  // namespace
 
-std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns) {
-  std::uint64_t low = 0;
-  std::uint64_t high = std::uint64_t{1} << 63;
-  while (low < high) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (clock.to_ns(trace::Ticks{middle}) < ns) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 std::uint64_t ns_of(const Moment& moment, std::uint64_t duration_ns) {
   const double ns = moment.percent ? moment.value / 100 * static_cast<double>(duration_ns) : moment.value * 1e9;
   return ns <= 0 ? 0 : ns >= 9e18 ? 9'000'000'000'000'000'000 : static_cast<std::uint64_t>(std::llround(ns));

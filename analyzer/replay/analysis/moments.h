@@ -6,13 +6,9 @@
 #include <string>
 
 #include "analyzer/replay/selection.h"
-#include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/trace_file.h"
 
 namespace heapprof::replay {
-
-/// The first tick that is not before `ns`.
-std::uint64_t ticks_at(const trace::TickClock& clock, std::uint64_t ns);
 
 /// When the user marked the recording, and with which text.
 struct MarkedTime {

@@ -1,5 +1,8 @@
 // How stacks that leak are classified.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
+#include <vector>
 
 #include "analyzer/model/leak_history.h"
 
@@ -7,18 +10,13 @@ using namespace heapprof::model;
 
 namespace {
 
-Profile profile_with_leaks(std::size_t nodes) {
-  Profile profile;
-  profile.nodes.resize(nodes + 1);
-  for (std::size_t node = 1; node <= nodes; ++node) profile.nodes[node].costs.leaked_blocks = 1;
-  return profile;
-}
+// Its ticks are nanoseconds.
+const heapprof::trace::TickClock kClock;
 
 }  // namespace
 
 TEST_CASE("Growing, stable and in-use stacks are distinguished") {
-  const Profile profile = profile_with_leaks(4);
-  LeakHistory history(profile, 0, 1600);
+  LeakHistory history(5, 0, 1600, kClock);
   for (std::uint64_t time = 0; time < 1600; time += 10) {
     history.allocated(1, 10, time);                  // to the end
     if (time < 300) history.allocated(2, 10, time);  // in the first three parts
@@ -51,8 +49,7 @@ TEST_CASE("Growing, stable and in-use stacks are distinguished") {
 }
 
 TEST_CASE("A leak that stopped before the last quarter is not growing") {
-  const Profile profile = profile_with_leaks(1);
-  LeakHistory history(profile, 0, 1600);
+  LeakHistory history(5, 0, 1600, kClock);
   for (std::uint64_t time = 0; time < 1000; time += 10) {
     history.allocated(1, 10, time);
     history.left(1, 10, time);
@@ -63,9 +60,8 @@ TEST_CASE("A leak that stopped before the last quarter is not growing") {
 }
 
 TEST_CASE("A stack that rose late and freed most of it is not growing") {
-  const Profile profile = profile_with_leaks(1);
   for (const bool freed : {false, true}) {
-    LeakHistory history(profile, 0, 1600);
+    LeakHistory history(5, 0, 1600, kClock);
     for (std::uint64_t time = 900; time < 1300; time += 10) history.allocated(1, 10, time);
     if (freed)
       for (std::uint64_t time = 1400; time < 1550; time += 5) history.freed(1, 10, time, time - 500);
@@ -78,7 +74,7 @@ TEST_CASE("A stack that rose late and freed most of it is not growing") {
 
 TEST_CASE("A table that a realloc enlarges is growing") {
   for (const bool moved : {false, true}) {
-    LeakHistory history(1, 0, 1600);
+    LeakHistory history(1, 0, 1600, kClock);
     history.allocated(0, 10, 0);
     for (std::uint64_t step = 1; step < 16; ++step) {
       history.freed(0, step * 10, step * 100, step * 100 - 100, moved);
@@ -91,7 +87,7 @@ TEST_CASE("A table that a realloc enlarges is growing") {
 }
 
 TEST_CASE("A block that a realloc moves to another stack is gone") {
-  LeakHistory history(1, 0, 1600);
+  LeakHistory history(1, 0, 1600, kClock);
   history.allocated(0, 10, 0);
   history.freed(0, 10, 550, 0, true);
   history.allocated(0, 3, 1300);
@@ -110,7 +106,7 @@ TEST_CASE("a leak that grew as long as there was load differs from memory alloca
     bucket.allocations = start < 320 ? 100 : start % 100 == 0 ? 1 : 0;  // load, then hardly any
     timeline.buckets.push_back(bucket);
   }
-  LeakHistory history(2, 0, 1600);
+  LeakHistory history(2, 0, 1600, kClock);
   history.set_load(load_times(timeline));
   for (std::uint64_t time = 0; time < 320; time += 5) {
     history.allocated(0, 10, time);
@@ -144,7 +140,7 @@ TEST_CASE("Load divides the allocations, not the time") {
 }
 
 TEST_CASE("A cache that has filled stopped growing when it was full") {
-  LeakHistory history(1, 0, 1600);
+  LeakHistory history(1, 0, 1600, kClock);
   for (std::uint64_t time = 0; time < 1600; ++time) {
     history.allocated(0, 10, time);
     if (time >= 400) history.freed(0, 10, time, time - 400);
@@ -154,4 +150,69 @@ TEST_CASE("A cache that has filled stopped growing when it was full") {
   CHECK(history.of(0).growth == Growth::kInUse);
   CHECK(history.of(0).grew_until_ns < 402);
   CHECK(history.of(0).grew_until_ns > 380);
+}
+
+TEST_CASE("Trends of events in ticks are those of their times in nanoseconds") {
+  // The rate of the clock changes several times, from 1/3 to 3 ns in a tick.
+  std::vector<heapprof::trace::TickClock::Point> points{{0, 0}};
+  constexpr std::uint64_t kTicks = 16'000;
+  for (const std::uint64_t ns_per_3_ticks : {3, 9, 1, 4, 2, 9, 3, 7})
+    points.push_back({points.back().ticks + kTicks / 8, points.back().ns + kTicks / 8 * ns_per_3_ticks / 3});
+  const heapprof::trace::TickClock clock(heapprof::FileHeader{}, points);
+  const auto to_ns = [&](std::uint64_t ticks) { return clock.to_ns(heapprof::trace::Ticks{ticks}); };
+  const std::uint64_t end_ns = points.back().ns;
+
+  LoadTimes load;
+  for (std::size_t i = 0; i < load.size(); ++i) load[i] = end_ns / 2 + i * 100;
+  LeakHistory history(1, 0, end_ns, clock);
+  history.set_load(load);
+  // The same, each value from its definition.
+  Rises::Lows lows;
+  lows.fill(~std::uint64_t{0});
+  lows.front() = 0;
+  std::uint64_t live = 0;
+  std::uint64_t high = 0;
+  std::uint64_t grew_until_ns = 0;
+  std::uint64_t longest_ns = 0;
+  unsigned part = 0;
+  const auto enter_part = [&](std::uint64_t ns) {
+    for (; part + 1 < LeakTrend::kParts && ns * LeakTrend::kParts >= (part + 1) * end_ns; ++part)
+      lows[part + 1] = live;
+  };
+
+  struct Allocation {
+    std::uint64_t size, ticks;
+  };
+  std::vector<Allocation> blocks;
+  std::mt19937 random(7);
+  for (std::uint64_t ticks = 0; ticks < kTicks; ticks += random() % 4) {
+    enter_part(to_ns(ticks));
+    if (!blocks.empty() && random() % 100 < 48) {
+      const std::size_t at = random() % blocks.size();
+      const Allocation freed = blocks[at];
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at));
+      history.freed(0, freed.size, ticks, freed.ticks);
+      live -= freed.size;
+      lows[part] = std::min(lows[part], live);
+      longest_ns = std::max(longest_ns, to_ns(ticks) - to_ns(freed.ticks));
+    } else {
+      blocks.push_back({1 + random() % 100, ticks});
+      history.allocated(0, blocks.back().size, ticks);
+      live += blocks.back().size;
+      if (live > high + high / 64) high = live, grew_until_ns = to_ns(ticks);
+    }
+  }
+  std::uint64_t first_ns = ~std::uint64_t{0};
+  for (const Allocation& left : blocks) {
+    history.left(0, left.size, left.ticks);
+    first_ns = std::min(first_ns, to_ns(left.ticks));
+  }
+  enter_part(end_ns);
+  lows.back() = live;
+  history.finish();
+  CHECK(history.of(0).low_bytes == lows);
+  CHECK(history.of(0).grew_until_ns == grew_until_ns);
+  CHECK(history.of(0).longest_life_ns == longest_ns);
+  CHECK(history.of(0).first_ns == first_ns);
+  CHECK(history.of(0).left_blocks == blocks.size());
 }
