@@ -71,9 +71,14 @@ function question(command, options = {}, isSlow = false) {
   if (!answer) {
     const controller = new AbortController();
     if (isSlow) slow.set(wanted, controller);
+    const asked_ms = performance.now();
     const asked = answer = fetched(wanted, controller.signal);
     const forget = () => { if (slow.get(wanted) === controller) slow.delete(wanted); };
-    answer.then(forget, () => {
+    answer.then(() => {
+      forget();
+      const now = performance.now();
+      if (isSlow) shownUntil_ms.set(wanted, now + SHOWN_TIMES * (now - asked_ms));
+    }, () => {
       forget();
       if (kept.get(wanted) === asked) kept.delete(wanted);
     });
@@ -86,15 +91,25 @@ function question(command, options = {}, isSlow = false) {
 }
 
 /// Questions that need another pass over the recording, and whose answers are added to a view later. They are given
-/// up when the view changes: the server ends them, and answers others sooner.
+/// up when the view changes: the server ends them, and answers others sooner. Of a running program their answers are
+/// shown for ten times as long as they took.
 const SLOW = ['over_time', 'function_over_time', 'growth', 'short_lived'];
+const SHOWN_TIMES = 10;
 const slow = new Map();   // key: controller of the request
+const shownUntil_ms = new Map();   // key: of an answer
 function giveUp() {
   for (const [wanted, controller] of slow) {
     kept.delete(wanted);
     controller.abort();
   }
   slow.clear();
+}
+
+/// A running program has gone on: its answers are asked again. `all`: it has ended.
+function forget(all) {
+  const now = performance.now();
+  for (const wanted of [...kept.keys()])
+    if (all || !(slow.has(wanted) || shownUntil_ms.get(wanted) > now)) kept.delete(wanted);
 }
 
 /// The templates that this page and `heapprof html` have in common.
@@ -134,5 +149,5 @@ async function control(what) {
   return content;
 }
 
-return {question, template, giveUp, traces, progress, control, NotInFile, file, forget: () => kept.clear()};
+return {question, template, giveUp, traces, progress, control, NotInFile, file, forget};
 })();

@@ -13,8 +13,10 @@ function refresh() {
   selectionBar.draw();
   timeline.setSeries(state.series);
   // In the order of what a user waits for: the timeline reads every event.
-  if (before.view !== viewKey) viewPanel.refresh();
-  else viewPanel.zoom(state.zoom);
+  if (before.view !== viewKey) {
+    ask.giveUp();
+    viewPanel.refresh();
+  } else viewPanel.zoom(state.zoom);
   if (before.details !== detailsKey) detailsPanel.refresh(true);
   if (before.chart !== chartKey) timeline.refresh();
   else timeline.mark();
@@ -26,12 +28,14 @@ async function loadRecording() {
   header.draw(recording.info());
 }
 
-/// Asks again what is shown, when the program has allocated in between, at most once a second. Events that arrive
-/// meanwhile are one; the header shows each at once.
+/// Asks again what is shown, when the program has allocated in between, at most twice a second, and less often if the
+/// answers take longer. Events that arrive meanwhile are one; the header shows each at once. A view whose answers take
+/// long does not delay the timeline.
 function follow() {
-  const MIN_INTERVAL_MS = 1000;
+  const MIN_INTERVAL_MS = 500, MAX_INTERVAL_MS = 1000, MAX_WAIT_MS = 1000;
   const events = new EventSource('/api/events');
-  let shown = -1, latest = null, busy = false;
+  let shown = -1, latest = null, busy = false, view = null;
+  const pause = ms => new Promise(done => setTimeout(done, ms));
   async function update() {
     busy = true;
     while (latest && (latest.events !== shown || latest.ended)) {
@@ -44,15 +48,21 @@ function follow() {
           await recording.loadTraces();
           selectionBar.draw();
         }
-        ask.forget();
-        // At the same time: each answer reads the whole recording.
-        await Promise.all([loadRecording(), timeline.refresh(), viewPanel.refresh()]);
-        document.documentElement.dataset.followedNs = String(recording.info().duration_ns);
+        if (ended) await view;
+        ask.forget(ended);
+        const isAsked = view === null;
+        if (isAsked) view = viewPanel.refresh().finally(() => { view = null; });
+        await Promise.all([loadRecording(), timeline.refresh()]);
+        await (ended ? view : Promise.race([view, pause(MAX_WAIT_MS)]));
+        if (!isAsked) shown = -1;   // the view that is awaited has older figures
+        else if (view === null)
+          document.documentElement.dataset.followedNs = String(recording.info().duration_ns);
       } catch (error) {
         feedback.fail(error);
       }
       const passed = performance.now() - began;
-      if (!ended && passed < MIN_INTERVAL_MS) await new Promise(done => setTimeout(done, MIN_INTERVAL_MS - passed));
+      const interval = Math.min(MAX_INTERVAL_MS, Math.max(MIN_INTERVAL_MS, 2 * passed));
+      if (!ended && passed < interval) await pause(interval - passed);
     }
     busy = false;
   }

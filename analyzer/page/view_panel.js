@@ -38,7 +38,6 @@ async function refresh() {
   host.dataset.asked = String(mine);
   // A search is in the rows of one view.
   if (shown && shown.key !== view.key) at('search').value = '';
-  ask.giveUp();
   const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn);
   let result;
   try {

@@ -12,6 +12,7 @@
 // Memory: the live blocks and mappings, one record for each call-tree node, and one for each stream.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -103,6 +104,9 @@ class Replay {
   /// Makes room for this many live blocks: a table that grows is copied each time. Precondition: there was no batch
   /// yet.
   void reserve(std::size_t live_blocks) { blocks_.reset(live_blocks); }
+
+  /// The next batches can have events of this many streams, if that is more than the trace had when it was opened.
+  void add_streams(std::size_t count) { streams_.resize(std::max(streams_.size(), count)); }
 
   /// Call once, after the last batch. `end_time`: the last known time of the recording, in ticks; 0: unknown. May
   /// append to the `events` of the last replay().

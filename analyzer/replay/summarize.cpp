@@ -31,21 +31,35 @@ trace::Overview overview_of(const Replay& replay) {
   return overview;
 }
 
-}  // namespace
-
-trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& replay) {
+/// What a summary has of the replay.
+trace::TraceSummary summary_of(const Replay& replay) {
   trace::TraceSummary summary;
-  summary.definitions = reader.definitions();
-  summary.node_ids = reader.node_ids();
-  summary.damage = reader.damage();
   summary.clock = replay.clock();
   summary.last_time = replay.last_time();
-  summary.records = reader.records();
   summary.events = replay.heap().events();
   summary.bad_events = replay.bad_events();
   summary.unfinished = replay.unfinished();
   summary.paused_once = replay.paused_once();
   summary.overview = overview_of(replay);
+  return summary;
+}
+
+}  // namespace
+
+trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& replay) {
+  trace::TraceSummary summary = summary_of(replay);
+  summary.definitions = reader.definitions();
+  summary.node_ids = reader.node_ids();
+  summary.damage = reader.damage();
+  summary.records = reader.records();
+  return summary;
+}
+
+trace::TraceSummary summary_of(const trace::FollowedBatches& batches, const Replay& replay) {
+  trace::TraceSummary summary = summary_of(replay);
+  summary.definitions = batches.follower().definitions();
+  summary.damage = batches.follower().damage();
+  summary.records = batches.records();
   return summary;
 }
 

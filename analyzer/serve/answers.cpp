@@ -74,7 +74,7 @@ Answer error_answer(unsigned status, const std::string& sentence) {
 }
 
 Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words)
-    : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)) {}
+    : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)), idle_timer_(context) {}
 
 /// Starts to write the index of a trace that needs one. True: an index is being written.
 bool Answers::waits_for_index(const Question& question) {
@@ -156,6 +156,7 @@ void Answers::cancel(Ticket ticket) {
     if (task->waiting.erase(ticket) == 0) continue;
     if (!task->waiting.empty()) return;
     if (task->child != nullptr) return task->child->kill();
+    if (task->runs) return;  // in a process that stays
     std::erase(queue_, task);
     std::erase(tasks_, task);
     return;
@@ -169,6 +170,12 @@ void Answers::start_next() {
       ++next;
       continue;
     }
+    // One answer at a time.
+    if (const auto found = repeated_.find(task->key);
+        found != repeated_.end() && found->second.process != nullptr && found->second.process->is_busy()) {
+      ++next;
+      continue;
+    }
     next = queue_.erase(next);
     ++running_;
     ++processes_;
@@ -176,21 +183,69 @@ void Answers::start_next() {
     task->timer.expires_after(kSlow);
     task->timer.async_wait([this, weak = std::weak_ptr(task)](boost::system::error_code stopped) {
       const auto running = weak.lock();
-      if (stopped || !running || running->child == nullptr) return;
+      if (stopped || !running || !running->runs) return;
       running->is_slow = true;
-      running->child->lower_priority();
+      if (running->child != nullptr) running->child->lower_priority();
       --running_;
       start_next();
     });
     task->started = Clock::now();
-    task->child =
-        ChildProcess::start(context_, task->question.words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
-                            [this, weak = std::weak_ptr(task)](ChildResult&& result) {
-                              // Not a shared pointer: the process and its task would keep each other, and the
-                              // process would survive the server.
-                              if (const auto ended = weak.lock()) finish(ended, std::move(result));
-                            });
+    task->runs = true;
+    start(task);
   }
+}
+
+/// Starts the process that answers, or lets one that stays answer.
+void Answers::start(const std::shared_ptr<Task>& task) {
+  const std::vector<std::string>& words = task->question.words;
+  constexpr ChildLimits kLimits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime};
+  if (task->state.empty() && task->question.can_stand) {
+    const auto [entry, is_first] = repeated_.try_emplace(task->key);
+    if (repeated_.size() == 1 && is_first) wait_for_idle();
+    Repeated& repeated = entry->second;
+    repeated.asked = Clock::now();
+    if (repeated.process != nullptr && repeated.process->has_ended()) repeated.process.reset();
+    const auto stays =
+        std::ranges::count_if(repeated_, [](const auto& one) { return one.second.process != nullptr; });
+    if (repeated.process == nullptr && !is_first && repeated.can_stand &&
+        static_cast<std::size_t>(stays) < kMaxStanding)
+      repeated.process = StandingProcess::start(context_, words, kLimits);
+    if (repeated.process != nullptr)
+      return repeated.process->ask([this, weak = std::weak_ptr(task)](std::optional<ChildResult>&& result) {
+        const auto ended = weak.lock();
+        if (!ended) return;
+        // A command that needs more than one pass over the recording prints no answer. If it crashes, it may not
+        // without this.
+        const bool is_answer = result && !result->output.empty() && result->code < 128;
+        if (is_answer) return finish(ended, std::move(*result));
+        if (const auto failed = repeated_.find(ended->key); failed != repeated_.end()) {
+          failed->second.can_stand = false;
+          failed->second.process.reset();
+        }
+        start(ended);
+      });
+  }
+  task->child =
+      ChildProcess::start(context_, words, kLimits, [this, weak = std::weak_ptr(task)](ChildResult&& result) {
+        // Not a shared pointer: the process and its task would keep each other, and the process would survive the
+        // server.
+        if (const auto ended = weak.lock()) finish(ended, std::move(result));
+      });
+}
+
+/// As long as there are repeated questions: forgets those that were not asked for a while, which ends their
+/// processes.
+void Answers::wait_for_idle() {
+  idle_timer_.expires_after(kMaxIdle);
+  idle_timer_.async_wait([this](boost::system::error_code stopped) {
+    if (stopped) return;
+    const Clock::time_point now = Clock::now();
+    std::erase_if(repeated_, [&](const auto& one) {
+      const std::shared_ptr<StandingProcess>& process = one.second.process;
+      return now - one.second.asked >= kMaxIdle && (process == nullptr || !process->is_busy());
+    });
+    if (!repeated_.empty()) wait_for_idle();
+  });
 }
 
 void Answers::finish(const std::shared_ptr<Task>& task, ChildResult&& result) {
@@ -198,6 +253,7 @@ void Answers::finish(const std::shared_ptr<Task>& task, ChildResult&& result) {
   if (!task->is_slow) --running_;
   task->timer.cancel();
   task->child.reset();
+  task->runs = false;
   std::erase(tasks_, task);
   const bool was_killed = result.end == ChildResult::End::kKilled;
   const Answer answer = answer_of(task->question, std::move(result));

@@ -3,6 +3,9 @@
 // longer than a second do not count, up to four in all, so that two slow answers do not delay the others; they get a
 // lower priority.
 //
+// A question about a running program that is asked again gets a process that stays (standing_process.h), if the
+// command can follow the program with these options. It ends when nobody asked for a while.
+//
 // Questions about a large recording without an index wait until one is written: with it, the first answers and all
 // later ones take less time in total than the first answers alone without it.
 #pragma once
@@ -23,6 +26,7 @@
 
 #include "analyzer/serve/child_process.h"
 #include "analyzer/serve/question.h"
+#include "analyzer/serve/standing_process.h"
 
 namespace heapprof::serve {
 
@@ -43,6 +47,8 @@ class Answers {
   static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
   static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
+  static constexpr std::size_t kMaxStanding = 6;          ///< processes that stay
+  static constexpr std::chrono::seconds kMaxIdle{10};     ///< of these
 
   /// The state of a trace: equal texts mean that it has not changed. Empty: it may change at any time, so answers
   /// about it are not kept.
@@ -79,6 +85,7 @@ class Answers {
     std::string state;  ///< of its traces, when it was asked
     std::map<Ticket, Done> waiting;
     std::shared_ptr<ChildProcess> child;
+    bool runs = false;  ///< in a process of its own or in one that stays
     Clock::time_point started;
     boost::asio::steady_timer timer;  ///< until it is slow
     bool is_slow = false;
@@ -98,6 +105,8 @@ class Answers {
   std::string state_of(const Question& question) const;
   bool waits_for_index(const Question& question);
   void start_next();
+  void start(const std::shared_ptr<Task>& task);
+  void wait_for_idle();
   void finish(const std::shared_ptr<Task>& task, ChildResult&& result);
   void keep(const std::string& key, const Answer& answer);
 
@@ -110,7 +119,15 @@ class Answers {
   std::size_t running_ = 0;  ///< of these, those that are not slow
   std::deque<std::shared_ptr<Task>> queue_;
   std::vector<std::shared_ptr<Task>> tasks_;  ///< queued and running
-  std::list<Kept> kept_;                      ///< the most recently used first
+  /// About a running program, by key.
+  struct Repeated {
+    Clock::time_point asked;  ///< last
+    bool can_stand = true;
+    std::shared_ptr<StandingProcess> process;  ///< null: none was started
+  };
+  std::map<std::string, Repeated> repeated_;
+  boost::asio::steady_timer idle_timer_;
+  std::list<Kept> kept_;  ///< the most recently used first
   std::unordered_map<std::string, std::list<Kept>::iterator> kept_by_key_;
   std::size_t kept_bytes_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,13 +24,14 @@ namespace {
 constexpr std::size_t kMaxErrorBytes = 16 * 1024;
 
 /// In the child, between fork and exec: only system calls. Never returns.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int output, int error,
+/// `input`: -1: it has none.
+[[noreturn]] void become(char* const* arguments, char* const* environment, int input, int output, int error,
                          pid_t parent) noexcept {
   // The child ends with its parent, also when that is killed; the parent may have ended before this call.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing < 0 || ::dup2(nothing, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) ::_exit(127);
+  if (input < 0) input = ::open("/dev/null", O_RDONLY);
+  if (input < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(error, 2) < 0) ::_exit(127);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -66,6 +68,7 @@ ChildProcess::ChildProcess(boost::asio::io_context& context, const ChildLimits& 
       timer_(context) {}
 
 ChildProcess::~ChildProcess() {
+  if (input_ >= 0) ::close(input_);
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
@@ -81,6 +84,8 @@ void ChildProcess::spawn(const std::vector<std::string>& words) {
   std::vector<char*> environment;
   for (char** variable = ::environ; *variable != nullptr; ++variable) environment.push_back(*variable);
   environment.push_back(progress);
+  char answers[] = "HEAPPROF_ANSWERS=standing";
+  if (limits_.stands) environment.push_back(answers);
   environment.push_back(nullptr);
 
   const auto fail = [&](const char* what) {
@@ -88,7 +93,7 @@ void ChildProcess::spawn(const std::vector<std::string>& words) {
     open_ = 0;
     boost::asio::post(output_.get_executor(), [self = shared_from_this()] { self->done_(std::move(self->result_)); });
   };
-  int output[2], error[2];
+  int input[2] = {-1, -1}, output[2], error[2];
   if (::pipe2(output, O_CLOEXEC) != 0) return fail("pipe");
   if (::pipe2(error, O_CLOEXEC) != 0) {
     fail("pipe");
@@ -96,10 +101,15 @@ void ChildProcess::spawn(const std::vector<std::string>& words) {
     ::close(output[1]);
     return;
   }
+  // A socket, because writing to it raises no signal when the child has ended. Without it the child ends after its
+  // first answer.
+  if (limits_.stands && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) != 0) input[0] = input[1] = -1;
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become(arguments.data(), environment.data(), output[1], error[1], parent);
+  if (pid_ == 0) become(arguments.data(), environment.data(), input[0], output[1], error[1], parent);
   if (pid_ < 0) fail("fork");
+  if (input[0] >= 0) ::close(input[0]);
+  input_ = input[1];
   ::close(output[1]);
   ::close(error[1]);
   if (pid_ < 0) {
@@ -169,6 +179,12 @@ void ChildProcess::lower_priority() noexcept {
     if (std::from_chars(name.data(), name.data() + name.size(), thread).ec == std::errc())
       ::setpriority(PRIO_PROCESS, thread, kNice);
   }
+}
+
+void ChildProcess::request() noexcept {
+  // If the child has ended, its output ends as well.
+  constexpr char kByte = 'a';
+  if (input_ >= 0) (void)::send(input_, &kByte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void ChildProcess::kill() { stop(ChildResult::End::kKilled); }

@@ -20,9 +20,11 @@
 
 namespace heapprof::serve {
 
+/// How a child is started.
 struct ChildLimits {
   std::size_t output_bytes = 0;  ///< on standard output
   std::chrono::seconds time{0};  ///< 0: none
+  bool stands = false;           ///< it answers again and again (standing_process.h), and reads request()
 };
 
 /// What became of a child.
@@ -62,6 +64,8 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
+  /// Of a child that stands: lets it answer again.
+  void request() noexcept;
   /// Kills the child; `done` is called later.
   void kill();
   /// Gives other processes precedence over this one.
@@ -83,6 +87,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   boost::asio::posix::stream_descriptor output_;
   boost::asio::posix::stream_descriptor error_;
   boost::asio::steady_timer timer_;
+  int input_ = -1;  ///< of a child that stands: request() writes to it
   pid_t pid_ = -1;
   int open_ = 2;  ///< pipes that have not ended
   bool stopped_ = false;

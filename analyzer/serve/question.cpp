@@ -263,6 +263,7 @@ std::variant<Question, Refusal> question_of(std::string_view name, const Paramet
   }
   if (name == "top") question.words.emplace_back("--once");
   if (question.is_json) question.words.emplace_back("--json");
+  question.can_stand = question.is_json && name != "top" && !is_diff;
   append_words_of(*command, subject, question.words);
   question.words.emplace_back("--");
   if (is_diff) {

@@ -40,6 +40,7 @@ struct Question {
   std::vector<std::size_t> traces;  ///< positions of the traces that it reads
   std::string content_type;
   bool is_json = true;
+  bool can_stand = false;  ///< a process that stays may answer it (standing_process.h)
   /// Makes the answer of what the command printed; null: nothing is changed. May throw std::exception.
   std::string (*convert)(const std::string& printed) = nullptr;
 };

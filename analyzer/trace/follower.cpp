@@ -131,6 +131,14 @@ bool Follower::next(EventRun& run) {
 
 std::uint64_t Follower::file_bytes() const noexcept { return file_ != nullptr ? file_->bytes() : input_->size(); }
 
+std::size_t Follower::streams() const noexcept {
+  return file_ != nullptr ? file_->streams().size() : decoders_.size();
+}
+
+std::uint64_t Follower::frame_bytes_read() const noexcept {
+  return file_ != nullptr ? reader_->frame_bytes_read() : shared_->frame_bytes_read;
+}
+
 std::string Follower::ended_by() const {
   if (file_ != nullptr) return file_->ended_by();
   if (!ended_) return "running";

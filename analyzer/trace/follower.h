@@ -10,6 +10,7 @@
 // ended. Memory: one decoded block for each stream, and the definitions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,6 +58,8 @@ class Follower {
   const std::string& path() const noexcept { return path_; }
   const FileHeader& header() const noexcept { return header_; }
   std::uint64_t file_bytes() const noexcept;
+  std::size_t streams() const noexcept;  ///< that were found so far; numbers of streams in events are smaller
+  std::uint64_t frame_bytes_read() const noexcept;
   /// The time up to which events were read, in ticks; kNoCut: to the end.
   std::uint64_t cut_ticks() const noexcept { return cut_ticks_; }
   /// The trace, if it was opened after its program had ended; else null.

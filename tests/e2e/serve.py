@@ -709,6 +709,42 @@ class Running(Serve):
         self.assertFalse(json.loads(self.request("/api/")[2])["live"])
         self.assertEqual(json.loads(self.ask("report"))["integrity"]["ended_by"], "exit")
 
+    def test_a_repeated_question_keeps_its_process(self):
+        """The process of a question that is asked again stays, and its answers are those of the command line: after
+        each step of the program, also about threads that were started meanwhile."""
+        questions = (("report", [("by", "function"), ("top", "0")]), ("report", [("cost", "leaked"), ("top", "5")]),
+                     ("tree", [("inverted", "1")]), ("timeline", [("sites", "6")]), ("leaks", []))
+
+        def comparable(value):
+            """Without times, which go on, or are of another sample of the clock."""
+            if isinstance(value, dict) and "idle" in value:   # a timeline
+                return [(site["name"], site["peak_bytes"], site["bytes"][-1]) for site in value["sites"]]
+            if isinstance(value, dict):
+                return {key: comparable(one) for key, one in value.items() if not key.endswith("_ns")}
+            return [comparable(one) for one in value] if isinstance(value, list) else value
+        stays = set()
+        for step in ("a", "aab", "rrf", "t", "ffrbb"):
+            self.command(step)
+            for name, parameters in questions:
+                options = [f"--{option}" if value == "1" else f"--{option}={value}" for option, value in parameters]
+                with self.subTest(name=name, options=options, step=step):
+                    answer = json.loads(self.ask(name, parameters))
+                    expected = json.loads(self.heapprof(name, self.trace, *options, "--json"))
+                    self.assertEqual(comparable(answer), comparable(expected))
+            # Four questions are followed; the trends of leaks need another pass.
+            now = set(self.children())
+            self.assertEqual(len(now), 0 if step == "a" else 4)
+            if stays:
+                self.assertEqual(now, stays)
+            stays = now
+        for child in stays:
+            os.kill(int(child), signal.SIGKILL)
+        frees = json.loads(self.heapprof("report", self.trace, "--json"))["heap"]["frees"]
+        self.assertEqual(json.loads(self.ask(*questions[1]))["heap"]["frees"], frees)
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        self.assertEqual(json.loads(self.ask(*questions[1]))["integrity"]["ended_by"], "exit")
+
     def test_control(self):
         def control(action):
             with concurrent.futures.ThreadPoolExecutor(1) as pool:

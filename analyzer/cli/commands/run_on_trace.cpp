@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/peak_moment.h"
+#include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/symbols/module_symbols.h"
@@ -91,7 +92,7 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
         {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, visit_leaked,
-        visit_mapping);
+        visit_mapping, standing_answers());
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
     std::vector<VainValue> vain = *vain_functions;

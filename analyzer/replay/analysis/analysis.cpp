@@ -12,10 +12,14 @@
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/replay/summarize.h"
+#include "analyzer/trace/followed_batches.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::replay {
 namespace {
+
+/// Of the history of a program that is followed: at most 32 MB.
+constexpr std::size_t kMaxFollowedChanges = 1 << 20;
 
 /// Whether a pass over the whole trace leaves an index in the cache.
 bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
@@ -27,7 +31,7 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
-                   const MappingVisitor& visit_mapping)
+                   const MappingVisitor& visit_mapping, const AtPresent& at_present)
     : selection_(selection), index_use_(index_use),
       file_(path, index_use.use ? trace::FrameListSource(frames_in_indexes) : trace::FrameListSource()) {
   profile_.selection_text = selection_.description;
@@ -59,10 +63,13 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     // From here on the filter is final.
   }
 
-  const std::unique_ptr<Run> run = count(passes);
+  const std::unique_ptr<Run> run = at_present ? follow(at_present, passes) : count(passes);
   // All events were read: from here on damage, threads and sums are final.
 
-  if (summary_ == nullptr) {
+  if (followed_) {
+    clock_ = summary_->clock;
+    set_recording(summary_->definitions, summary_->last_time);
+  } else if (summary_ == nullptr) {
     clock_ = run->replay.clock();
     set_recording(run->reader->definitions(), run->replay.last_time());
   }
@@ -354,6 +361,7 @@ std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) cons
 
 /// The same, at the chosen snapshot.
 std::unique_ptr<Analysis::Run> Analysis::start() const {
+  if (followed_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
   {
     const std::lock_guard lock(snapshot_mutex_);
     std::string why_not;
@@ -373,6 +381,7 @@ bool Analysis::can_add_sums() const noexcept {
 const LiveHistory* Analysis::history() const {
   const bool of_everything = selection_.kind == model::Kind::kHeap && selection_.all_blocks() &&
                              !selection_.is_slice() && !selection_.only_live && file_.compacted() == nullptr;
+  if (followed_) return history_ ? &*history_ : nullptr;
   if (!index_ || !of_everything) return nullptr;
   const std::lock_guard lock(history_mutex_);
   if (!std::exchange(history_read_, true)) {
@@ -410,6 +419,37 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   if (!why_not.empty()) warn(why_not, "snapshots");
   passes.begin(*run->reader, filter_);
   replay_to_end(*run, passes);
+  return run;
+}
+
+/// The pass that counts, again and again, of a program that runs. Sets summary_.
+std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, PassProgress& passes) {
+  const std::string& path = file_.input().path();
+  if (selection_.needs_summary() || selection_.needs_marks() || selection_.needs_lifetimes() ||
+      selection_.only_live || selection_.only_overview || file_.recorder() != trace::RecorderState::kRecording)
+    throw trace::TraceError(path + ": such a selection cannot be followed");
+  auto run = std::make_unique<Run>(file_, selection_, filter_);
+  LiveHistoryLog history(kMaxFollowedChanges);
+  const bool logs_history =
+      selection_.with_timeline && selection_.kind == model::Kind::kHeap && selection_.all_blocks();
+  if (logs_history) run->replay.log_history(history);
+  trace::FollowedBatches batches(path);
+  const trace::Follower& follower = batches.follower();
+  trace::Batch batch;
+  do {
+    batches.advance();
+    if (follower.ended() || follower.header().file_id != file_.file_id())
+      throw trace::TraceError(path + ": the recording has ended");
+    run->replay.add_streams(follower.streams());
+    while (batches.next(batch)) {
+      run->replay.replay(batch);
+      passes.show(batch);
+    }
+  } while (at_present());
+  run->replay.finish(follower.cut_ticks());
+  followed_ = true;
+  summary_ = std::make_shared<trace::TraceSummary>(summary_of(batches, run->replay));
+  if (logs_history && !history.gave_up()) history_ = history.take(run->replay.timeline());
   return run;
 }
 
@@ -544,6 +584,7 @@ void Analysis::fill_integrity(const Run* run) {
       {.file = file_,
        .stream_damage = stream_damage,
        .definitions = definitions,
+       .has_file_damage = followed_,
        .bad_events = summary_ != nullptr ? summary_->bad_events : run->replay.bad_events(),
        .unfinished = summary_ != nullptr ? summary_->unfinished : run->replay.unfinished(),
        .paused_once = summary_ != nullptr ? summary_->paused_once : run->replay.paused_once(),

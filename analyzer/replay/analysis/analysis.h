@@ -74,6 +74,11 @@ struct LiveBlock {
   std::uint32_t thread;  ///< index in Profile::threads
 };
 
+/// Lets one analysis give the figures of a running program again and again. Called each time when the replay has
+/// reached the present. True: replay what was written since then, and call it again. False: analyze the present
+/// state; that is possible once, so a process that returns true first makes a copy of itself that returns false.
+using AtPresent = std::function<bool()>;
+
 using LeakVisitor = std::function<void(const LiveBlock&)>;
 
 /// A mapping that is live at the end, or a piece of one.
@@ -107,11 +112,14 @@ class Analysis {
   /// Opens and replays the trace. Without `load_symbols`, embedded symbols are ignored. `visit_leaked` is called, in
   /// no order, for each block that the profile counts as leaked: who needs nothing else reads the trace only once.
   /// `visit_mapping` is called for each live mapping, address space without access included, in order of address.
+  /// `at_present`: follows a program that runs. Times, stacks and lifetimes cannot be selected then, and what needs
+  /// another pass throws trace::TraceError.
   /// Throws trace::TraceError when the trace cannot be read, SelectionError when the selection is not within the
   /// recording.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
            const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
-           const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {});
+           const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {},
+           const AtPresent& at_present = {});
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -206,6 +214,7 @@ class Analysis {
   std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
   bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
+  std::unique_ptr<Run> follow(const AtPresent& at_present, PassProgress& passes);
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
   void replay_records(Run& run, PassProgress& passes, std::uint64_t end) const;
   void replay_to_end(Run& run, PassProgress& passes) const;
@@ -238,6 +247,7 @@ class Analysis {
   mutable std::string history_damage_;      // a clause; empty: there is none
   std::uint64_t timeline_width_ticks_ = 1;  // of the buckets of the profile's timeline
   bool began_at_snapshot_ = false;
+  bool followed_ = false;                         // the events are known from follow() only
   std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed
   std::size_t intervals_added_ = 0;
   std::vector<std::string> warnings_;

@@ -28,7 +28,7 @@ namespace {
 
 trace::Damage all_damage(const IntegrityInput& input, const model::Recording& recording) {
   const FileHeader& header = input.file.header();
-  trace::Damage damage = input.file.damage();
+  trace::Damage damage = input.has_file_damage ? trace::Damage() : input.file.damage();
   damage.add(input.stream_damage);
   if (damage.events_lost.value_or(0) != 0 && damage.bytes == 0) {
     // Blocks are missing, but no bytes are damaged: the file was truncated between two extents. Streams after that

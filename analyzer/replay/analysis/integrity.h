@@ -15,6 +15,7 @@ struct IntegrityInput {
   const trace::TraceFile& file;
   const trace::Damage& stream_damage;  ///< found within streams
   const trace::Definitions& definitions;
+  bool has_file_damage = false;  ///< stream_damage has what was found while indexing, too
   std::uint64_t bad_events = 0;  ///< without an address
   std::uint64_t unfinished = 0;  ///< calls that did not return
   bool paused_once = false;
