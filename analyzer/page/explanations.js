@@ -15,7 +15,7 @@ const texts = {
   Peak: 'Live at the peak',
   Left: 'Still live at the end of the selection',
   Growth: 'Live bytes at the end less those at the beginning',
-  'Over time': 'Live bytes over time, each line scaled to its own maximum',
+  'Over time': 'Live bytes over time of what the row itself allocates, each line scaled to its own maximum',
   Trend: 'growing: live bytes grew until the end; stable: they did not grow any more; in use: allocated and freed ' +
     'throughout',
   Freed: 'Share of the blocks of this call site that was freed',

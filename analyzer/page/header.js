@@ -14,6 +14,7 @@ function endOf({ended_by: by, end_status: status}) {
 /// `live`: how far the program is that runs, {at_ns, events, live_bytes, live_blocks}; it is further than the figures
 /// of the views.
 function draw(info, live = null) {
+  const state = recording.isPaused() ? ', recording paused' : '';
   at('program').textContent = names.oneLine(names.base(info.program));
   at('program').title = info.program;
   const {integrity} = info;
@@ -21,7 +22,7 @@ function draw(info, live = null) {
   const duration = Math.max(info.duration_ns, live ? live.at_ns : 0);
   const events = Math.max(info.events, live ? live.events : 0);
   const name = recording.traces().length > 1 ? [names.oneLine(recording.name())] : [];
-  const parts = [...name, `pid ${info.pid}`, figures.time(duration), endOf(integrity),
+  const parts = [...name, `pid ${info.pid}`, figures.time(duration), endOf(integrity) + state,
                  `${figures.plural(events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
   if (live) parts.push(`${figures.bytes(live.live_bytes)} live in ${figures.plural(live.live_blocks, 'block')}`);
   at('about').dataset.shownNs = String(duration);

@@ -2,7 +2,7 @@
 'use strict';
 
 const recording = (() => {
-let traces = [], live = false, options = {}, info = null;
+let traces = [], live = false, options = {}, info = null, paused = false;
 
 const shown = () => traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE', path: 'TRACE'};
 const name = () => shown().name;
@@ -32,13 +32,19 @@ function timeText(text) {
   return Number.isFinite(ns) ? figures.time(ns) : text;
 }
 
+const isRunning = () => info !== null && info.integrity.ended_by === 'running';
+/// Whether what is left at the end of the selection is what is live now.
+const leftIsLive = ({at, to}) => isRunning() && !at && (!to || to === 'end');
+
 /// Blocks that are left: at the end of the recording or of a range of it; of those live at a moment, the never freed.
 const leftAt = ({to}) => to && to !== 'end' ? timeText(to) : 'end';
 const metricLabel = (metric, state) => metric === 'live' ? `Live at ${state.at ? timeText(state.at) : 'end'}` :
-  metric !== 'leaked' ? figures.metrics[metric].label : state.at ? 'Never freed' : `Left at ${leftAt(state)}`;
+  metric !== 'leaked' ? figures.metrics[metric].label : state.at ? `Never freed${isRunning() ? ' so far' : ''}` :
+    leftIsLive(state) ? 'Live now' : `Left at ${leftAt(state)}`;
 /// What a figure of the metric is: "live at the peak".
 function said(metric, state) {
   const moment = leftAt(state);
+  if (metric === 'leaked' && leftIsLive(state)) return 'live now';
   if (metric === 'leaked') return state.at ? 'never freed' : `left at ${moment === 'end' ? 'the end' : moment}`;
   return metric === 'peak' && state.at ? 'live' : figures.metrics[metric].said;
 }
@@ -69,5 +75,5 @@ function contextOf(state) {
 }
 
 return {loadTraces, load, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
-        functionRows, costOf, contextOf, info: () => info, traces: () => traces, isLive: () => live};
+        functionRows, costOf, contextOf, isRunning, isPaused: () => isRunning() && paused, setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
 })();

@@ -16,13 +16,29 @@ const FILTER_TEXTS = {function: 'function', 'not-function': 'not function', modu
                       'min-size': 'size from', 'max-size': 'size up to', 'min-lifetime': 'lives at least',
                       'max-lifetime': 'freed within', kind: 'kind', own: 'own code'};
 
+/// What the values of filters look like, and what to type instead of others.
+const SIZE = /^\d+([kmgt](i?b)?|b)?$/i, LIFETIME = /^\d+(\.\d+)?\s*(ns|us|ms|s|m|min|h)?$/i;
+const SIZE_TEXT = 'a size, such as 500, 4K or 200M', LIFETIME_TEXT = 'a time, such as 20us, 5ms or 2s';
+const VALUES = {'min-size': [SIZE, SIZE_TEXT], 'max-size': [SIZE, SIZE_TEXT], 'min-lifetime': [LIFETIME, LIFETIME_TEXT],
+                'max-lifetime': [LIFETIME, LIFETIME_TEXT], kind: [/^(heap|mmap|all)$/, 'heap, mmap or all']};
+
 let adding = false;   // the form of a new filter is open
+let marking = false;  // that of a new mark
 function filterForm() {
   const option = make('select', {'aria-label': 'Kind of filter'}, ...selection.FILTERS.map(key =>
     make('option', {value: key}, FILTER_TEXTS[key])));
   const input = make('input', {type: 'text', 'aria-label': 'Value of the filter', size: '18',
-                               placeholder: 'name, 4K, 20us \u2026'});
+                               placeholder: 'name or regular expression'});
   const form = make('form', {class: 'filter-form'}, option, input, make('button', {type: 'submit'}, 'Add'));
+  const check = () => {
+    const [pattern, text] = VALUES[option.value] || [/./, ''];
+    input.setCustomValidity(pattern.test(input.value.trim()) || input.value.trim() === '' ? '' : `Type ${text}.`);
+  };
+  input.addEventListener('input', check);
+  option.addEventListener('change', () => {
+    input.placeholder = VALUES[option.value] ? VALUES[option.value][1] : 'name or regular expression';
+    check();
+  });
   form.addEventListener('submit', event => {
     event.preventDefault();
     adding = false;
@@ -40,16 +56,40 @@ function filterForm() {
   return form;
 }
 
+/// The text of a mark is typed here; the page goes on meanwhile.
+function markForm() {
+  const input = make('input', {type: 'text', 'aria-label': 'Text of the mark', size: '18', placeholder: 'mark'});
+  const form = make('form', {class: 'filter-form'}, input, make('button', {type: 'submit'}, 'Set mark'));
+  const close = () => {
+    marking = false;
+    draw();
+  };
+  form.addEventListener('submit', event => {
+    event.preventDefault();
+    close();
+    control(`mark?text=${encodeURIComponent(input.value.trim() || 'mark')}`);
+  });
+  form.addEventListener('keydown', event => {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    close();
+  });
+  setTimeout(() => input.focus(), 0);
+  return form;
+}
+
 function draw() {
   const state = selection.now();
   // A moment has no peak, and its allocations are what is live.
   const isShown = key => key === state.metric || (state.at ? !['peak', 'allocated', 'allocations', 'temporary']
     .includes(key) : key !== 'live');
   const metrics = Object.keys(figures.metrics).filter(isShown);
+  const applied = viewPanel.metricsOf(state), metric = viewPanel.metricOf(state);
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
     ...metrics.map(key => button(recording.metricLabel(key, state), () => selection.change({metric: key}),
-                                 {'aria-pressed': String(key === state.metric),
-                                  title: explanations.of(figures.metrics[key].label)})))];
+                                 {'aria-pressed': String(key === metric), disabled: !applied.includes(key),
+                                  title: applied.includes(key) ? explanations.of(figures.metrics[key].label) :
+                                    'This view does not depend on it'})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,
                     () => selection.change({from: '', to: ''})));
@@ -58,6 +98,9 @@ function draw() {
   if (state.at)
     parts.push(chip(`at ${timeText(state.at)}`,
                     () => selection.change({at: '', ...selection.withoutMoment()})));
+  if (state.before && !state.after && state.view !== 'compare')
+    parts.push(chip(`A at ${timeText(state.before)}: Alt and click a second moment`,
+                    () => selection.change({before: ''})));
   for (const filter of state.filters) {
     const name = filter.option.endsWith('function') ? selection.named(filter.value) : null;
     parts.push(chip(`${FILTER_TEXTS[filter.option]} ${name ? names.label(name) : names.oneLine(filter.value)}`,
@@ -72,16 +115,22 @@ function draw() {
              button('Compare\u2026', () => selection.change({view: 'compare',
                ...state.from || state.to ? {before: state.from || '0', after: state.to || 'end'} : {}})));
   if (recording.isLive()) {
-    const marking = button('Mark', () =>
-                           control(`mark?text=${encodeURIComponent(prompt('Text of the mark') || 'mark')}`));
-    parts.push(button('Pause', () => control('pause')), button('Resume', () => control('resume')), marking);
+    parts.push(recording.isPaused() ? button('Resume', () => control('resume')) :
+      button('Pause', () => control('pause')));
+    parts.push(marking ? markForm() : button('Mark', () => {
+      marking = true;
+      draw();
+    }));
   }
   at('selection').replaceChildren(...parts);
 }
 
 async function control(what) {
   try {
-    await ask.control(what);
+    const {state} = await ask.control(what);
+    recording.setPaused(state === 'paused');
+    draw();
+    header.draw(recording.info());
     feedback.announce('Done: ' + what.split('?')[0]);
   } catch (error) {
     feedback.fail(error);

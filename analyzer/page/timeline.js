@@ -75,6 +75,7 @@ async function refresh() {
     if (mine !== turn) return;
     chart.show(data);
     mark();
+    showPause(data);
   } catch (error) {
     if (mine !== turn) return;
     if (chart.data().isPending) at('timeline').replaceChildren(elements.empty(error.message));
@@ -82,6 +83,14 @@ async function refresh() {
   } finally {
     if (mine === turn) at('timeline').classList.remove('waiting');
   }
+}
+
+/// A pause that lasts until now is the state of the recording, which `heapprof control` may have changed.
+function showPause({pauses, duration_ns: duration}) {
+  const paused = pauses.length > 0 && pauses.at(-1).to_ns >= duration;
+  if (paused === recording.isPaused()) return;
+  recording.setPaused(paused);
+  selectionBar.draw();
 }
 
 function mark() {

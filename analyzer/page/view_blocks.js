@@ -79,5 +79,5 @@ async function show(context) {
   return {node: table.host, tools: [choice], csv: table.csv, focus: table.focus, command, shown};
 }
 
-return {key: 'blocks', title: 'Blocks', show};
+return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], show};
 })();

@@ -83,7 +83,8 @@ async function showRecordings(context) {
   const rows = answer.top.map(entry => {
     const from = Math.max(0, entry.stack.findIndex(frame => !isLibrary(frame)));
     return {...entry, name: entry.stack[from] ? entry.stack[from].function : '(no stack)',
-            file: entry.stack[from] ? entry.stack[from].location : null, line: null, module: null};
+            place: entry.stack.slice(from).map((frame, i) => i === 0 ? frame.location : names.label(frame.function))
+              .slice(0, 4).filter(Boolean).join(' \u2039 ')};
   });
   const tools = recordingChoice(context);
   const command = ['diff', ['--cost', metric, '--top', String(MAX_STACKS)], null,
@@ -103,7 +104,7 @@ async function showRecordings(context) {
   const table = rowTable.create({
     label: 'Changes by stack', rows, sort: {key: value},
     columns: [
-      {key: 'name', label: 'Stack', wide: true, value: row => row.name, cell: row => viewTable.nameCell(row),
+      {key: 'name', label: 'Stack', wide: true, value: row => row.name, cell: row => viewTable.nameCell(row, row.place),
        search: row => row.stack.map(frame => frame.function).join(' ')},
       {...column(value, 'Change'), cell: row => changeCell(row[value], text)},
       column(value + '_before', 'Before'), column(value + '_after', 'After'),
@@ -133,7 +134,9 @@ async function show(context) {
   if (context.state.other && context.traces.some(trace => String(trace.n) === context.state.other))
     return showRecordings(context);
   const {state, info} = context;
-  const before = state.before || state.from || '0', after = state.after || state.to || 'end';
+  let before = state.before || state.from || '0', after = state.after || state.to || 'end';
+  const nsOf = text => selection.nanoseconds(text, info.duration_ns);
+  if (nsOf(before) > nsOf(after)) [before, after] = [after, before];
   const field = (key, label, value) => {
     const input = make('input', {type: 'text', value, size: '10', 'aria-label': label});
     input.addEventListener('change', () => selection.change({[key]: input.value.trim()}));
@@ -188,5 +191,5 @@ async function show(context) {
   };
 }
 
-return {key: 'compare', title: 'Compare', show, gradeOf, treeOf};
+return {key: 'compare', title: 'Compare', metrics: ({other}) => other ? Object.keys(figures.metrics) : [], show, gradeOf, treeOf};
 })();

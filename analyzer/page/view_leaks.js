@@ -106,8 +106,8 @@ async function show(context) {
   if (info.settings.HEAPPROF_FREE_STACKS !== '1')
     parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
   return {node: make('div', {class: 'stacked'}, ...parts), tools: [choice], filter: table.filter, csv: table.csv,
-          focus: table.focus, command};
+          focus: table.focus, command, shown: 'likeliest leaks first'};
 }
 
-return {key: 'leaks', title: 'Leaks', show};
+return {key: 'leaks', title: 'Leaks', metrics: () => ['leaked'], show};
 })();

@@ -132,5 +132,5 @@ async function show(context) {
   };
 }
 
-return {key: 'lifetimes', title: 'Lifetimes', show};
+return {key: 'lifetimes', title: 'Lifetimes', metrics: () => [], show};
 })();

@@ -18,6 +18,17 @@ let turn = 0;
 const available = () => [...VIEWS, viewCompare, ...(recording.traces().length > 1 ? [viewProcesses] : [])];
 const viewOf = key => available().find(view => view.key === key) || viewSummary;
 
+/// The metrics on which a view depends: those that it lists, or all.
+function metricsOf(state) {
+  const view = viewOf(state.view);
+  return view.metrics ? view.metrics(state) : Object.keys(figures.metrics);
+}
+/// The metric of which the view is: the first that it has, if it does not have the selected one; null: none.
+function metricOf(state) {
+  const possible = metricsOf(state);
+  return possible.includes(state.metric) ? state.metric : possible[0] || null;
+}
+
 function drawList() {
   const {view} = selection.now();
   const list = available();
@@ -32,8 +43,10 @@ function drawList() {
 
 async function refresh() {
   const mine = ++turn;
-  const state = selection.now();
-  const view = viewOf(state.view);
+  const selected = selection.now();
+  const view = viewOf(selected.view);
+  const metric = metricOf(selected);
+  const state = metric === null ? selected : {...selected, metric};
   const host = at('view');
   host.dataset.asked = String(mine);
   // A search is in the rows of one view.
@@ -44,11 +57,11 @@ async function refresh() {
     const context = recording.contextOf(state);
     result = await view.show(context);
     if (mine !== turn) return;
-    if (context.isPinned && !view.hasPinned)
+    if (selected.metric === 'pinned' && !view.hasPinned)
       result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']
         .filter(Boolean).join('; ');
-    statusLine.draw(state, null, result);
-    context.report.then(report => { if (mine === turn) statusLine.draw(state, report, result); },
+    statusLine.draw(state, metric === null ? undefined : null, result);
+    if (metric !== null) context.report.then(report => { if (mine === turn) statusLine.draw(state, report, result); },
                         () => { if (mine === turn) statusLine.draw(state, undefined, result); });
     feedback.clear();
   } catch (error) {
@@ -113,6 +126,6 @@ function askFirst(state) {
     ask.template(FIRST[key], {metric: state.metric}, selection.options()).catch(() => {});
 }
 
-return {KEYS: VIEWS.map(({key}) => key), commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom,
+return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom,
         askFirst};
 })();

@@ -32,5 +32,5 @@ async function show(context) {
   return {node: table.host, csv: table.csv, filter: table.filter, focus: table.focus, command: ['report', []]};
 }
 
-return {key: 'processes', title: 'Processes', show};
+return {key: 'processes', title: 'Processes', metrics: () => [], show};
 })();

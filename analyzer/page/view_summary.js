@@ -14,7 +14,7 @@ const nameOf = entry => names.ofFrame(entry.site || entry);
 
 /// The end of a range of time in words, or of the recording.
 const endOf = ({slice}, {duration_ns: duration}) => slice && slice.to_ns < duration ?
-  `until ${figures.time(slice.to_ns)}` : 'until the end';
+  `until ${figures.time(slice.to_ns)}` : recording.isRunning() ? 'so far' : 'until the end';
 
 /// What the sentences are about: the recording, a range of it, or what is live at a moment, as `report` words it.
 function findings(report, leaks, churn, info) {
@@ -26,7 +26,7 @@ function findings(report, leaks, churn, info) {
   if (growing) {
     const {name} = nameOf(growing);
     const ending = endOf(report, info);
-    const left = !isRange ? 'that were never freed' : 'that were allocated in this range and not freed ' + ending;
+    const left = !isRange ? `that were ${recording.isRunning() ? 'not freed so far' : 'never freed'}` : 'that were allocated in this range and not freed ' + ending;
     add(5, [make('b', {}, names.label(name)), ` grew ${ending}: ${figures.bytes(growing.bytes)} in ` +
             `${figures.plural(growing.blocks, 'block')} ${left}.`],
         {view: 'leaks', metric: 'leaked', name});
@@ -62,7 +62,11 @@ function findings(report, leaks, churn, info) {
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?
       `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`], null);
-  for (const note of info.integrity.notes) add(1, [note], null);
+  for (const note of info.integrity.notes) {
+    const embedded = /^embedded allocator: (\S+) in /.exec(note);
+    add(1, [embedded ? make('span', {title: note}, `The program uses ${embedded[1]}; its allocations are included.`) :
+      note], null);
+  }
   list.sort((a, b) => b.weight - a.weight);
   return list.slice(0, 5);
 }
@@ -71,7 +75,7 @@ function findings(report, leaks, churn, info) {
 function periodTiles(report, info, temporaryBytes, to) {
   const {heap, slice} = report;
   const endsEarly = slice !== null && slice.to_ns < info.duration_ns;
-  const left = `Left at ${endsEarly ? figures.time(slice.to_ns) : 'end'}`;
+  const left = endsEarly ? `Left at ${figures.time(slice.to_ns)}` : recording.metricLabel('leaked', {});
   const resident = report.peak_rss_bytes;
   return [
     tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
@@ -98,7 +102,7 @@ function momentTiles(report, to) {
     tile('Live', figures.bytes(heap.peak_bytes),
          `${figures.plural(heap.peak_blocks, 'block')} at ${figures.time(at)}`,
          figures.exact('live', heap.peak_bytes), to({view: 'flame', metric: 'live'})),
-    tile('Never freed', figures.bytes(heap.leaked_bytes),
+    tile(recording.metricLabel('leaked', {at: '0'}), figures.bytes(heap.leaked_bytes),
          `of these, in ${figures.plural(heap.leaked_blocks, 'block')}`,
          figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
     tile('Resident', resident === null ? 'unknown' : figures.bytes(resident), resident === null ?

@@ -57,6 +57,8 @@ function columnsOf(metric, total, title) {
      text: row => growthOf(row) === null ? '' : figures.change(growthOf(row))},
     {key: 'over-time', label: 'Over time', width: 104, minor: 3,
      cell: row => sparkline(row.live_over_time),
+     exact: row => row.live_over_time ? `${figures.bytes(Math.min(...row.live_over_time))} to ` +
+       `${figures.bytes(Math.max(...row.live_over_time))} of its own` : null,
      csvLabel: [], csv: () => []},
   ];
 }
@@ -105,14 +107,17 @@ async function show(context) {
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
+  const order = /^(-?)([\w-]+)$/.exec(state.sort);
+  // The command sorts by what the rows cost themselves, the highest first.
+  const ordered = order && order[1] === '-' && /^self-(\w+)$/.exec(order[2]);
+  const sort = ordered && Object.hasOwn(figures.metrics, ordered[1]) ? ordered[1] : metric;
+  const command = ['report', ['--by', by, '--sort', sort, '--top', by === 'stack' ? String(MAX_STACKS) : '0']];
   const answer = await (by === 'function' ? context.ask('function_rows', {}) :
     by === 'stack' ? ask.template('rows', {by}, {...context.selected, sort: metric, top: String(MAX_STACKS)}) :
       context.ask('rows', {by}));
-  const command = ['report', ['--by', by, '--sort', metric, '--top', by === 'stack' ? String(MAX_STACKS) : '0']];
   if (!answer.rows.length) {
     return {node: make('div', {}, viewParts.emptySelection('No block was allocated')), tools: [choice], command};
   }
-  const order = /^(-?)([\w-]+)$/.exec(state.sort);
   const table = tableOf(answer, context, {
     more: answer.rows.length < answer.all_rows ?
       `+${figures.plural(answer.all_rows - answer.rows.length, 'row')} with lower costs` : '',

@@ -60,7 +60,8 @@ async function show(context) {
     const cell = make('span', {class: 'name tree-name'});
     cell.style.setProperty('--depth', row.depth);
     if (row.rest) {
-      cell.append(make('span', {class: 'muted'}, `+${figures.count(row.rest.nodes)} more`));
+      cell.append(make('span', {class: 'muted', title: 'heapprof tree --min-share 0 prints all'},
+                       `+${figures.count(row.rest.nodes)} more with small shares`));
       return cell;
     }
     const sign = canOpen(row) ? button(open.has(row.node) ? '\u25be' : '\u25b8', () => toggle(row),

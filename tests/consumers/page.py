@@ -741,6 +741,36 @@ class Page(PageCase):
         self.browser.errors.clear()  # the browser reports answers that are errors, too
         self.select(view="table")
         self.assertTrue(self.texts("#view tbody tr[data-index]"))
+        # A filter whose value is wrong is not made.
+        self.click("#add-filter")
+        form = "document.querySelector('.filter-form')"
+        for option, wrong, right in (("min-size", "abc", "4K"), ("max-lifetime", "4K", "20us"), ("kind", "x", "mmap")):
+            valid = [self.browser.evaluate(
+                f"(() => {{ const [option, value] = {form}.elements; option.value = '{option}'; value.value = '{text}';"
+                f"value.dispatchEvent(new Event('input')); return {form}.checkValidity(); }})()")
+                for text in (wrong, right)]
+            self.assertEqual(valid, [False, True], option)
+
+    def test_metrics_of_views(self):
+        """Metrics that change nothing in a view cannot be chosen there, and the last line is about the view."""
+        self.open(self.folder / "plain.heapprof", view="leaks", metric="allocated")
+        chosen = "[...document.querySelectorAll('#selection .segments button')].filter(button => !button.disabled)" \
+            ".map(button => button.textContent)"
+        self.assertEqual(self.browser.evaluate(chosen), ["Left at end"])
+        left = self.json("report", "--cost", "leaked")["total"]["bytes"]
+        self.assertIn(self.browser.evaluate(f"figures.bytes({left})"), self.text("#sentence"))
+        self.select(view="lifetimes", metric="allocated")
+        self.assertEqual((self.browser.evaluate(chosen), self.text("#sentence")), ([], ""))
+        self.select(view="table", metric="allocated")
+        self.assertIn("Allocated", self.browser.evaluate(chosen))
+
+    def test_order_of_the_table(self):
+        """The command line of a table that is sorted by another column prints its order."""
+        self.open(self.real(), view="table", metric="peak", sort="-self-allocated")
+        shown = [row[0] for row in self.saved_rows()[1:]]
+        printed = self.printed()["rows"]
+        self.assertEqual(shown[:5], [row["name"] for row in printed][:5])
+        self.assertIn("--sort allocated", self.text("#command"))
 
     # ---- A program that still runs
 
@@ -771,8 +801,10 @@ class Page(PageCase):
         harness.wait_until(lambda: f"{live} live" in self.text("#about"), "the header does not follow")
         harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "further blocks are not shown")
         harness.wait_until(lambda: self.shown_bytes("grow_second") == 1000, "a new function is not shown")
-        self.browser.evaluate("window.prompt = () => 'here'; [...document.querySelectorAll('#selection button')]"
-                              ".find(button => button.textContent === 'Mark').click(); 0")
+        # Figures go on while the text of a mark is typed.
+        self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => button.textContent "
+                              "=== 'Mark').click(); new Promise(done => setTimeout(done, 50))")
+        self.browser.press(*"here", "Enter")
         # The recorder answers when the program allocates.
         commands = 0
         while "here" not in (self.text(".mark") or ""):
@@ -780,6 +812,17 @@ class Page(PageCase):
             self.assertLess(commands, 500, f"the mark is not shown: {self.text('#progress')}")
             self.command("a")
             self.browser.evaluate("new Promise(done => setTimeout(done, 100))")
+        self.assertIn("Live now", self.texts("#selection .segments button"))
+        for button, state in (("Pause", True), ("Resume", False)):
+            self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "
+                                  f"button.textContent === '{button}').click(); 0")
+            for _ in range(500):
+                if ("recording paused" in self.text("#about")) == state:
+                    break
+                self.command("b")
+                self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
+            else:
+                self.fail(f"{button} has no effect")
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
         harness.wait_until(lambda: "exited" in self.text("#about") and
