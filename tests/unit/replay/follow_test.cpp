@@ -28,8 +28,8 @@ Analysis followed(const std::string& path, const Selection& selection, int round
 }
 
 std::vector<std::uint64_t> costs_of(const model::Costs& costs) {
-  return {costs.allocations,   costs.allocated_bytes,       costs.peak_bytes, costs.peak_blocks, costs.leaked_bytes,
-          costs.leaked_blocks, costs.temporary, costs.live_bytes};
+  return {costs.allocations,  costs.allocated_bytes, costs.peak_bytes, costs.peak_blocks,
+          costs.leaked_bytes, costs.leaked_blocks,   costs.temporary,  costs.live_bytes};
 }
 
 void check_equal(const model::Profile& one, const model::Profile& other) {
