@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
@@ -45,6 +48,20 @@ std::optional<std::string> read_file(const std::string& path, std::uint64_t max_
 std::string environment(const char* name) {
   const char* value = secure_getenv(name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// Whether the cache must be compared with its limit after an entry of this size was stored: looking at every file
+/// takes 10 ms for a thousand of them, so this process does it at first, and whenever it has stored a sixteenth of
+/// the limit.
+bool must_check_limit(const std::string& directory, std::uint64_t stored_bytes, std::uint64_t max_bytes) {
+  static std::mutex mutex;
+  static std::map<std::string, std::uint64_t> unchecked_bytes;  // by directory
+  const std::lock_guard lock(mutex);
+  const auto [entry, is_first] = unchecked_bytes.try_emplace(directory, 0);
+  entry->second += stored_bytes;
+  if (!is_first && entry->second <= max_bytes / 16) return false;
+  entry->second = 0;
+  return true;
 }
 
 }  // namespace
@@ -105,9 +122,10 @@ void SymbolCache::store(const std::string& build_id_hex, const std::string& fing
   symbols.build_id_hex = build_id_hex;
   try {
     AtomicFile file(path);
-    file.append(encode_symbols({std::move(symbols)}));
+    const std::string bytes = encode_symbols({std::move(symbols)});
+    file.append(bytes);
     file.finish();
-    remove_least_recently_used();
+    if (must_check_limit(directory_, bytes.size(), max_bytes_)) remove_least_recently_used();
   } catch (const std::exception&) {  // cannot be written, out of memory, or too large for an entry: not cached
   }
 }
@@ -115,29 +133,32 @@ void SymbolCache::store(const std::string& build_id_hex, const std::string& fing
 void SymbolCache::remove_least_recently_used() const {
   struct Entry {
     fs::path path;
-    fs::file_time_type used;
+    timespec used;
     std::uint64_t bytes;
   };
   std::vector<Entry> entries;
   std::uint64_t sum = 0;
   std::error_code error;
-  const auto an_hour_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  const std::time_t an_hour_ago = std::time(nullptr) - 3600;
   for (const fs::directory_entry& file : fs::directory_iterator(directory_, error)) {
     const std::string name = file.path().filename().string();
     const bool is_temporary = AtomicFile::is_temporary(name);
     if (!is_temporary && !name.ends_with(kSuffix)) continue;
-    std::error_code gone;
-    Entry entry{file.path(), file.last_write_time(gone), file.file_size(gone)};
-    if (gone) continue;
+    struct stat status {};
+    if (lstat(file.path().c_str(), &status) != 0) continue;
     if (is_temporary) {  // of a process that was killed, unless it is new
-      if (entry.used < an_hour_ago) fs::remove(entry.path, gone);
+      std::error_code gone;
+      if (status.st_mtim.tv_sec < an_hour_ago) fs::remove(file.path(), gone);
       continue;
     }
+    const Entry entry{file.path(), status.st_mtim, static_cast<std::uint64_t>(status.st_size)};
     sum += entry.bytes;
-    entries.push_back(std::move(entry));
+    entries.push_back(entry);
   }
   if (sum <= max_bytes_) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
   // More than necessary, so that not every run has to remove entries.
   for (const Entry& entry : entries) {
     if (sum <= max_bytes_ / 4 * 3) break;

@@ -85,7 +85,7 @@ TEST_CASE("a damaged entry is removed, and a directory that others may write to 
 TEST_CASE("temporary files that killed processes left behind are removed after an hour") {
   TemporaryDirectory directory;
   const std::string path = directory.path + "/cache", id = sample()[0].build_id_hex;
-  const SymbolCache cache(path);
+  const SymbolCache cache(path, 16);  // with this limit each entry lets it look at all files
   cache.store(id, "state", sample()[0]);
   const std::string old = left_behind(path + "/entry.names"), recent = left_behind(path + "/entry.names");
   std::filesystem::last_write_time(old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
