@@ -88,7 +88,7 @@ async function functionDetails(context, name) {
   };
   const [callers, histogram, rows] = await Promise.all([
     name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
-    ask.template('histogram', {}, filtered).catch(missing),
+    recording.withMappings(state) ? null : ask.template('histogram', {}, filtered).catch(missing),
     ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
   const all = await context.report;

@@ -59,6 +59,9 @@ async function table(context) {
   };
 }
 
+/// A name as folded stacks have it, where ; separates names: folded_name() in analyzer/render/flame_tree.cpp.
+const foldedName = name => name.replaceAll(';', ':').replace(/ ([\d.]+)$/, '\u00a0$1');
+
 /// The tree of `flamegraph --cost pinned`, as `tree` would answer: a frame has what could be returned without the
 /// blocks that were allocated in and below it. Null where a file has no such answer.
 async function tree(context) {
@@ -68,8 +71,8 @@ async function tree(context) {
       throw error;
     }), context.functionRows()]);
   if (folded === null) return null;
-  const known = new Map(rows.rows.map(row => [row.name, row]));
-  const nodeOf = name => ({...known.get(name) || {origin: null, file: null, module: null}, name, line: null,
+  const known = new Map(rows.rows.map(row => [foldedName(row.name), row]));
+  const nodeOf = name => ({...known.get(name) || {origin: null, file: null, module: null, name}, line: null,
                            self: {[WIDTH]: 0}, total: {[WIDTH]: 0}, children: [], index: new Map()});
   const root = nodeOf('');
   for (const line of folded.split('\n')) {

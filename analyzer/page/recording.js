@@ -64,6 +64,9 @@ function functionRows() {
 /// The metric of questions that know no pinned bytes: that of the blocks which pin them.
 const costOf = state => state.metric !== 'pinned' ? state.metric : state.at ? 'live' : 'leaked';
 
+/// Whether mappings are selected: commands that analyze single heap blocks refuse them.
+const withMappings = ({filters}) => filters.some(({option, value}) => option === 'kind' && value !== 'heap');
+
 /// Everything a view needs to ask its questions.
 function contextOf(state) {
   const selected = selection.options(state);
@@ -75,5 +78,5 @@ function contextOf(state) {
 }
 
 return {loadTraces, load, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
-        functionRows, costOf, contextOf, isRunning, isPaused: () => isRunning() && paused, setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
+        functionRows, costOf, contextOf, withMappings, isRunning, isPaused: () => isRunning() && paused, setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
 })();

@@ -11,7 +11,7 @@ async function show(context) {
   const sort = Object.hasOwn(SORTS, state.sort) ? state.sort : 'size';
   const {selected} = context;
   // Of a selection in which nothing was live, there is no peak.
-  const isOfPeak = metric === 'peak' && !state.at && (await context.report).heap.peak_bytes > 0;
+  const isOfPeak = metric === 'peak' && !state.at && !recording.withMappings(state) && (await context.report).heap.peak_bytes > 0;
   const question = isOfPeak ? 'blocks_at_peak' : 'blocks';
   const first = await ask.template(question, {sort, skip: '0'}, selected);
   const pages = new Map();   // number: answer

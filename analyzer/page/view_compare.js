@@ -144,10 +144,16 @@ async function show(context) {
   };
   const tools = [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
                  make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
+  const moments = [`${context.tracePath}@${before}`, `${context.tracePath}@${after}`];
+  const command = ['diff', ['--top', String(MAX_STACKS)], null, moments];
   const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
-                                            ...context.filters});
-  const command = ['diff', ['--top', String(MAX_STACKS)], null,
-    [`${context.tracePath}@${before}`, `${context.tracePath}@${after}`]];
+                                            ...context.filters}).catch(error => {
+    if (error instanceof ask.NotInFile) return null;
+    throw error;
+  });
+  if (answer === null)
+    return {node: viewParts.needsServer(command[0], command[1], moments, 'filters'), tools, command,
+            selects: 'filters'};
   const {total} = answer;
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
     make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
@@ -191,5 +197,5 @@ async function show(context) {
   };
 }
 
-return {key: 'compare', title: 'Compare', metrics: ({other}) => other ? Object.keys(figures.metrics) : [], show, gradeOf, treeOf};
+return {key: 'compare', title: 'Compare', isOfBlocks: true, metrics: ({other}) => other ? Object.keys(figures.metrics) : [], show, gradeOf, treeOf};
 })();

@@ -132,5 +132,5 @@ async function show(context) {
   };
 }
 
-return {key: 'lifetimes', title: 'Lifetimes', metrics: () => [], show};
+return {key: 'lifetimes', title: 'Lifetimes', isOfBlocks: true, metrics: () => [], show};
 })();

@@ -55,7 +55,9 @@ async function refresh() {
   let result;
   try {
     const context = recording.contextOf(state);
-    result = await view.show(context);
+    result = view.isOfBlocks && recording.withMappings(state) ? {command: [COMMANDS[view.key], []],
+      node: elements.empty(`${view.title} has figures of heap blocks only. Remove the filter "kind".`)} :
+      await view.show(context);
     if (mine !== turn) return;
     if (selected.metric === 'pinned' && !view.hasPinned)
       result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']

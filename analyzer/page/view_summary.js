@@ -136,7 +136,8 @@ async function show(context) {
     ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
   say(null, null);
   if (report.live_at_ns !== null) sentences.classList.remove('waiting');
-  else Promise.all([context.ask('growth', {}).catch(missing), context.ask('short_lived', {}).catch(missing)]).then(
+  else Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
+      context.ask('short_lived', {}).catch(missing)]).then(
     ([leaks, churn]) => say(leaks, churn), feedback.fail).finally(() => sentences.classList.remove('waiting'));
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');

@@ -89,6 +89,7 @@ function tableOf(answer, context, options = {}) {
 /// Adds live bytes over time to the largest rows. They need another pass over the recording, so the rows do not wait.
 function addLines(answer, context, table) {
   const {by} = answer;
+  if (recording.withMappings(context.state)) return;
   const keyOf = row => JSON.stringify([row.name, row.file, row.line, row.module, row.index]);
   const wanted = ask.file ? context.ask('function_over_time', {}) :
     context.ask('over_time', {by, metric: context.metric});

@@ -52,5 +52,5 @@ async function show(context) {
             `${figures.plural(answer.freed.blocks, 'free')} are by another thread`};
 }
 
-return {key: 'threads', title: 'Threads', show};
+return {key: 'threads', title: 'Threads', isOfBlocks: true, show};
 })();

@@ -766,6 +766,16 @@ class Page(PageCase):
         self.select(view="table", metric="allocated")
         self.assertIn("Allocated", self.browser.evaluate(chosen))
 
+    def test_filter_of_mappings(self):
+        """Views of single heap blocks say so when mappings are selected; the others show their figures."""
+        self.open(self.real(), view="summary", kind="all")
+        for view in VIEWS:
+            self.select(view=view, kind="all")
+            with self.subTest(view=view):
+                self.assertEqual(self.texts("#view .error"), [])
+                self.assertEqual("heap blocks only" in (self.text("#view .empty") or ""),
+                                 view in ("lifetimes", "threads", "compare"))
+
     def test_order_of_the_table(self):
         """The command line of a table that is sorted by another column prints its order."""
         self.open(self.real(), view="table", metric="peak", sort="-self-allocated")
@@ -853,7 +863,7 @@ class Page(PageCase):
                 shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
                 self.assertTrue(shown)
                 if view == "compare":  # two moments that a user chooses
-                    self.assertIn("heapprof serve", shown[0])
+                    self.assertRegex(shown[0], "heapprof diff .*@0 .*@end .*heapprof serve")
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
