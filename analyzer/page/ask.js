@@ -40,6 +40,17 @@ async function fetched(address, signal) {
   }
 }
 
+/// Answers about another recording than the first ones, whose file was replaced since, would contradict what is shown.
+const identities = new Map();   // number of the trace: process and program
+function expectSame(address, {pid, program}) {
+  if (pid === undefined || program === undefined) return;
+  const trace = new URLSearchParams(address.slice(address.indexOf('?') + 1)).get('trace') || '0';
+  const identity = `${pid} ${program}`;
+  if (!identities.has(trace)) identities.set(trace, identity);
+  if (identities.get(trace) !== identity)
+    throw new Error('The file has another recording now. Load the page again.');
+}
+
 async function received(address, signal) {
   let answer;
   try {
@@ -56,6 +67,7 @@ async function received(address, signal) {
     throw new Error(`The server answered with status ${answer.status} and no JSON. Load the page again.`);
   }
   if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);
+  expectSame(address, content);
   return content;
 }
 

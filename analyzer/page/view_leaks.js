@@ -44,10 +44,10 @@ async function show(context) {
       return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {},
           figures.bytes(bytes)),
                   make('small', {}, `${figures.plural(blocks, 'block')}, ${figures.plural(sites, 'call site')}`));
-    }), make('div', {class: 'tile'}, make('span', {}, 'suppressed'), make('b', {},
-        figures.bytes(answer.suppressed_bytes)),
-             make('small', {}, answer.suppressed.by.map(entry => `${entry.name}: ${figures.bytes(entry.bytes)}`)
-               .join('; ') || 'nothing'))));
+    }), make('div', {class: 'tile', title: answer.suppressed.by.map(entry =>
+      `${entry.name}: ${figures.bytes(entry.bytes)}`).join('\n')}, make('span', {}, 'suppressed'),
+             make('b', {}, figures.bytes(answer.suppressed_bytes)),
+             make('small', {}, figures.plural(answer.suppressed.by.length, 'rule')))));
   }
   if (!answer.sites.length) {
     return {node: make('div', {}, ...parts, elements.empty(answer.suppressed_bytes > 0 ?

@@ -16,8 +16,17 @@ const nameOf = entry => names.ofFrame(entry.site || entry);
 const endOf = ({slice}, {duration_ns: duration}) => slice && slice.to_ns < duration ?
   `until ${figures.time(slice.to_ns)}` : recording.isRunning() ? 'so far' : 'until the end';
 
+/// A sentence about functions without names, if they have a fifth of the peak; empty otherwise.
+function namesMissing({rows, total}) {
+  const sum = list => list.reduce((bytes, row) => bytes + row.self.peak_bytes, 0);
+  const unnamed = rows.filter(row => row.origin === 'unknown' && /\+0x[0-9a-f]+$/.test(row.name));
+  return !unnamed.length || sum(unnamed) * 5 < total.peak_bytes ? '' :
+    `${figures.percent(sum(unnamed), total.peak_bytes)} of the peak is of functions without names: their files have no ` +
+    'symbols, or are not on this machine. Give them with --debug-dir, --sysroot or --debuginfod.';
+}
+
 /// What the sentences are about: the recording, a range of it, or what is live at a moment, as `report` words it.
-function findings(report, leaks, churn, info) {
+function findings(report, leaks, churn, info, rows) {
   const list = [];
   const add = (weight, text, fields) => list.push({weight, text, fields});
   const total = report.heap.peak_bytes;
@@ -62,6 +71,8 @@ function findings(report, leaks, churn, info) {
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?
       `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`], null);
+  const missing = isMoment ? '' : namesMissing(rows);
+  if (missing) add(2, [missing], null);
   for (const note of info.integrity.notes) {
     const embedded = /^embedded allocator: (\S+) in /.exec(note);
     add(1, [embedded ? make('span', {title: note}, `The program uses ${embedded[1]}; its allocations are included.`) :
@@ -132,7 +143,7 @@ async function show(context) {
     return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
   // Growth and short lives need more passes over the recording: their sentences are added when they are known.
   const sentences = make('ul', {class: 'findings waiting'});
-  const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info).map(
+  const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info, rows).map(
     ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
   say(null, null);
   if (report.live_at_ns !== null) sentences.classList.remove('waiting');

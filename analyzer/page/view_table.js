@@ -43,7 +43,9 @@ function columnsOf(metric, total, title) {
   return [
     {key: 'name', label: title, wide: true, value: row => row.name,
      // Threads have no origin.
-     cell: row => nameCell('tid' in row ? {...row, origin: null} : row),
+     // A stack needs the room of the module.
+     cell: row => nameCell('tid' in row ? {...row, origin: null} : row,
+                           row.stack && !row.file ? '' : names.place(row)),
      search: row => `${row.name} ${row.file || ''} ${row.module || ''}`,
      csvLabel: ['name', 'file', 'line', 'module', 'origin'],
      csv: row => [row.name, row.file, row.line, row.module, row.origin]},

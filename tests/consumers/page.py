@@ -753,6 +753,36 @@ class Page(PageCase):
                 for text in (wrong, right)]
             self.assertEqual(valid, [False, True], option)
 
+    def test_what_is_wrong_with_a_recording(self):
+        """The page says that the program's file is gone, that a part of the recording is missing, that it is another
+        one, and that it is gone."""
+        def record(program):
+            copy = self.dir / program
+            shutil.copy(harness.program(program), copy)
+            trace = self.dir / f"{program}.heapprof"
+            subprocess.run([copy], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60,
+                           env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+            copy.unlink()
+            return trace
+        trace, other = record("known_leaks"), record("hello")
+        whole = trace.read_bytes()
+        self.open(trace)
+        self.assertIn("functions without names", self.text(".findings"))
+        trace.write_bytes(whole[:len(whole) // 2])
+        self.browser.open("about:blank")
+        self.open(trace)
+        self.assertIn("incomplete", self.text(".findings") + self.text("#about"))
+        os.replace(other, trace)
+        self.select(view="table", metric="allocated", by="line")
+        self.assertIn("another recording", self.text("#view .error"))
+        self.browser.open("about:blank")
+        self.open(trace)
+        self.assertIn("hello", self.text("#program"))
+        trace.unlink()
+        self.select(view="threads")
+        self.assertIn(str(trace), self.text("#view .error"))
+        self.browser.errors.clear()  # the browser reports answers that are errors, too
+
     def test_metrics_of_views(self):
         """Metrics that change nothing in a view cannot be chosen there, and the last line is about the view."""
         self.open(self.folder / "plain.heapprof", view="leaks", metric="allocated")
