@@ -1,10 +1,13 @@
 """go tool pprof: totals and flat sums of each sample type equal the report's, and no sample is missing."""
 
 import concurrent.futures
+import contextlib
 import json
 import re
+import socket
 import subprocess
 import time
+import urllib.request
 from collections import Counter
 
 import consumers
@@ -105,15 +108,29 @@ class Pprof(consumers.Case):
                             env=harness.analyzer_environment())
         base, _, token = server.stdout.readline().strip().partition("/?token=")
 
+        environment = harness.clean_environment(PPROF_TMPDIR=self.dir, XDG_CONFIG_HOME=self.dir,
+                                                PPROF_BINARY_PATH=self.dir / "none")
+
         def pprof(*arguments):
             # It prints the address on standard error.
             return subprocess.run([consumers.pprof(), "-top", "-unit=B", "-nodefraction=0", *arguments],
-                                  env=harness.clean_environment(PPROF_TMPDIR=self.dir, XDG_CONFIG_HOME=self.dir,
-                                                                PPROF_BINARY_PATH=self.dir / "none"),
-                                  capture_output=True, text=True, check=True, timeout=100,
+                                  env=environment, capture_output=True, text=True, check=True, timeout=100,
                                   stdin=subprocess.DEVNULL).stdout
         top = pprof(f"{base}/debug/pprof/heap?token={token}")
         self.assertRegex(top, r"\s30000B? .* grow_first\n")
+        # Its page in a browser.
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.popen([consumers.pprof(), f"-http=127.0.0.1:{port}", "-no_browser",
+                    f"{base}/debug/pprof/heap?token={token}"], env=environment, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def page():
+            with contextlib.suppress(OSError):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui/top", timeout=60) as answer:
+                    return answer.read().decode()
+        self.assertIn("grow_first", harness.wait_until(page, "the page of go tool pprof"))
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             sent = pool.submit(pprof, "-sample_index=alloc_space",
                                f"{base}/debug/pprof/allocs?seconds=1&token={token}")
