@@ -29,7 +29,7 @@ function draw(state, report, result) {
     ` in ${figures.plural(blocks, state.metric === 'allocated' ? 'allocation' : 'block')}` +
     (state.metric === 'peak' ? ` at ${figures.time(report.heap.peak_time_ns)}` :
       state.metric === 'live' ? ` at ${state.at ? recording.timeText(state.at) : 'the end'}` :
-        ` ${recording.said(state.metric, state)}`);
+        state.metric === 'allocated' ? '' : ` ${recording.said(state.metric, state)}`);
   at('sentence').replaceChildren(selection.isNarrowed() ? 'Selection: ' : 'Whole recording: ', make('b', {}, text),
                                  rest);
   // What a range leaves is no part of what the recording leaves.

@@ -41,7 +41,7 @@ function highestOfColumns(data, columns) {
 /// chart.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};
-  let pointer = null, dragging = null, isCut = false;
+  let pointer = null, dragging = null, isCut = false, isOutside = false;
   const chart = draw('svg', {class: 'time-chart', tabindex: '0', role: 'application'});
   const legend = make('div', {class: 'legend'});
   const moment = make('span', {class: 'moment'});
@@ -83,6 +83,8 @@ function create(host, options) {
     const {top, resident} = highest(), step = byteStep(top * 1.04, 6);
     const most = Math.max(step, Math.ceil(top / step) * step);
     isCut = resident > most;
+    // A line of which only a stub is within the scale looks like an error.
+    isOutside = isCut && data.rss.bytes.filter(bytes => bytes <= most).length < 0.1 * data.rss.bytes.length;
     const yOf = value => bottom - (bottom - TOP) * value / most;
     const parts = [draw('defs', {}, draw('pattern', {id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse',
                                                      patternTransform: 'rotate(45)'},
@@ -136,7 +138,7 @@ function create(host, options) {
       parts.push(draw('rect', {class: 'pause', x: xOf(from), width: Math.max(1, xOf(to) - xOf(from)), y: TOP,
                                height: bottom - TOP, fill: 'url(#hatch)'},
                       draw('title', {}, 'recording paused: live bytes are a lower bound')));
-    if (data.rss.time_ns.length > 1)
+    if (data.rss.time_ns.length > 1 && !isOutside)
       parts.push(draw('path', {class: 'resident', 'clip-path': 'url(#plot)', d: 'M' + data.rss.time_ns.map((ns, i) =>
         `${xOf(ns).toFixed(1)} ${yOf(data.rss.bytes[i]).toFixed(1)}`).join('L')}));
     for (const {time_ns: ns, text} of data.marks) {
@@ -211,7 +213,7 @@ function create(host, options) {
                         make('small', {}, rest)));
     }
     if (data.rss.time_ns.length > 1)
-      entries.push(make('span', {class: 'entry'}, make('i', {class: 'dashed'}),
+      entries.push(make('span', {class: 'entry'}, isOutside ? null : make('i', {class: 'dashed'}),
                         isCut ? `resident, up to ${figures.bytes(Math.max(...data.rss.bytes))}` : 'resident'));
     legend.replaceChildren(...entries);
     moment.textContent = at < 0 ? '' :

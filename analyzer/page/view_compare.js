@@ -193,7 +193,7 @@ async function show(context) {
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
-      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}`,
+      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}; the graph has stacks that changed`,
   };
 }
 

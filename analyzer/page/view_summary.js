@@ -87,7 +87,9 @@ function periodTiles(report, info, temporaryBytes, to) {
   const {heap, slice} = report;
   const endsEarly = slice !== null && slice.to_ns < info.duration_ns;
   const left = endsEarly ? `Left at ${figures.time(slice.to_ns)}` : recording.metricLabel('leaked', {});
-  const resident = report.peak_rss_bytes;
+  // Filters select blocks, but resident memory is that of the process.
+  const isWhole = report.peak_rss_bytes === null && slice === null;
+  const resident = isWhole ? info.peak_rss_bytes : report.peak_rss_bytes;
   return [
     tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
          figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame',
@@ -102,7 +104,7 @@ function periodTiles(report, info, temporaryBytes, to) {
          heap.allocations)} of allocations, ${figures.bytes(temporaryBytes)}`,
          figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
     tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
-         resident === null ? 'not in this selection' : `the heap's peak is ` +
+         resident === null ? 'not in this selection' : isWhole ? 'of the whole process' : `the heap's peak is ` +
            `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'table', by: 'module'}))];
 }
 
