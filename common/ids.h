@@ -22,6 +22,8 @@ enum class ModuleId : std::uint32_t {
   /// Code that no loaded object holds (JIT, trampolines); the node's offset is the absolute address.
   kAnonymous = 1,
   kFirst = 2,
+  /// A line of a Python program; the node's offset is a code object and an instruction (python_offset).
+  kPython = 0xffff,
 };
 
 template <typename Id>

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
 
 /// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 1;
+inline constexpr std::uint16_t kVersionMinor = 2;
 /// The major version of a compacted trace (`heapprof compact`), in which sections follow the header instead of
 /// extents (analyzer/trace/compact/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
@@ -280,6 +280,13 @@ enum class TextKind : std::uint32_t {
   /// A piece of a snapshot of the resident pages (common/residency_codec.h); size: number of the snapshot, from 1;
   /// address: number of the piece in the snapshot, from 0.
   kResidency = 11,
+  /// A Python interpreter was found; size: its PY_VERSION_HEX, 0 if unknown; text: why its frames are not recorded,
+  /// in English; empty: they are.
+  kPythonInterpreter = 12,
+  /// A code object of Python, or a further piece of it; size: its number, from 1; address: number of the piece, from
+  /// 0; text: the piece. The pieces together are PythonCodeText, the path of the file, the qualified name, and the
+  /// line table. Defined before the first node that refers to it.
+  kPythonCode = 13,
 };
 
 /// The address of a kThread record: the first stream of a thread, or its further stream for the events of signal
@@ -297,6 +304,39 @@ struct ModuleText {
 static_assert(sizeof(ModuleText) == 24);
 
 inline constexpr std::uint32_t kModuleMain = 1;
+
+/// How the line table of a code object is encoded: cpython's Objects/lnotab_notes.txt (up to 3.10) and
+/// Objects/locations.md.
+enum class PythonLines : std::uint32_t {
+  kNone = 0,       ///< no table: only first_line is known
+  kLnotab = 1,     ///< co_lnotab of 3.8 and 3.9
+  kLineTable = 2,  ///< co_linetable of 3.10 (PEP 626)
+  kLocations = 3,  ///< co_linetable from 3.11 on
+};
+
+/// The beginning of a code object's text. Names are UTF-8; a lone surrogate is U+FFFD.
+struct PythonCodeText {
+  std::uint32_t first_line;
+  PythonLines lines;
+  std::uint32_t file_bytes;
+  std::uint32_t name_bytes;
+  std::uint32_t table_bytes;  ///< 0 if the table was too long to be copied
+  std::uint32_t reserved;
+};
+static_assert(sizeof(PythonCodeText) == 24);
+
+// The offset of a node of ModuleId::kPython: the number of the code object, and the instruction that is executed, as
+// its distance from the code object's first one in units of 2 bytes.
+inline constexpr unsigned kPythonInstructionBits = 22;
+constexpr std::uint64_t python_offset(std::uint32_t code, std::uint32_t instruction) noexcept {
+  return std::uint64_t{code} << kPythonInstructionBits | (instruction & ((1u << kPythonInstructionBits) - 1));
+}
+constexpr std::uint32_t python_code(std::uint64_t offset) noexcept {
+  return static_cast<std::uint32_t>(offset >> kPythonInstructionBits);
+}
+constexpr std::uint32_t python_instruction(std::uint64_t offset) noexcept {
+  return static_cast<std::uint32_t>(offset & ((1u << kPythonInstructionBits) - 1));
+}
 
 // A node's offset is relative to its module's load bias, so it is an address of the ELF file. It is within the call
 // instruction: the return address minus one; or, in a frame interrupted by a signal, the interrupted address.
