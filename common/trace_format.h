@@ -328,6 +328,8 @@ static_assert(sizeof(PythonCodeText) == 24);
 // The offset of a node of ModuleId::kPython: the number of the code object, and the instruction that is executed, as
 // its distance from the code object's first one in units of 2 bytes.
 inline constexpr unsigned kPythonInstructionBits = 22;
+/// The instruction of a frame that has not begun its first one, or whose distance is larger: the line is first_line.
+inline constexpr std::uint32_t kPythonNoInstruction = (1u << kPythonInstructionBits) - 1;
 constexpr std::uint64_t python_offset(std::uint32_t code, std::uint32_t instruction) noexcept {
   return std::uint64_t{code} << kPythonInstructionBits | (instruction & ((1u << kPythonInstructionBits) - 1));
 }

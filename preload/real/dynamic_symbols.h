@@ -1,4 +1,4 @@
-// Looks a function up in the symbol hash tables of a loaded object.
+// Looks a function or a variable up in the symbol hash tables of a loaded object.
 //
 // The loader's data structures are public ABI: link.h, gABI "Dynamic Linking", and for the GNU hash table
 // https://sourceware.org/legacy-ml/binutils/2006-10/msg00377.html. Takes no lock, allocates nothing, and makes no
@@ -96,22 +96,26 @@ bool text_matches(const char* at, const char* text, Reader& reader) noexcept {
   }
 }
 
-/// Whether symbol `index` is a defined function `name` of the default version. Old versions, which glibc keeps for
-/// old programs, have the hidden bit set.
+/// Sets of symbol types, as bits.
+inline constexpr unsigned kFunctions = 1u << STT_FUNC | 1u << STT_GNU_IFUNC | 1u << STT_NOTYPE;
+inline constexpr unsigned kFunctionsAndObjects = kFunctions | 1u << STT_OBJECT;
+
+/// Whether symbol `index` is defined, is of one of `types`, and is `name` of the default version. Old versions, which
+/// glibc keeps for old programs, have the hidden bit set.
 template <typename Reader>
-bool is_function(const DynamicSymbols& object, std::uint32_t index, const char* name, Reader& reader,
-                 ElfW(Sym) & symbol) noexcept {
+bool is_defined(const DynamicSymbols& object, std::uint32_t index, const char* name, Reader& reader,
+                ElfW(Sym) & symbol, unsigned types) noexcept {
   if (!reader.read(object.symbols + index, symbol)) return false;
-  const unsigned type = symbol.st_info & 0xf;
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
-  if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+  if ((types >> (symbol.st_info & 0xf) & 1) == 0) return false;
   ElfW(Versym) version = 0;
   if (object.versions != nullptr && !reader.read(object.versions + index, version)) return false;
   return (version & 0x8000) == 0 && text_matches(object.names + symbol.st_name, name, reader);
 }
 
 template <typename Reader>
-bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
+bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol,
+                      unsigned types) noexcept {
   const std::uint32_t hash = gnu_hash(name);
   struct Header {
     std::uint32_t bucket_count;
@@ -128,13 +132,14 @@ bool find_by_gnu_hash(const DynamicSymbols& object, const char* name, Reader& re
   for (;; ++index) {
     std::uint32_t entry;
     if (!reader.read(chain + (index - header.first_symbol), entry)) return false;
-    if ((entry | 1) == (hash | 1) && is_function(object, index, name, reader, symbol)) return true;
+    if ((entry | 1) == (hash | 1) && is_defined(object, index, name, reader, symbol, types)) return true;
     if ((entry & 1) != 0) return false;
   }
 }
 
 template <typename Reader>
-bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
+bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol,
+                       unsigned types) noexcept {
   std::uint32_t hash = 0;
   for (const char* at = name; *at != '\0'; ++at) {
     hash = (hash << 4) + static_cast<unsigned char>(*at);
@@ -147,17 +152,18 @@ bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& r
   std::uint32_t index;
   if (!reader.read(object.sysv_hash + 2 + hash % bucket_count, index)) return false;
   while (index != 0) {
-    if (is_function(object, index, name, reader, symbol)) return true;
+    if (is_defined(object, index, name, reader, symbol, types)) return true;
     if (!reader.read(chain + index, index)) return false;
   }
   return false;
 }
 
-/// Finds the function `name` of the object. Returns false when it has none, or a read failed.
+/// Finds `name` among the object's symbols of these types. Returns false when there is none, or a read failed.
 template <typename Reader>
-bool find_symbol(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol) noexcept {
-  if (object.gnu_hash != nullptr) return find_by_gnu_hash(object, name, reader, symbol);
-  return object.sysv_hash != nullptr && find_by_sysv_hash(object, name, reader, symbol);
+bool find_symbol(const DynamicSymbols& object, const char* name, Reader& reader, ElfW(Sym) & symbol,
+                 unsigned types = kFunctions) noexcept {
+  if (object.gnu_hash != nullptr) return find_by_gnu_hash(object, name, reader, symbol, types);
+  return object.sysv_hash != nullptr && find_by_sysv_hash(object, name, reader, symbol, types);
 }
 
 }  // namespace heapprof::real

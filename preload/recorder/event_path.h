@@ -10,6 +10,7 @@
 // that holds for events on pages that the stream owns (clock/page_owners.h).
 #pragma once
 
+#include "preload/python/interpreter.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/process/fork_watch.h"
@@ -59,7 +60,10 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) n
     loader_event();
   if (thread.depth != 0) [[unlikely]]
     return raw(unwind::capture_nested(entry, thread.definitions));
-  return raw(thread.unwinder.capture(entry, thread.definitions));
+  const NodeId native = thread.unwinder.capture(entry, thread.definitions);
+  if (!python::is_on()) [[likely]]
+    return raw(native);
+  return raw(thread.python.place(native, entry, thread.definitions, thread.stream));
 }
 
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that

@@ -80,12 +80,16 @@ inline void commit_with_own_time(ThreadState* thread, const void* block, PageEve
   commit_with_own_time(thread, block, PageEvent::kFree, op_size(Op::kFree, 0), NodeId::kNone);
 }
 
+inline bool is_mode(const char& mode) noexcept {
+  return __atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED) == &mode;
+}
+
 /// The fast path, after the thread has entered its state. kTimed: the process has several threads.
 template <bool kTimed>
 [[gnu::always_inline]] inline void allocated_fast(ThreadState* thread, const void* block, std::size_t size,
                                                   ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  if (!stream.in_run() || size >= kMaxSize || (kTimed && !multi_threaded_is_noted())) [[unlikely]]
+  if (!stream.in_run() || size >= kMaxSize || (kTimed && !is_mode(kMultiThreaded))) [[unlikely]]
     return allocated_entered(thread, block, size, pc, sp, fp);
   const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
   if (node == NodeId::kNone) [[unlikely]]
@@ -147,7 +151,8 @@ void detail::allocated(const void* block, std::size_t size, ProgramCounter pc, S
   ThreadState* const thread = enter_fast();
   if (thread == nullptr) [[unlikely]]
     return allocated_slow(block, size, pc, sp, fp);
-  if (!is_single_threaded()) return allocated_timed(thread, block, size, pc, sp, fp);
+  if (*__atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED) == 0)
+    return allocated_timed(thread, block, size, pc, sp, fp);
   allocated_fast<false>(thread, block, size, pc, sp, fp);
 }
 

@@ -5,6 +5,7 @@
 
 #include "preload/arch/arch.h"
 #include "preload/base/text.h"
+#include "preload/python/code_objects.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
@@ -215,6 +216,7 @@ void forked() noexcept {
     return;
   }
   g_call_tree.reset();
+  python::forget_code_objects();
   unwind::restart_in_child();
   begin(true);
 }

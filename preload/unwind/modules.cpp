@@ -45,7 +45,7 @@ Module* find_in_list(const ElfObject& wanted, std::uint32_t index, std::uint32_t
 Module* allocate(std::uint32_t& index) noexcept {
   index = g_count.load(std::memory_order_relaxed);
   do {
-    if (index >= kMaxModules) return nullptr;
+    if (index >= raw(ModuleId::kPython)) return nullptr;  // the last id is reserved
   } while (!g_count.compare_exchange_weak(index, index + 1, std::memory_order_acquire, std::memory_order_relaxed));
   auto& chunk = g_chunks[index / kChunkModules];
   Module* modules = chunk.load(std::memory_order_acquire);

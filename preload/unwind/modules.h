@@ -8,8 +8,8 @@
 // equal (without a build id: their unwind tables). An object that is loaded again at its old address therefore keeps
 // its id.
 //
-// Modules are never removed or changed. There are at most kMaxModules; further objects are treated as code without a
-// module.
+// Modules are never removed or changed. There are less than kMaxModules; further objects are treated as code without
+// a module.
 #pragma once
 
 #include <atomic>
@@ -23,6 +23,7 @@
 namespace heapprof::unwind {
 
 inline constexpr std::uint32_t kMaxModules = 1u << 16;
+static_assert(raw(ModuleId::kPython) == kMaxModules - 1);
 
 /// Immutable once it can be found, except name and defined_in.
 struct Module : ElfObject {

@@ -15,6 +15,7 @@
 #include "preload/unwind/modules.h"
 #include "preload/unwind/stack_walk.h"
 #include "preload/unwind/thread_data.h"
+#include "preload/unwind/truncation.h"
 
 namespace heapprof::unwind {
 
@@ -26,19 +27,6 @@ constinit ProgramCounter hidden_pc{0};
 namespace {
 
 constinit bool g_shadow_stack = true;
-
-/// Stacks deeper than max_depth lose a multiple of this number of frames.
-constexpr std::uint32_t truncation_step(std::uint32_t max_depth) noexcept {
-  constexpr std::uint32_t kMaxStep = 512;
-  const std::uint32_t half = (max_depth + 1) / 2;
-  return half < kMaxStep ? half : kMaxStep;
-}
-
-/// How many outermost frames a stack of `depth` frames loses.
-constexpr std::uint32_t frames_to_omit(std::uint32_t depth, std::uint32_t max_depth) noexcept {
-  const std::uint32_t step = truncation_step(max_depth);
-  return depth <= max_depth ? 0 : (depth - max_depth + step - 1) / step * step;
-}
 
 ThreadData* map_thread_data() noexcept {
   auto* data = static_cast<ThreadData*>(sys::map_private(kThreadDataBytes));

@@ -37,6 +37,8 @@ if os.uname().machine != "x86_64":
 WEAK = set("__libc_single_threaded __register_atfork __libc_stack_end _dl_find_object _r_debug".split())
 # The same of musl.
 WEAK |= set("_dl_debug_addr pthread_atfork".split())
+# Of glibc or its libpthread, and of musl: for Python frames.
+WEAK.add("pthread_getspecific")
 
 OLDEST_GLIBC = (2, 17)  # RHEL 7
 

@@ -24,7 +24,10 @@ NODE, SAMPLE, TEXT, BLOCK_START, PAUSE, RESUME = 16, 17, 18, 19, 20, 21
 HEAP_OPS = range(ALLOC, ALLOC_FAILED + 1)
 
 (TEXT_PROGRAM, TEXT_COMMAND_LINE, TEXT_DIRECTORY, TEXT_HOST, TEXT_THREAD, TEXT_THREAD_NAME, TEXT_MODULE, TEXT_MARK,
- TEXT_NOTE, TEXT_SHARED_MEMORY, TEXT_RESIDENCY) = range(1, 12)
+ TEXT_NOTE, TEXT_SHARED_MEMORY, TEXT_RESIDENCY, TEXT_PYTHON, TEXT_PYTHON_CODE) = range(1, 14)
+
+MODULE_PYTHON = 0xFFFF
+PYTHON_INSTRUCTION_BITS = 22
 
 END_KINDS = {0: None, 1: "exit", 2: "exec", 3: "signal", 4: "stopped"}
 
@@ -99,6 +102,15 @@ class Module:
     build_id: str
     path: str
     main: bool
+
+
+@dataclass
+class PythonCode:
+    file: str
+    name: str
+    first_line: int
+    lines: int  # PythonLines
+    table: bytes
 
 
 def lz4_block(data, raw_size):
@@ -360,6 +372,8 @@ class Trace:
         self.streams = self._streams(data, frames, staging)
         self.nodes = {}
         self.modules = {}
+        self.interpreters = []  # of Python: (PY_VERSION_HEX, why its frames are not recorded)
+        code_pieces = {}  # of code objects: by number, by number of the piece
         self.program = self.command_line = self.directory = self.host = None
         self.notes = []  # (kind, text)
         self.marks = []
@@ -369,6 +383,9 @@ class Trace:
                 self._read_definition(event)
                 if event.op == TEXT and event.node == TEXT_RESIDENCY:
                     pieces.setdefault(event.size, {})[event.address] = event.text
+                if event.op == TEXT and event.node == TEXT_PYTHON_CODE:
+                    code_pieces.setdefault(event.size, {})[event.address] = event.text
+        self.python_code = {number: self._python_code(number, texts) for number, texts in code_pieces.items()}
         self.snapshots = []
         for number, texts in sorted(pieces.items()):
             snapshot = Snapshot(number)
@@ -505,11 +522,33 @@ class Trace:
                 self.marks.append(text)
             elif event.node == TEXT_NOTE:
                 self.notes.append((event.size, text))
+            elif event.node == TEXT_PYTHON:
+                self.interpreters.append((event.size, text))
             elif event.node == TEXT_MODULE:
                 size, bias, id_bytes, flags = struct.unpack_from("<QQII", event.text)
                 body = event.text[24:]
                 self.modules[event.size] = Module(event.size, event.address, size, bias, body[:id_bytes].hex(),
                                                   body[id_bytes:].decode("utf-8", "replace"), bool(flags & 1))
+
+    @staticmethod
+    def _python_code(number, pieces):
+        if sorted(pieces) != list(range(len(pieces))):
+            raise Malformed(f"pieces of Python code {number}: {sorted(pieces)}")
+        data = b"".join(pieces[piece] for piece in range(len(pieces)))
+        first_line, lines, file_bytes, name_bytes, table_bytes, _ = struct.unpack_from("<6I", data)
+        file_end = 24 + file_bytes
+        name_end = file_end + name_bytes
+        if name_end + table_bytes != len(data):
+            raise Malformed(f"Python code {number}: {len(data)} bytes instead of {name_end + table_bytes}")
+        return PythonCode(data[24:file_end].decode(), data[file_end:name_end].decode(), first_line, lines,
+                          data[name_end:])
+
+    def python_frame(self, offset):
+        """(PythonCode, instruction) of a node of MODULE_PYTHON."""
+        number = offset >> PYTHON_INSTRUCTION_BITS
+        if number not in self.python_code:
+            raise Malformed(f"Python code {number} was never defined")
+        return self.python_code[number], offset & ((1 << PYTHON_INSTRUCTION_BITS) - 1)
 
     def threads(self):
         """Heap and mapping events by thread, in each thread's order."""

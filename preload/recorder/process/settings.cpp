@@ -102,6 +102,7 @@ void Settings::read(char* const* environment) noexcept {
   // applies.
   boolean("HEAPPROF_OWN_ALLOCATORS", embedded_allocators);
   boolean("HEAPPROF_EMBEDDED_ALLOCATORS", embedded_allocators);
+  boolean("HEAPPROF_PYTHON", python);
 }
 
 const char* Settings::read_trusted() noexcept {
@@ -155,6 +156,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_PAUSED", paused);
   line("HEAPPROF_SNAPSHOTS", snapshots);
   line("HEAPPROF_EMBEDDED_ALLOCATORS", embedded_allocators);
+  line("HEAPPROF_PYTHON", python);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
   // The path may exceed the space in the header and be truncated, so it comes last.

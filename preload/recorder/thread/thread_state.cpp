@@ -1,6 +1,7 @@
 #include "preload/recorder/thread/thread_state.h"
 
 #include "preload/base/text.h"
+#include "preload/python/interpreter.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
@@ -29,6 +30,8 @@ thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]]{};
 constinit std::uint32_t g_process_generation = 1;
 constinit const char kMultiThreaded = 0;
 constinit const char* g_single_threaded = &kMultiThreaded;
+constinit const char kPythonFrames = 0;
+constinit const char* g_allocation_mode = &kMultiThreaded;
 
 namespace {
 
@@ -44,6 +47,15 @@ constinit ThreadState* g_shared_memory_state = nullptr;
 constexpr int kMaxSearched = 16;
 constexpr std::uint32_t kMaxNestedStates = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
+
+/// Sets where it is stored whether the process has one thread.
+void set_single_threaded(const char* source) noexcept {
+  __atomic_store_n(&g_single_threaded, source, __ATOMIC_RELAXED);
+  const char* mode = __atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED);
+  while (mode != &kPythonFrames &&
+         !__atomic_compare_exchange_n(&g_allocation_mode, &mode, source, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
@@ -101,8 +113,11 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
       module.build_id_bytes < sizeof fixed.build_id ? module.build_id_bytes : sizeof fixed.build_id;
   fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
   __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
-  static_cast<ThreadState*>(context)->stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed,
-                                                         sizeof fixed.text + id_bytes, path, text_length(path));
+  Stream& stream = static_cast<ThreadState*>(context)->stream;
+  stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed, sizeof fixed.text + id_bytes, path,
+                     text_length(path));
+  python::module_defined(module, stream);
+  if (python::is_on()) __atomic_store_n(&g_allocation_mode, &kPythonFrames, __ATOMIC_RELAXED);
 }
 
 ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
@@ -145,6 +160,7 @@ ThreadState* attach_shared_memory_child(int thread) noexcept {
   if (state == nullptr) return nullptr;
   state->stream.end_run();
   state->unwinder.thread_changed();
+  state->python.thread_changed();
   announce(*state, thread, kThreadNew);
   __atomic_store_n(&g_shared_memory_state, state, __ATOMIC_RELEASE);
   return state;
@@ -162,7 +178,7 @@ ThreadState* attach_thread() noexcept {
   if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
     set_multi_threaded();
   } else if (&__libc_single_threaded != nullptr) {
-    __atomic_store_n(&g_single_threaded, &__libc_single_threaded, __ATOMIC_RELAXED);
+    set_single_threaded(&__libc_single_threaded);
   }
   if (process != owner_process) return attach_shared_memory_child(thread);
   ThreadState* state = take_dead_state(thread);
@@ -173,6 +189,7 @@ ThreadState* attach_thread() noexcept {
   state->stack_end = unwind::own_stack_end();
   state->stream.end_run();
   state->unwinder.thread_changed();
+  state->python.thread_changed();
   state->name_interval = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   t_local.state = state;
@@ -248,7 +265,7 @@ void check_thread_name(ThreadState& state, Ticks now) noexcept {
                            text_length(name));
 }
 
-void set_multi_threaded() noexcept { __atomic_store_n(&g_single_threaded, &kMultiThreaded, __ATOMIC_RELAXED); }
+void set_multi_threaded() noexcept { set_single_threaded(&kMultiThreaded); }
 
 namespace {
 
@@ -272,7 +289,7 @@ void forget_threads() noexcept {
   g_cursor = nullptr;
   g_last_stream = 0;
   if (g_single_threaded == &kMultiThreaded) forget_pages();
-  g_single_threaded = &kMultiThreaded;
+  set_single_threaded(&kMultiThreaded);
   g_process = 0;
   g_shared_memory_state = nullptr;
   ++g_process_generation;

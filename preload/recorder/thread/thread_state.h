@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "preload/base/address_types.h"
+#include "preload/python/mixed_stacks.h"
 #include "preload/recorder/clock/time_types.h"
 #include "preload/recorder/thread/thread_local.h"
 #include "preload/recorder/trace/stream.h"
@@ -37,6 +38,7 @@ struct ThreadState {
   Stream stream;
   unwind::ThreadUnwinder unwinder;
   unwind::Definitions definitions;
+  python::MixedStacks python;  ///< not in a nested state
 
   std::uint64_t claim;  ///< low half: the owner's kernel thread id; high half: a count that makes each claim unique
   Ticks next_check;     ///< when periodic work may be due: a sample, or a check of the thread's name
@@ -63,6 +65,11 @@ extern std::uint32_t g_process_generation;
 /// (clock/page_owners.h).
 extern const char* g_single_threaded [[gnu::visibility("hidden")]];
 extern const char kMultiThreaded [[gnu::visibility("hidden")]];
+
+/// Determines the fast path of allocations. Points to kPythonFrames, which is 0, once frames of Python are recorded;
+/// until then it equals g_single_threaded.
+extern const char* g_allocation_mode [[gnu::visibility("hidden")]];
+extern const char kPythonFrames [[gnu::visibility("hidden")]];
 
 inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != 0; }
 

@@ -1,0 +1,31 @@
+// The code objects of Python that are on recorded stacks, each with a number to which nodes refer.
+//
+// The address of a code object does not identify it: the interpreter frees code objects and reuses their memory. From
+// 3.12 on, each has a version that no other one has, so address and version are its identity, until the interpreter's
+// counter overflows and the version is 0. Without a version the content is compared: the file, the name, the first
+// line and the line table, by a hash of 96 bits. Code objects of equal content have one number: that is what stacks
+// show, and so a program that executes the same source again and again does not fill the trace.
+//
+// Lookups take no lock, and neither do additions: several threads may have Python frames at once, because only one
+// thread executes Python, but the others may allocate. Two threads may give one content two numbers.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/recorder/trace/stream.h"
+
+namespace heapprof::python {
+
+/// Returns the number of the code object at `code`, from 1, after its record has been written to `stream` if that was
+/// necessary; 0 if it is no code object, or if there is no memory or no number left. `interpreter`: the address of
+/// its PyInterpreterState, because each has its own versions. Precondition: a frame of the calling thread refers to
+/// the object, and is_on().
+std::uint32_t code_number(std::uint64_t code, std::uint64_t interpreter, recorder::Stream& stream) noexcept;
+
+/// The version of the code object; 0: unknown.
+std::uint32_t code_version(std::uint64_t code) noexcept;
+
+/// Empties the tables, in a forked child that begins its own trace. Call it while there is one thread.
+void forget_code_objects() noexcept;
+
+}  // namespace heapprof::python

@@ -1,0 +1,231 @@
+#include "preload/python/interpreter.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include "common/note_kind.h"
+#include "preload/arch/arch.h"
+#include "preload/base/text.h"
+#include "preload/real/dynamic_symbols.h"
+#include "preload/recorder/process/settings.h"
+
+extern "C" {
+// Weak: in glibc before 2.34 it is part of libpthread, which every interpreter needs.
+[[gnu::weak]] void* pthread_getspecific(unsigned key);
+}
+
+namespace heapprof::python {
+
+namespace detail {
+constinit Interpreter interpreter{};
+}
+
+namespace {
+
+/// Where the first interpreter that was found is mapped; 0: none was found.
+constinit std::uint64_t g_found = 0;
+
+/// The module cannot be unloaded while it is examined, so its memory is read directly.
+struct DirectReader {
+  template <typename T>
+  bool read(const T* from, T& to) const noexcept {
+    __builtin_memcpy(&to, from, sizeof to);
+    return true;
+  }
+};
+
+/// The dynamic symbols of a module.
+class Symbols {
+ public:
+  explicit Symbols(const unwind::ModuleInfo& module) noexcept {
+    const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(module.map_begin);
+    constexpr std::uint64_t kPage = 4096;
+    if (__builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+        header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kPage)
+      return;
+    const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.map_begin + header->e_phoff);
+    link_map map{};
+    map.l_addr = module.load_bias;
+    for (unsigned left = header->e_phnum; left != 0; --left, ++segment)
+      if (segment->p_type == PT_DYNAMIC) map.l_ld = reinterpret_cast<ElfW(Dyn)*>(module.load_bias + segment->p_vaddr);
+    DirectReader reader;
+    found_ = map.l_ld != nullptr && real::read_dynamic_symbols(map, reader, symbols_);
+  }
+
+  /// The address of a function or a variable; 0: the module does not define it.
+  std::uint64_t find(const char* name) const noexcept {
+    ElfW(Sym) symbol;
+    DirectReader reader;
+    if (!found_ || !real::find_symbol(symbols_, name, reader, symbol, real::kFunctionsAndObjects)) return 0;
+    return symbols_.load_bias + symbol.st_value;
+  }
+
+ private:
+  real::DynamicSymbols symbols_;
+  bool found_ = false;
+};
+
+/// PY_VERSION_HEX. Before 3.11 only a function returns it; then functions that a release added show the release.
+std::uint32_t version_of(const Symbols& symbols) noexcept {
+  if (const std::uint64_t version = symbols.find("Py_Version")) return load<std::uint32_t>(version);
+  struct Added {
+    const char* function;
+    std::uint32_t version;
+  };
+  static constexpr Added kAdded[] = {
+      {"PyModule_AddObjectRef", 0x030a0000},
+      {"Py_GenericAlias", 0x03090000},
+      {"PyCode_NewWithPosOnlyArgs", 0x03080000},
+  };
+  for (const Added& added : kAdded)
+    if (symbols.find(added.function) != 0) return added.version;
+  return 0;
+}
+
+/// An element of PyTypeObject.tp_members (PyMemberDef).
+struct Member {
+  const char* name;
+  std::uint64_t type;
+  std::uint64_t offset;
+  std::uint64_t flags;
+  const char* doc;
+};
+
+/// Whether the type of code objects describes its members as the layout does.
+bool code_type_matches(const Layout& layout, std::uint64_t code_type) noexcept {
+  struct Expected {
+    const char* name;
+    std::uint64_t offset;
+  };
+  const Expected expected[] = {
+      {"co_firstlineno", layout.first_line},
+      {"co_filename", layout.file},
+      {layout.lines == PythonLines::kLocations ? "co_qualname" : "co_name", layout.name},
+      {"co_linetable", layout.table},
+  };
+  if (layout.bytecode != 0 && load<std::uint64_t>(code_type + kTypeBasicSize) != layout.bytecode) return false;
+  const auto* const members = reinterpret_cast<const Member*>(load<std::uint64_t>(code_type + kTypeMembers));
+  if (members == nullptr) return false;
+  constexpr unsigned kMaxMembers = 64;
+  for (const Expected& each : expected) {
+    unsigned at = 0;
+    while (at != kMaxMembers && members[at].name != nullptr && !text_equal(members[at].name, each.name)) ++at;
+    if (at == kMaxMembers || members[at].name == nullptr || members[at].offset != each.offset) return false;
+  }
+  return true;
+}
+
+/// The beginning of _PyRuntime from 3.13 on (_Py_DebugOffsets in pycore_runtime.h).
+struct DebugOffsets {
+  char cookie[8];
+  std::uint64_t version;
+  std::uint64_t free_threaded;
+  struct {
+    std::uint64_t size, finalizing, interpreters_head;
+  } runtime;
+  struct {
+    std::uint64_t size, id, next, threads_head, gc, imports_modules, sysdict, builtins, ceval_gil;
+    std::uint64_t gil_runtime_state, gil_runtime_state_enabled, gil_runtime_state_locked, gil_runtime_state_holder;
+  } interpreter;
+  struct {
+    std::uint64_t size, prev, next, interp, current_frame, thread_id, native_thread_id, datastack_chunk, status;
+  } thread;
+  struct {
+    std::uint64_t size, previous, executable, instr_ptr, localsplus, owner;
+  } frame;
+  struct {
+    std::uint64_t size, filename, name, qualname, linetable, firstlineno, argcount, localsplusnames, localspluskinds;
+    std::uint64_t co_code_adaptive;
+  } code;
+};
+
+bool debug_offsets_match(const Layout& layout, const DebugOffsets& offsets) noexcept {
+  return offsets.runtime.finalizing == layout.finalizing && offsets.thread.interp == layout.interpreter &&
+         offsets.thread.current_frame == layout.frame && offsets.thread.thread_id == layout.thread_id &&
+         offsets.frame.previous == layout.previous && offsets.frame.executable == layout.code &&
+         offsets.frame.instr_ptr == layout.instruction && offsets.frame.owner == layout.owner &&
+         offsets.code.filename == layout.file && offsets.code.qualname == layout.name &&
+         offsets.code.linetable == layout.table && offsets.code.firstlineno == layout.first_line &&
+         offsets.code.co_code_adaptive == layout.bytecode;
+}
+
+/// Determines the layout. Returns null, or why the frames cannot be read.
+const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t version,
+                    Interpreter& result) noexcept {
+  if (!recorder::g_settings.python) return "HEAPPROF_PYTHON=0 was set";
+  if (arch::kElfMachine != EM_X86_64) return "they are supported only on x86-64";
+  if (&pthread_getspecific == nullptr) return "the C library lacks pthread_getspecific";
+  const Layout* layout = nullptr;
+  for (const Layout& each : kLayouts)
+    if (each.version == version >> 16) layout = &each;
+  if (layout == nullptr) return "this version is not supported";
+  result.runtime = runtime;
+  result.code_type = symbols.find("PyCode_Type");
+  result.text_type = symbols.find("PyUnicode_Type");
+  result.bytes_type = symbols.find("PyBytes_Type");
+  if (result.code_type == 0 || result.text_type == 0 || result.bytes_type == 0)
+    return "the interpreter does not export its types";
+  if (layout->debug_offsets) {
+    const auto& offsets = *reinterpret_cast<const DebugOffsets*>(runtime);
+    if (__builtin_memcmp(offsets.cookie, "xdebugpy", sizeof offsets.cookie) != 0)
+      return "the interpreter's layout is not that of its version";
+    if (offsets.free_threaded != 0) return "interpreters without the global interpreter lock are not supported";
+    if (!debug_offsets_match(*layout, offsets)) return "the interpreter's layout is not that of its version";
+  }
+  if (!code_type_matches(*layout, result.code_type)) return "the interpreter's layout is not that of its version";
+  result.layout = layout;
+  return nullptr;
+}
+
+void write_note(recorder::Stream& stream, std::uint32_t version, const char* reason) noexcept {
+  char message[256];
+  Text note(message);
+  note.add("the program contains Python");
+  if (version != 0) note.add(' ').number(version >> 24).add('.').number(version >> 16 & 0xff);
+  note.add(", but its Python frames are not recorded: ").add(reason);
+  stream.append_text(TextKind::kNote, static_cast<std::uint64_t>(NoteKind::kInformation), 0, message, note.length());
+}
+
+}  // namespace
+
+void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept {
+  const Symbols symbols(module);
+  const std::uint64_t runtime = symbols.find("_PyRuntime");
+  if (runtime == 0) return;
+  const std::uint32_t version = version_of(symbols);
+  // In a forked child, the interpreter is found again.
+  std::uint64_t found = 0;
+  const bool first =
+      __atomic_compare_exchange_n(&g_found, &found, runtime, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  Interpreter result{};
+  const char* reason = first || found == runtime ? examine(symbols, runtime, version, result)
+                                                 : "only one interpreter per process is supported";
+  stream.append_text(TextKind::kPythonInterpreter, version, 0, reason, reason == nullptr ? 0 : text_length(reason));
+  if (reason != nullptr) {
+    if (recorder::g_settings.python) write_note(stream, version, reason);
+    return;
+  }
+  if (is_on()) return;
+  // Several threads may do this at once, with equal values.
+  detail::interpreter.runtime = result.runtime;
+  detail::interpreter.code_type = result.code_type;
+  detail::interpreter.text_type = result.text_type;
+  detail::interpreter.bytes_type = result.bytes_type;
+  __atomic_store_n(&detail::interpreter.layout, result.layout, __ATOMIC_RELEASE);
+}
+
+std::uint64_t thread_state() noexcept {
+  const Interpreter& python = interpreter();
+  const Layout& layout = *python.layout;
+  if (load<std::uint32_t>(python.runtime + layout.tss_key) == 0) return 0;
+  const auto state =
+      reinterpret_cast<std::uint64_t>(pthread_getspecific(load<std::uint32_t>(python.runtime + layout.tss_key + 4)));
+  if (state == 0) return 0;
+  // While one thread finalizes the interpreter, it may free the states of others.
+  const std::uint64_t finalizing = load<std::uint64_t>(python.runtime + layout.finalizing);
+  if (finalizing != 0 && finalizing != state) return 0;
+  // A state of another thread is not used: its frames change meanwhile.
+  return load<std::uint64_t>(state + layout.thread_id) == arch::thread_pointer() ? state : 0;
+}
+
+}  // namespace heapprof::python

@@ -1,0 +1,184 @@
+// Where the data of a Python interpreter is, by version: byte offsets from the headers of each release (64-bit, with
+// the global interpreter lock). interpreter.cpp checks those that an interpreter describes itself.
+#pragma once
+
+#include <cstdint>
+
+#include "common/trace_format.h"
+
+namespace heapprof::python {
+
+/// How the frames of one thread are linked, and what separates the frames of one evaluation from the next.
+enum class FrameLinks : std::uint8_t {
+  /// 3.10: an evaluation executes one frame, and has a CFrame on its C stack.
+  kOneFrame,
+  /// 3.11: an evaluation executes frames up to one with is_entry, and has a _PyCFrame on its C stack.
+  kEntryFlag,
+  /// 3.12 and later: an evaluation links a frame of its own, the shim, which is on its C stack.
+  kShim,
+};
+
+struct Layout {
+  std::uint32_t version;  ///< major << 8 | minor
+  FrameLinks links;
+  PythonLines lines;
+  bool debug_offsets;  ///< _PyRuntime begins with a description of the layout (3.13 and later)
+
+  // _PyRuntime
+  std::uint16_t tss_key;  ///< Py_tss_t: int is_initialized, pthread_key_t key
+  std::uint16_t finalizing;
+
+  // PyThreadState
+  std::uint16_t interpreter;
+  std::uint16_t thread_id;
+  std::uint16_t frame;            ///< the innermost frame; 0: it is in the cframe
+  std::uint16_t cframe;           ///< 0: there is none
+  std::uint16_t cframe_frame;     ///< in the cframe
+  std::uint16_t cframe_previous;  ///< in the cframe
+
+  // PyFrameObject, or _PyInterpreterFrame
+  std::uint16_t code;
+  std::uint16_t previous;
+  std::uint16_t instruction;
+  std::uint16_t owner;     ///< 0: there is none
+  std::uint16_t is_entry;  ///< 3.11
+
+  // PyCodeObject
+  std::uint16_t first_line;
+  std::uint16_t file;
+  std::uint16_t name;  ///< the qualified name, where there is one (3.11 and later)
+  std::uint16_t table;
+  std::uint16_t bytecode;         ///< 0: instructions are numbers, not addresses
+  std::uint16_t first_traceable;  ///< 0: there is none
+  std::uint16_t code_version;     ///< 0: there is none
+
+  // PyASCIIObject, PyCompactUnicodeObject: where the characters begin
+  std::uint16_t ascii_text;
+  std::uint16_t other_text;
+};
+
+inline constexpr Layout kLayouts[] = {
+    {.version = 0x030a,
+     .links = FrameLinks::kOneFrame,
+     .lines = PythonLines::kLineTable,
+     .debug_offsets = false,
+     .tss_key = 584,
+     .finalizing = 16,
+     .interpreter = 16,
+     .thread_id = 176,
+     .frame = 24,
+     .cframe = 48,
+     .cframe_frame = 0,
+     .cframe_previous = 8,
+     .code = 32,
+     .previous = 24,
+     .instruction = 96,
+     .owner = 0,
+     .is_entry = 0,
+     .first_line = 40,
+     .file = 104,
+     .name = 112,
+     .table = 120,
+     .bytecode = 0,
+     .first_traceable = 0,
+     .code_version = 0,
+     .ascii_text = 48,
+     .other_text = 72},
+    {.version = 0x030b,
+     .links = FrameLinks::kEntryFlag,
+     .lines = PythonLines::kLocations,
+     .debug_offsets = false,
+     .tss_key = 592,
+     .finalizing = 24,
+     .interpreter = 16,
+     .thread_id = 152,
+     .frame = 0,
+     .cframe = 56,
+     .cframe_frame = 8,
+     .cframe_previous = 16,
+     .code = 32,
+     .previous = 48,
+     .instruction = 56,
+     .owner = 69,
+     .is_entry = 68,
+     .first_line = 72,
+     .file = 112,
+     .name = 128,
+     .table = 136,
+     .bytecode = 184,
+     .first_traceable = 168,
+     .code_version = 0,
+     .ascii_text = 48,
+     .other_text = 72},
+    {.version = 0x030c,
+     .links = FrameLinks::kShim,
+     .lines = PythonLines::kLocations,
+     .debug_offsets = false,
+     .tss_key = 1544,
+     .finalizing = 24,
+     .interpreter = 16,
+     .thread_id = 136,
+     .frame = 0,
+     .cframe = 56,
+     .cframe_frame = 0,
+     .cframe_previous = 8,
+     .code = 0,
+     .previous = 8,
+     .instruction = 56,
+     .owner = 70,
+     .is_entry = 0,
+     .first_line = 68,
+     .file = 112,
+     .name = 128,
+     .table = 136,
+     .bytecode = 192,
+     .first_traceable = 176,
+     .code_version = 92,
+     .ascii_text = 40,
+     .other_text = 56},
+    {.version = 0x030d,
+     .links = FrameLinks::kShim,
+     .lines = PythonLines::kLocations,
+     .debug_offsets = true,
+     .tss_key = 2160,
+     .finalizing = 608,
+     .interpreter = 16,
+     .thread_id = 152,
+     .frame = 72,
+     .cframe = 0,
+     .cframe_frame = 0,
+     .cframe_previous = 0,
+     .code = 0,
+     .previous = 8,
+     .instruction = 56,
+     .owner = 70,
+     .is_entry = 0,
+     .first_line = 68,
+     .file = 112,
+     .name = 128,
+     .table = 136,
+     .bytecode = 200,
+     .first_traceable = 184,
+     .code_version = 92,
+     .ascii_text = 40,
+     .other_text = 56},
+};
+
+// Values of a frame's owner.
+inline constexpr std::uint8_t kOwnedByGenerator = 1;
+inline constexpr std::uint8_t kFirstShimOwner = 3;
+
+// Objects: PyObject, PyVarObject, PyUnicodeObject, PyBytesObject, PyTypeObject.
+inline constexpr unsigned kObjectType = 8;
+inline constexpr unsigned kObjectSize = 16;  ///< of a PyVarObject; also the length of a str
+inline constexpr unsigned kTextState = 32;   ///< of a str: bits 2 to 4 bytes per character, 5 compact, 6 ASCII
+inline constexpr unsigned kBytesData = 32;
+inline constexpr unsigned kTypeBasicSize = 32;
+inline constexpr unsigned kTypeMembers = 240;
+
+template <typename T>
+inline T load(std::uint64_t address) noexcept {
+  return __atomic_load_n(reinterpret_cast<const T*>(address), __ATOMIC_RELAXED);
+}
+
+}  // namespace heapprof::python

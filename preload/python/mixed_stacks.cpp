@@ -1,0 +1,245 @@
+#include "preload/python/mixed_stacks.h"
+
+#include <atomic>
+
+#include "preload/python/thread_frames.h"
+#include "preload/sys/kernel.h"
+#include "preload/unwind/stack_bounds.h"
+#include "preload/unwind/stack_visit.h"
+
+namespace heapprof::python {
+
+namespace {
+
+/// The node of a mixed stack.
+struct CachedStack {
+  std::uint64_t hash;  ///< of the Python frames
+  NodeId native;       ///< kNone: empty
+  NodeId mixed;
+};
+constexpr unsigned kCacheBits = 12;
+
+/// A frame of a mixed stack.
+struct Item {
+  std::uint64_t offset;
+  std::uint64_t path;
+  ModuleId module;
+  std::uint32_t node_flags;
+  NodeId node;
+};
+
+/// A C frame.
+struct NativeFrame {
+  std::uint64_t offset;
+  ModuleId module;
+  std::uint32_t node_flags;
+  /// If the frame is an evaluation: the index after that of its innermost Python frame, and that of its outermost
+  /// one.
+  std::uint32_t python_end;
+  std::uint32_t python_begin;
+};
+
+/// An array in a mapping of its own.
+template <typename T>
+struct Array {
+  T* elements;
+  std::uint32_t capacity;
+
+  /// Makes room for `count` elements, and keeps the first `used`.
+  bool reserve(std::uint32_t count, std::uint32_t used) noexcept {
+    if (count <= capacity) return true;
+    std::uint32_t larger = capacity == 0 ? 256 : capacity;
+    while (larger < count) larger *= 2;
+    T* const memory = static_cast<T*>(sys::map_private(larger * sizeof(T)));
+    if (memory == nullptr) return false;
+    if (used != 0) __builtin_memcpy(memory, elements, used * sizeof(T));
+    T* const old = elements;
+    const std::uint32_t old_capacity = capacity;
+    capacity = 0;
+    elements = memory;
+    capacity = larger;
+    if (old_capacity != 0) sys::unmap_private(old, old_capacity * sizeof(T));
+    return true;
+  }
+};
+
+}  // namespace
+
+struct MixedStackData {
+  ThreadFrames frames;
+  unwind::StackBounds bounds;
+  Array<NativeFrame> native;  ///< innermost first
+  Array<Item> items;          ///< the last stack that was placed, outermost first
+  std::uint32_t item_count;   ///< 0 while they are changed
+  Truncation root;            ///< of that stack
+  CachedStack cache[1u << kCacheBits];
+};
+
+namespace {
+
+/// The walk over the C frames, which finds the evaluation of each boundary.
+struct PlacingWalk {
+  MixedStackData& data;
+  std::uint32_t count = 0;   ///< C frames so far
+  std::uint32_t python_end;  ///< the Python frames from here on have been placed
+  std::uint32_t boundary;    ///< the next boundary, which the evaluation of the frames inside of it must contain
+  bool no_memory = false;
+
+  explicit PlacingWalk(MixedStackData& of) noexcept : data(of), python_end(of.frames.count()), boundary(python_end) {
+    next_boundary();
+  }
+
+  /// Finds the next boundary, from python_end outwards; python_end if there is none.
+  void next_boundary() noexcept {
+    const PythonFrame* const frames = data.frames.frames();
+    for (boundary = python_end; boundary-- != 0;)
+      if (frames[boundary].boundary()) return;
+    boundary = kNone;
+  }
+
+  static constexpr std::uint32_t kNone = ~0u;
+};
+
+bool place_frame(void* context, const unwind::VisitedFrame& visited) {
+  auto& walk = *static_cast<PlacingWalk*>(context);
+  if (!walk.data.native.reserve(walk.count + 1, walk.count)) {
+    walk.no_memory = true;
+    return false;
+  }
+  NativeFrame frame{visited.offset, visited.module, visited.node_flags, 0, 0};
+  if (walk.boundary != PlacingWalk::kNone) {
+    const PythonFrame* const frames = walk.data.frames.frames();
+    const std::uint64_t address = frames[walk.boundary].address;
+    if (address >= visited.begin && address < visited.end) {
+      frame.python_end = walk.python_end;
+      frame.python_begin = walk.boundary;
+      walk.python_end = walk.boundary;
+      walk.next_boundary();
+    }
+  }
+  if (!visited.hidden || frame.python_end != 0) walk.data.native.elements[walk.count++] = frame;
+  return true;
+}
+
+/// Appends frames of the mixed stack, from the outermost to the innermost. Frames that equal those of the last stack
+/// keep their nodes.
+class StackBuilder {
+ public:
+  StackBuilder(MixedStackData& data, const unwind::Definitions& definitions, std::uint32_t omitted,
+               Truncation reason) noexcept
+      : data_(data), definitions_(definitions), omitted_(omitted), last_count_(data.item_count) {
+    data_.item_count = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (reason != data_.root) last_count_ = 0;
+    data_.root = reason;
+    if (reason == Truncation::kNone) return;
+    const auto offset = static_cast<std::uint64_t>(reason);
+    path_ = unwind::node_path(0, ModuleId::kTruncationRoot, offset, 0);
+    node_ = definitions_.intern(definitions_.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0, path_);
+    failed_ = node_ == NodeId::kNone;
+  }
+
+  void add(ModuleId module, std::uint64_t offset, std::uint32_t node_flags) noexcept {
+    if (omitted_ != 0) {
+      --omitted_;
+      return;
+    }
+    if (failed_) return;
+    Item& item = data_.items.elements[count_];
+    if (count_ < last_count_ && item.offset == offset && item.module == module && item.node_flags == node_flags) {
+      path_ = item.path;
+      node_ = item.node;
+    } else {
+      last_count_ = 0;
+      path_ = unwind::node_path(path_, module, offset, node_flags);
+      node_ = definitions_.intern(definitions_.context, node_, module, offset, node_flags, path_);
+      failed_ = node_ == NodeId::kNone;
+      item = {offset, path_, module, node_flags, node_};
+    }
+    ++count_;
+  }
+  /// Adds the Python frames of an evaluation, by their indexes.
+  void add_python(std::uint32_t begin, std::uint32_t end) noexcept {
+    const PythonFrame* const frames = data_.frames.frames();
+    for (std::uint32_t i = begin; i != end; ++i)
+      if (!frames[i].boundary() && !frames[i].hidden()) add(ModuleId::kPython, frames[i].offset, 0);
+  }
+
+  NodeId finish() noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!failed_) data_.item_count = count_;
+    return failed_ ? NodeId::kNone : node_;
+  }
+
+ private:
+  MixedStackData& data_;
+  const unwind::Definitions& definitions_;
+  std::uint32_t omitted_;  ///< outermost frames that are still to be omitted
+  std::uint32_t last_count_;
+  std::uint32_t count_ = 0;
+  std::uint64_t path_ = 0;
+  NodeId node_ = NodeId::kNone;
+  bool failed_ = false;
+};
+
+/// Places the Python frames by a walk. Sets `no_memory` if they cannot be placed.
+[[gnu::noinline]] NodeId place_by_walk(MixedStackData& data, const arch::EntryRegisters& entry,
+                                       const unwind::Definitions& definitions, bool& no_memory) noexcept {
+  PlacingWalk walk(data);
+  Truncation reason = unwind::visit_stack(entry, definitions, data.bounds, place_frame, &walk);
+  std::uint32_t python = 0;
+  for (std::uint32_t i = 0; i != data.frames.count(); ++i)
+    python += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
+  const std::uint32_t depth = walk.count + python;
+  if (walk.no_memory || !data.items.reserve(depth, data.item_count)) {
+    no_memory = true;
+    return NodeId::kNone;
+  }
+  const std::uint32_t omitted = unwind::frames_to_omit(depth);
+  if (omitted != 0) reason = Truncation::kMaxDepth;
+  StackBuilder builder(data, definitions, omitted, reason);
+  // Frames whose evaluation was not found (a truncated stack, or an evaluation by other code) are the outermost ones.
+  builder.add_python(0, walk.python_end);
+  for (std::uint32_t i = walk.count; i-- != 0;) {
+    const NativeFrame& frame = data.native.elements[i];
+    builder.add(frame.module, frame.offset, frame.node_flags);
+    builder.add_python(frame.python_begin, frame.python_end);
+  }
+  return builder.finish();
+}
+
+}  // namespace
+
+NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
+                          recorder::Stream& stream) noexcept {
+  const std::uint64_t state = thread_state();
+  if (state == 0 || native == NodeId::kNone) return native;
+  if (data_ == nullptr) [[unlikely]] {
+    data_ = static_cast<MixedStackData*>(sys::map_private(sizeof(MixedStackData)));
+    if (data_ == nullptr) return native;
+  }
+  MixedStackData& data = *data_;
+  if (!data.frames.update(state, stream)) return native;
+  const std::uint64_t hash = data.frames.hash();
+  CachedStack& cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
+  if (cached.hash == hash && cached.native == native) [[likely]]
+    return cached.mixed;
+  bool no_memory = false;
+  const NodeId mixed = place_by_walk(data, entry, definitions, no_memory);
+  if (no_memory) return native;
+  if (mixed == NodeId::kNone) return mixed;
+  // A handler that leaves by longjmp must not leave a wrong pair.
+  cached.native = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  cached.hash = hash;
+  cached.mixed = mixed;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  cached.native = native;
+  return mixed;
+}
+
+void MixedStacks::thread_changed() noexcept {
+  if (data_ != nullptr) data_->bounds.reset();
+}
+
+}  // namespace heapprof::python

@@ -1,0 +1,42 @@
+// The call stacks of threads that execute Python: the C frames, with the Python frames between them.
+//
+// An evaluation (_PyEval_EvalFrameDefault) is a C frame that executes Python frames. Which ones is not decided by
+// names: the interpreter keeps a structure on the C stack of each evaluation, and links it with the frames. So the C
+// frame whose part of the stack contains the structure is the evaluation of the frames inside of this structure, and
+// they stand between it and the C frame that it called. docs/concepts/python.md explains this.
+//
+// The result depends only on the C stack and on the Python frames, so a thread caches the node of the mixed stack for
+// the node of the C stack and the hash of the Python frames. Only a pair that is new is placed, by a walk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/ids.h"
+#include "preload/arch/arch.h"
+#include "preload/python/interpreter.h"
+#include "preload/recorder/trace/stream.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::python {
+
+struct MixedStackData;
+
+/// The state of a thread. Zeroed memory is a valid object. One thread at a time may use it, and not while one of its
+/// own calls is in progress.
+class MixedStacks {
+ public:
+  /// Returns the node of the calling thread's stack with its Python frames. `native`: the node of the C stack, which
+  /// begins with `entry`; it is returned if the thread has no Python frames, or if there is no memory. kNone: the
+  /// call tree cannot grow. Precondition: is_on().
+  NodeId place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
+               recorder::Stream& stream) noexcept;
+
+  /// Drops what depends on the thread. Call it before another thread uses the object.
+  void thread_changed() noexcept;
+
+ private:
+  MixedStackData* data_;
+};
+
+}  // namespace heapprof::python

@@ -1,0 +1,68 @@
+// The Python frames of one thread, read from the interpreter's memory at each event and compared with those of the
+// event before.
+//
+// Frames are followed from the innermost to the outermost, one at a time: a frame is live if the one inside of it
+// links to it, and only then its memory may be read. Where code objects have versions, a frame whose words and
+// version are those of the last event is the same frame at the same instruction, so it costs a few comparisons.
+// Otherwise (code_objects.h) every code object is identified again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/interpreter.h"
+#include "preload/recorder/trace/stream.h"
+
+namespace heapprof::python {
+
+/// A frame, or the boundary between the frames of one evaluation and of the next outer one.
+struct PythonFrame {
+  /// Values of `offset` that are not those of nodes.
+  static constexpr std::uint64_t kHidden = ~std::uint64_t{0};        ///< a frame that does not execute yet
+  static constexpr std::uint64_t kBoundary = ~std::uint64_t{0} - 1;  ///< the end of an evaluation
+
+  std::uint64_t address;  ///< of a boundary: an address in the C frame of the evaluation
+  std::uint64_t code;
+  std::uint64_t instruction;
+  std::uint64_t previous;
+  std::uint32_t version;  ///< of the code object; 0: unknown
+  std::uint32_t owner;
+  std::uint32_t number;  ///< of the code object
+  std::uint64_t offset;  ///< of the node (python_offset), or a value from above
+  std::uint64_t hash;    ///< of this element and all outer ones; equal stacks have equal hashes
+
+  bool boundary() const noexcept { return offset == kBoundary; }
+  bool hidden() const noexcept { return offset == kHidden; }
+};
+
+/// Zeroed memory is a valid object.
+class ThreadFrames {
+ public:
+  /// Reads the frames of `thread_state`, which is the calling thread's. Returns false when it has none, or when there
+  /// is no memory.
+  bool update(std::uint64_t thread_state, recorder::Stream& stream) noexcept;
+
+  /// The frames after update(), outermost first.
+  const PythonFrame* frames() const noexcept { return frames_; }
+  std::uint32_t count() const noexcept { return count_; }
+  /// Hash of all frames.
+  std::uint64_t hash() const noexcept { return frames_[count_ - 1].hash; }
+
+ private:
+  bool verify(std::uint64_t first) noexcept;
+  bool read(std::uint64_t thread_state, std::uint64_t first) noexcept;
+  bool add(const PythonFrame& frame) noexcept;
+  void resolve(PythonFrame& frame, std::uint64_t outer_hash, recorder::Stream& stream) noexcept;
+  bool grow() noexcept;
+
+  PythonFrame* frames_;  ///< outermost first
+  PythonFrame* read_;    ///< innermost first; in the same mapping
+  std::uint32_t capacity_;
+  std::uint32_t count_;  ///< 0 while frames_ is changed, so that an abandoned update leaves nothing wrong
+  std::uint32_t read_count_;
+  std::uint32_t resolved_;     ///< verify(): frames from this index on have changed
+  std::uint32_t last_count_;   ///< count_ before the update
+  std::uint64_t interpreter_;  ///< of the thread state
+};
+
+}  // namespace heapprof::python

@@ -1,0 +1,46 @@
+"""The Python interpreters of this machine, for tests that record them: those of pyenv and the system's."""
+
+import functools
+import glob
+import os
+import subprocess
+from dataclasses import dataclass
+
+# The releases whose frames the recorder reads.
+SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
+
+
+@dataclass(frozen=True)
+class Python:
+    path: str
+    version: tuple  # (major, minor, micro)
+    free_threaded: bool
+
+    @property
+    def supported(self):
+        return self.version[:2] in SUPPORTED and not self.free_threaded
+
+    def __str__(self):
+        return f"{'.'.join(map(str, self.version))}{'t' if self.free_threaded else ''} ({self.path})"
+
+
+@functools.cache
+def all_pythons():
+    """One interpreter per release and origin, in the order of releases. HEAPPROF_TEST_PYTHONS: further paths."""
+    paths = [*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), "/usr/bin/python3",
+             *os.environ.get("HEAPPROF_TEST_PYTHONS", "").split()]
+    found = []
+    for path in paths:
+        if not os.access(path, os.X_OK):
+            continue
+        asked = subprocess.run([path, "-c", "import sys, sysconfig; print(*sys.version_info[:3], "
+                                "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))"],
+                               capture_output=True, text=True)
+        if asked.returncode == 0:
+            *version, free_threaded = map(int, asked.stdout.split())
+            found.append(Python(path, tuple(version), bool(free_threaded)))
+    return sorted(found, key=lambda python: (python.version, python.path))
+
+
+def supported_pythons():
+    return [python for python in all_pythons() if python.supported]
