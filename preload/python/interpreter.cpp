@@ -156,8 +156,8 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
   if (arch::kElfMachine != EM_X86_64) return "they are supported only on x86-64";
   if (&pthread_getspecific == nullptr) return "the C library lacks pthread_getspecific";
   const Layout* layout = nullptr;
-  for (const Layout& each : kLayouts)
-    if (each.version == version >> 16) layout = &each;
+  for (const Layout* const each : kLayouts)
+    if (each->version == version >> 16) layout = each;
   if (layout == nullptr) return "this version is not supported";
   result.runtime = runtime;
   result.code_type = symbols.find("PyCode_Type");

@@ -17,7 +17,8 @@ struct CachedStack {
   NodeId native;       ///< kNone: empty
   NodeId mixed;
 };
-constexpr unsigned kCacheBits = 12;
+/// Sets of two entries: the second one holds what the first one held before.
+constexpr unsigned kCacheBits = 11;
 
 /// A frame of a mixed stack.
 struct Item {
@@ -72,7 +73,7 @@ struct MixedStackData {
   Array<Item> items;          ///< the last stack that was placed, outermost first
   std::uint32_t item_count;   ///< 0 while they are changed
   Truncation root;            ///< of that stack
-  CachedStack cache[1u << kCacheBits];
+  CachedStack cache[1u << kCacheBits][2];
 };
 
 namespace {
@@ -208,6 +209,30 @@ class StackBuilder {
   return builder.finish();
 }
 
+/// Places a stack that is not cached, and adds it to its set of the cache.
+[[gnu::noinline]] NodeId place_new(MixedStackData& data, CachedStack* set, NodeId native,
+                                   const arch::EntryRegisters& entry,
+                                   const unwind::Definitions& definitions) noexcept {
+  bool no_memory = false;
+  const NodeId mixed = place_by_walk(data, entry, definitions, no_memory);
+  if (no_memory) return native;
+  if (mixed == NodeId::kNone) return mixed;
+  // A handler that leaves by longjmp must not leave a wrong entry.
+  set[1].native = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[1].hash = set[0].hash;
+  set[1].mixed = set[0].mixed;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[1].native = set[0].native;
+  set[0].native = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[0].hash = data.frames.hash();
+  set[0].mixed = mixed;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[0].native = native;
+  return mixed;
+}
+
 }  // namespace
 
 NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
@@ -221,21 +246,11 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
   MixedStackData& data = *data_;
   if (!data.frames.update(state, stream)) return native;
   const std::uint64_t hash = data.frames.hash();
-  CachedStack& cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
-  if (cached.hash == hash && cached.native == native) [[likely]]
-    return cached.mixed;
-  bool no_memory = false;
-  const NodeId mixed = place_by_walk(data, entry, definitions, no_memory);
-  if (no_memory) return native;
-  if (mixed == NodeId::kNone) return mixed;
-  // A handler that leaves by longjmp must not leave a wrong pair.
-  cached.native = NodeId::kNone;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  cached.hash = hash;
-  cached.mixed = mixed;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  cached.native = native;
-  return mixed;
+  CachedStack* const cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
+  if (cached[0].hash == hash && cached[0].native == native) [[likely]]
+    return cached[0].mixed;
+  if (cached[1].hash == hash && cached[1].native == native) return cached[1].mixed;
+  return place_new(data, cached, native, entry, definitions);
 }
 
 void MixedStacks::thread_changed() noexcept {

@@ -22,11 +22,13 @@ struct PythonFrame {
   static constexpr std::uint64_t kBoundary = ~std::uint64_t{0} - 1;  ///< the end of an evaluation
 
   std::uint64_t address;  ///< of a boundary: an address in the C frame of the evaluation
+  // The words that are compared.
   std::uint64_t code;
   std::uint64_t instruction;
   std::uint64_t previous;
-  std::uint32_t version;  ///< of the code object; 0: unknown
-  std::uint32_t owner;
+  const std::uint32_t* version_word;  ///< where the version is; for a boundary: an unchanging word
+  std::uint32_t version;              ///< of the code object
+
   std::uint32_t number;  ///< of the code object
   std::uint64_t offset;  ///< of the node (python_offset), or a value from above
   std::uint64_t hash;    ///< of this element and all outer ones; equal stacks have equal hashes
@@ -34,6 +36,8 @@ struct PythonFrame {
   bool boundary() const noexcept { return offset == kBoundary; }
   bool hidden() const noexcept { return offset == kHidden; }
 };
+
+static_assert(sizeof(PythonFrame) == 64);
 
 /// Zeroed memory is a valid object.
 class ThreadFrames {
@@ -49,7 +53,9 @@ class ThreadFrames {
   std::uint64_t hash() const noexcept { return frames_[count_ - 1].hash; }
 
  private:
-  bool verify(std::uint64_t first) noexcept;
+  template <const Layout& kLayout>
+  bool follow(std::uint64_t first) noexcept;
+  bool read_all(std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool read(std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool add(const PythonFrame& frame) noexcept;
   void resolve(PythonFrame& frame, std::uint64_t outer_hash, recorder::Stream& stream) noexcept;
@@ -60,7 +66,8 @@ class ThreadFrames {
   std::uint32_t capacity_;
   std::uint32_t count_;  ///< 0 while frames_ is changed, so that an abandoned update leaves nothing wrong
   std::uint32_t read_count_;
-  std::uint32_t resolved_;     ///< verify(): frames from this index on have changed
+  std::uint32_t kept_;         ///< remembered frames that remain, from the outermost
+  std::uint32_t resolved_;     ///< frames from this index on have changed
   std::uint32_t last_count_;   ///< count_ before the update
   std::uint64_t interpreter_;  ///< of the thread state
 };

@@ -104,8 +104,28 @@ template <bool kTimed>
   leave(*thread);
 }
 
+/// The fast path of programs whose Python frames are recorded.
+[[gnu::noinline]] void allocated_with_python(ThreadState* thread, const void* block, std::size_t size,
+                                             ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
+  Stream& stream = thread->stream;
+  const std::uint32_t node = capture(*thread, {pc, sp, fp});
+  // The capture may have defined nodes, which ends a run when the block is full.
+  const bool single_threaded = is_single_threaded();
+  if (!stream.in_run() || size >= kMaxSize || (!single_threaded && !multi_threaded_is_noted())) [[unlikely]] {
+    record_allocation(*thread, block, size, node);
+    return leave(*thread);
+  }
+  if (!single_threaded && !owns_page(stream.id(), stream.last_time(), block, allocation_of(size))) [[unlikely]]
+    return allocated_with_own_time(thread, block, size, NodeId{node});
+  if (!in_forked_child()) [[likely]]
+    stream.commit_next(block, op_size(Op::kAlloc, size), node);
+  leave(*thread);
+}
+
 [[gnu::noinline]] void allocated_timed(ThreadState* thread, const void* block, std::size_t size, ProgramCounter pc,
                                        StackPointer sp, std::uint64_t fp) noexcept {
+  if (is_mode(kPythonFrames)) [[unlikely]]
+    return allocated_with_python(thread, block, size, pc, sp, fp);
   allocated_fast<true>(thread, block, size, pc, sp, fp);
 }
 
