@@ -67,6 +67,27 @@ class Frames(harness.Case):
             with self.subTest(str(python)):
                 self.check(python)
 
+    def check_reused_code(self, python):
+        result = self.dir / "reused.json"
+        run = self.record(python.path, PROGRAMS / "reused_code.py", result, PYTHON=1)
+        with open(result) as file:
+            expected = json.load(file)
+        trace = run.read()
+        found = {}
+        for thread in trace.threads():
+            for event in thread.events:
+                number = event.size - expected["first_size"]
+                if event.op == trace_reader.ALLOC and 0 <= number < len(expected["expected"]):
+                    code, _ = python_stack(trace, event.node)[1]
+                    found[number] = [code.name, code.first_line]
+        self.assertEqual([found[number] for number in range(len(found))], expected["expected"])
+        print(f"{python}: {len(found)} allocations by code objects whose memory is reused", flush=True)
+
+    def test_reused_code(self):
+        for python in pythons.supported_pythons():
+            with self.subTest(str(python)):
+                self.check_reused_code(python)
+
 
 if __name__ == "__main__":
     harness.skip_unless(pythons.supported_pythons(), "no supported Python")
