@@ -1,6 +1,8 @@
 """Python frames in recorded stacks equal those that the interpreter shows (sys._getframe): file, name and line, in all
 kinds of code, on every supported interpreter of the machine."""
 
+import bisect
+import functools
 import json
 import subprocess
 import unittest
@@ -31,6 +33,44 @@ def python_stack(trace, node):
     """(PythonCode, instruction) of the Python frames of a stack, innermost first."""
     return [trace.python_frame(offset) for module, offset in trace.stack(node)
             if module == trace_reader.MODULE_PYTHON]
+
+
+EVALUATION = "_PyEval_EvalFrameDefault"
+# C functions that call back, of callbacks.py.
+ALL_CALLERS = {"list_sort", "list_sort_impl", "builtin_sorted", "functools_reduce", "_functools_reduce",
+               "functools_reduce_impl", "pattern_subx", "closure_fcn", "map_next"}
+
+
+class Symbols:
+    """The names of functions by their offsets in a module, from its file."""
+
+    def __init__(self, path):
+        functions = {}
+        for table in ([], ["-D"]):
+            listed = subprocess.run(["nm", "--defined-only", "-S", *table, path], capture_output=True, text=True)
+            for line in listed.stdout.splitlines():
+                fields = line.split()
+                if len(fields) == 4 and fields[2] in "tTwWi":
+                    functions[int(fields[0], 16)] = (int(fields[1], 16), fields[3].partition("@")[0])
+        self.begins = sorted(functions)
+        self.functions = functions
+
+    def names(self):
+        return {name.partition(".")[0] for _, name in self.functions.values()}
+
+    def name(self, offset):
+        at = bisect.bisect(self.begins, offset)
+        if at == 0:
+            return ""
+        begin = self.begins[at - 1]
+        size, name = self.functions[begin]
+        # Compilers split rare parts of a function off, and append clones' kinds to names.
+        return name.partition(".")[0] if offset < begin + size else ""
+
+
+@functools.cache
+def symbols_of(path):
+    return Symbols(path)
 
 
 class Frames(harness.Case):
@@ -87,6 +127,73 @@ class Frames(harness.Case):
         for python in pythons.supported_pythons():
             with self.subTest(str(python)):
                 self.check_reused_code(python)
+
+    def named_stack(self, trace, node):
+        """(name, whether it is a Python frame), innermost first; "" for C functions without a name."""
+        result = []
+        for module, offset in trace.stack(node):
+            if module == trace_reader.MODULE_PYTHON:
+                result.append((trace.python_frame(offset)[0].name, True))
+            else:
+                path = trace.modules[module].path if module in trace.modules else ""
+                result.append((symbols_of(path).name(offset) if path.startswith("/") else "", False))
+        return result
+
+    def check_places(self, python):
+        result = self.dir / "cases.json"
+        run = self.record(python.path, PROGRAMS / "callbacks.py", result, PYTHON=1)
+        with open(result) as file:
+            cases = dict(json.load(file))
+        trace = run.read()
+        found = {event.size: event for thread in trace.threads() for event in thread.events
+                 if event.op == trace_reader.ALLOC and event.size in cases}
+        self.assertEqual(sorted(found), sorted(cases))
+        for size, frames in cases.items():
+            stack = self.named_stack(trace, found[size].node)
+            with self.subTest(frames[1], size=size):
+                self.check_evaluations(stack)
+                # Debian's interpreter exports only the API, so its other functions have no names.
+                if any(name == "map_next" for name in symbols_of(self.interpreter_path(trace)).names()):
+                    self.check_between(stack, frames)
+        print(f"{python}: {len(cases)} callbacks through C", flush=True)
+
+    @staticmethod
+    def interpreter_path(trace):
+        return next(module.path for module in trace.modules.values()
+                    if EVALUATION in symbols_of(module.path).names())
+
+    def check_evaluations(self, stack):
+        """Outside of a group of Python frames is the evaluation that executes them, and each evaluation has one."""
+        outside = [name for (name, python), (_, inner) in zip(stack[1:], stack) if inner and not python]
+        self.assertEqual(set(outside), {EVALUATION}, stack)
+        self.assertEqual(len(outside), sum(name == EVALUATION for name, _ in stack), stack)
+
+    def check_between(self, stack, frames):
+        """`frames` as in callbacks.py."""
+        at = 0
+        between = []
+        for wanted in frames:
+            if isinstance(wanted, list):
+                continue
+            names = []
+            while not (stack[at][1] and stack[at][0] == wanted):
+                self.assertFalse(stack[at][1] and wanted != "allocate", (wanted, stack))
+                names.append(stack[at][0])
+                at += 1
+            between.append((names, wanted))
+            at += 1
+        by_name = {wanted: names for names, wanted in between}
+        for before, wanted in zip(frames, frames[1:]):
+            if isinstance(before, list):
+                self.assertTrue(set(before) & set(by_name[wanted]), (wanted, before, by_name[wanted], stack))
+            elif not isinstance(wanted, list):
+                unexpected = set(by_name[wanted]) & ALL_CALLERS
+                self.assertFalse(unexpected, (wanted, stack))
+
+    def test_places(self):
+        for python in pythons.supported_pythons():
+            with self.subTest(str(python)):
+                self.check_places(python)
 
 
 if __name__ == "__main__":

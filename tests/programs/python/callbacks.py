@@ -1,0 +1,97 @@
+"""Calls Python functions from C functions of the interpreter and of extensions, and allocates a block of a unique size
+in each. Writes a JSON list to the file RESULT: [size, Python functions innermost first, and between two of them the
+names of C functions, one of which must be in the stack there].
+
+    callbacks.py RESULT
+"""
+
+import ctypes
+import functools
+import json
+import re
+import sys
+
+FIRST_SIZE = 7_000_013
+malloc = ctypes.CDLL(None).malloc
+malloc.restype = ctypes.c_void_p
+malloc.argtypes = [ctypes.c_size_t]
+cases = []
+PATTERN = re.compile("a")
+SORT = ["list_sort", "list_sort_impl", "builtin_sorted"]
+REDUCE = ["functools_reduce", "_functools_reduce", "functools_reduce_impl"]
+SUB = ["pattern_subx"]
+CLOSURE = ["closure_fcn", "qsort_r", "msort_with_tmp", "qsort"]
+MAP = ["map_next"]
+
+
+def allocate(*frames):
+    """`frames`: functions and lists of C functions, outermost first, from the caller's frame outwards."""
+    size = FIRST_SIZE + len(cases)
+    cases.append([size, ["allocate", *frames]])
+    return malloc(size)
+
+
+def key(_):
+    allocate("key", SORT, "sort_key")
+    return 0
+
+
+def sort_key():
+    sorted([1, 2], key=key)
+
+
+def add(a, b):
+    allocate("add", REDUCE, "reduce_values")
+    return a + b
+
+
+def reduce_values():
+    functools.reduce(add, range(3))
+
+
+def replacement(match):
+    allocate("replacement", SUB, "substitute")
+    return "b"
+
+
+def substitute():
+    PATTERN.sub(replacement, "aa")
+
+
+def compare(a, b):
+    allocate("compare", CLOSURE, "sort_in_c")
+    return 0
+
+
+def sort_in_c():
+    array = (ctypes.c_int * 3)(3, 1, 2)
+    callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(compare)
+    ctypes.CDLL(None).qsort(array, 3, 4, callback)
+
+
+def nested_key(_):
+    return functools.reduce(nested_add, (1, 2))
+
+
+def nested_add(a, b):
+    return list(map(nested_map, (1,)))[0]
+
+
+def nested_map(_):
+    plain()
+    return 0
+
+
+def plain():
+    allocate("plain", "nested_map", MAP, "nested_add", REDUCE, "nested_key", SORT, "nested")
+
+
+def nested():
+    sorted((1,), key=nested_key)
+
+
+for _ in range(2):
+    for function in (sort_key, reduce_values, substitute, sort_in_c, nested):
+        function()
+with open(sys.argv[1], "w") as result:
+    json.dump(cases, result)
