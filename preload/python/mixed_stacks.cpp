@@ -23,7 +23,6 @@ constexpr unsigned kCacheBits = 11;
 /// A frame of a mixed stack.
 struct Item {
   std::uint64_t offset;
-  std::uint64_t path;
   ModuleId module;
   std::uint32_t node_flags;
   NodeId node;
@@ -135,8 +134,7 @@ class StackBuilder {
     data_.root = reason;
     if (reason == Truncation::kNone) return;
     const auto offset = static_cast<std::uint64_t>(reason);
-    path_ = unwind::node_path(0, ModuleId::kTruncationRoot, offset, 0);
-    node_ = definitions_.intern(definitions_.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0, path_);
+    node_ = definitions_.intern(definitions_.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0);
     failed_ = node_ == NodeId::kNone;
   }
 
@@ -148,14 +146,12 @@ class StackBuilder {
     if (failed_) return;
     Item& item = data_.items.elements[count_];
     if (count_ < last_count_ && item.offset == offset && item.module == module && item.node_flags == node_flags) {
-      path_ = item.path;
       node_ = item.node;
     } else {
       last_count_ = 0;
-      path_ = unwind::node_path(path_, module, offset, node_flags);
-      node_ = definitions_.intern(definitions_.context, node_, module, offset, node_flags, path_);
+      node_ = definitions_.intern(definitions_.context, node_, module, offset, node_flags);
       failed_ = node_ == NodeId::kNone;
-      item = {offset, path_, module, node_flags, node_};
+      item = {offset, module, node_flags, node_};
     }
     ++count_;
   }
@@ -178,7 +174,6 @@ class StackBuilder {
   std::uint32_t omitted_;  ///< outermost frames that are still to be omitted
   std::uint32_t last_count_;
   std::uint32_t count_ = 0;
-  std::uint64_t path_ = 0;
   NodeId node_ = NodeId::kNone;
   bool failed_ = false;
 };

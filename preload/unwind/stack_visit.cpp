@@ -36,11 +36,6 @@ Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& def
   return result == StepResult::kCaller ? Truncation::kMaxDepth : walk.reason;
 }
 
-std::uint64_t node_path(std::uint64_t caller, ModuleId module, std::uint64_t offset,
-                        std::uint32_t node_flags) noexcept {
-  return path_of(caller, offset, raw(module), (node_flags & kNodeByFramePointer) != 0 ? kByFramePointer : 0);
-}
-
 std::uint32_t frames_to_omit(std::uint32_t depth) noexcept { return frames_to_omit(depth, detail::max_depth); }
 
 }  // namespace heapprof::unwind

@@ -27,10 +27,6 @@ struct VisitedFrame {
 Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& definitions, StackBounds& bounds,
                        bool (*visit)(void* context, const VisitedFrame& frame), void* context) noexcept;
 
-/// The path of a node: see Definitions::intern. `caller`: that of its parent; of a root: 0.
-std::uint64_t node_path(std::uint64_t caller, ModuleId module, std::uint64_t offset,
-                        std::uint32_t node_flags) noexcept;
-
 /// How many outermost frames a stack of `depth` frames loses (Settings::max_depth).
 std::uint32_t frames_to_omit(std::uint32_t depth) noexcept;
 
