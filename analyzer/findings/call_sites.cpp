@@ -9,6 +9,11 @@ namespace {
 /// The site of a stack all of whose frames are skipped, such as a block that libc keeps for itself.
 FrameRef innermost_telling_frame(const CodeFrames& frames, std::uint32_t node) {
   const std::vector<FrameRef> stack = frames.stack(node);
+  const auto is_telling_line = [&](FrameRef frame) {
+    const Function& function = frames.at(frame);
+    return function.is_python && !function.is_machinery;
+  };
+  if (const auto line = std::ranges::find_if(stack, is_telling_line); line != stack.end()) return *line;
   for (const FrameRef frame : stack) {
     const Function& function = frames.at(frame);
     if (function.is_start_up) break;

@@ -2,7 +2,8 @@
 //
 // The call site of a stack is its innermost frame that is neither of a helper nor of a standard library nor of the
 // runtime. Third parties' sources that are built into the program (headers, crates) are skipped as well, unless only
-// main is outside of them. If there is no such frame, it is the innermost one that is no allocation function.
+// main is outside of them. If there is no such frame, it is the innermost line of Python, even if that is of the
+// standard library, else the innermost frame that is no allocation function.
 //
 // Of Scope::kOwn the call site is the innermost frame of own code from there on that is no helper, else such a frame
 // anywhere in the stack. A stack without own code has none.

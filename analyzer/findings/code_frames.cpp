@@ -1,5 +1,6 @@
 #include "analyzer/findings/code_frames.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
@@ -11,11 +12,13 @@
 namespace heapprof::findings {
 namespace {
 
-/// Numbers functions by name and module, or by module and begin if they are unresolved.
+/// Numbers functions by name and module, or by module and begin if they are unresolved; those of Python by name and
+/// file: every file has a <module>.
 class FunctionNumbers {
  public:
   FunctionNumbers(const model::Profile& profile, const OriginRules& rules, std::vector<Function>& functions)
-      : profile_(profile), rules_(rules), functions_(functions) {}
+      : profile_(profile), rules_(rules), functions_(functions),
+        has_python_(std::ranges::any_of(profile.modules, &model::Module::is_python)) {}
 
   std::uint32_t of(const symbols::SourceFrame* source, std::uint32_t address, std::uint32_t index) {
     const model::CodeAddress& code = profile_.addresses[address];
@@ -25,6 +28,7 @@ class FunctionNumbers {
     key_.assign(source == nullptr ? std::string_view() : std::string_view(source->function));
     key_.append(reinterpret_cast<const char*>(&code.module), sizeof code.module);
     key_.append(reinterpret_cast<const char*>(&begin), sizeof begin);
+    if (source != nullptr && profile_.modules[code.module].is_python) key_.append(source->file);
     const auto [at, fresh] = numbers_.try_emplace(key_, static_cast<std::uint32_t>(functions_.size()));
     if (fresh) add(source, code.module, begin, {address, index});
     return at->second;
@@ -38,21 +42,27 @@ class FunctionNumbers {
     function.frame = frame;
     FrameFacts facts;
     facts.module_path = profile_.modules[module].path;
+    facts.is_python = profile_.modules[module].is_python;
     if (source != nullptr) {
       function.name = source->function;
       facts.function = function.name;
       facts.file = source->file;
     }
     function.origin = rules_.of(facts);
-    function.is_built_in = function.origin == Origin::kThirdParty && rules_.is_own_module(facts.module_path);
+    function.is_python = facts.is_python;
+    function.is_machinery = facts.is_python && facts.file.starts_with("<frozen ");
+    function.is_built_in =
+        function.origin == Origin::kThirdParty && (has_python_ || rules_.is_own_module(facts.module_path));
     function.is_start_up =
         (function.origin == Origin::kRuntime || function.origin == Origin::kStandard) && is_start_up(function.name);
-    function.is_main = (function.origin == Origin::kOwn || function.is_built_in) && is_main(function.name);
+    function.is_main =
+        !facts.is_python && (function.origin == Origin::kOwn || function.is_built_in) && is_main(function.name);
   }
 
   const model::Profile& profile_;
   const OriginRules& rules_;
   std::vector<Function>& functions_;
+  const bool has_python_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::string key_;
 };

@@ -35,8 +35,11 @@ struct Function {
   std::uint64_t begin = 0;
   FrameRef frame;  ///< one of its frames
   Origin origin = Origin::kUnresolved;
-  /// A third party's source that is compiled into the program or one of its own libraries: a header, a crate.
+  /// A third party's source that is compiled into the program or one of its own libraries: a header, a crate. In a
+  /// recording with lines of Python, all code of third parties: the line of the program that called it counts.
   bool is_built_in = false;
+  bool is_python = false;     ///< a function of a Python file; others of that name are in other files
+  bool is_machinery = false;  ///< of Python's import: <frozen importlib._bootstrap>
   bool is_start_up = false;
   bool is_main = false;
 };

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "analyzer/findings/interpreter.h"
 #include "analyzer/symbols/identifier.h"
 #include "analyzer/symbols/return_type.h"
 
@@ -106,6 +107,21 @@ bool is_of_libc(std::string_view name) {
   static constexpr std::array<std::string_view, 7> kPrefixes = {"_dl_",    "__libc_",    "_IO_",  "__nss_",
                                                                 "__gconv", "__pthread_", "__cxa_"};
   return starts_with_any(name, kPrefixes);
+}
+
+/// Of a line of Python. Code without a file is that of exec and eval: "<string>".
+Origin of_python(std::string_view file) {
+  if (contains_any(file, kPackageFolders)) return Origin::kThirdParty;
+  if (file.starts_with("<frozen ")) return Origin::kStandard;
+  for (const std::string_view folder : {"/lib/python3", "/lib64/python3"})
+    if (const std::size_t at = file.find(folder); at != std::string_view::npos) {
+      file.remove_prefix(at + folder.size());
+      // python3.11, python3.13t; also python311.zip.
+      const std::size_t end = std::min(file.find_first_not_of(".0123456789t"), file.size());
+      if ((file.starts_with('.') && file.substr(end).starts_with('/')) || file.substr(end).starts_with("zip/"))
+        return Origin::kStandard;
+    }
+  return Origin::kOwn;
 }
 
 /// The folder of `path` with a slash at its end; empty if it is one of the system's.
@@ -230,8 +246,9 @@ bool is_main(std::string_view function) {
   return std::all_of(function.begin(), function.begin() + static_cast<std::ptrdiff_t>(scope), symbols::is_identifier);
 }
 
-OriginRules::OriginRules(std::string program, OriginPatterns patterns)
-    : program_(std::move(program)), program_folder_(own_folder_of(program_)), patterns_(std::move(patterns)) {}
+OriginRules::OriginRules(std::string program, OriginPatterns patterns, bool has_python)
+    : has_python_(has_python), program_(std::move(program)), program_folder_(own_folder_of(program_)),
+      patterns_(std::move(patterns)) {}
 
 std::optional<Origin> OriginRules::of_patterns(const FrameFacts& frame) const {
   const std::pair<const std::vector<NamePattern>*, Origin> all[] = {{&patterns_.own, Origin::kOwn},
@@ -247,6 +264,10 @@ std::optional<Origin> OriginRules::of_patterns(const FrameFacts& frame) const {
 
 /// nullopt: the program itself, a library beside it, or code without a file; names and sources decide.
 std::optional<Origin> OriginRules::of_module(std::string_view path) const {
+  if (has_python_) {
+    if (is_python_interpreter(path)) return Origin::kRuntime;
+    if (path.find("/lib-dynload/") != std::string_view::npos) return Origin::kStandard;
+  }
   if (path.empty() || path == program_) return std::nullopt;
   const std::string_view file = base_of(path);
   if (is_library_of(file, kRuntimeLibraries) || starts_with_any(file, kRuntimePrefixes)) return Origin::kRuntime;
@@ -259,6 +280,7 @@ std::optional<Origin> OriginRules::of_module(std::string_view path) const {
 
 Origin OriginRules::of(const FrameFacts& frame) const {
   if (const std::optional<Origin> wanted = of_patterns(frame)) return *wanted;
+  if (frame.is_python) return of_python(frame.file);
   const std::optional<Origin> module = of_module(frame.module_path);
   if (module == Origin::kRuntime || module == Origin::kStandard) return *module;
   if (frame.function.empty()) return module.value_or(Origin::kUnresolved);

@@ -3,6 +3,9 @@
 // Decided by what is known of one frame, in this order: a pattern of the user (--own, project file), the module's
 // path, the function's name without its return type, the source path. Names decide before source paths, because
 // without information about inlined functions a line of a library's header may stand for a function of the program.
+//
+// Lines of Python are judged by their source path alone. In a recording that has them, the interpreter is part of the
+// runtime, and extension modules of its standard library are standard.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +36,7 @@ struct FrameFacts {
   std::string_view function;     ///< demangled; empty: unresolved
   std::string_view file;         ///< source path; empty: unknown
   std::string_view module_path;  ///< empty: code outside every file
+  bool is_python = false;        ///< a line of Python, in no module
 };
 
 /// Patterns of the user: a function, source path or module path that one of them matches (anywhere) is of that
@@ -43,8 +47,8 @@ struct OriginPatterns {
 
 class OriginRules {
  public:
-  /// `program`: path of the executable.
-  explicit OriginRules(std::string program = {}, OriginPatterns patterns = {});
+  /// `program`: path of the executable. `has_python`: the recording has lines of Python.
+  explicit OriginRules(std::string program = {}, OriginPatterns patterns = {}, bool has_python = false);
 
   Origin of(const FrameFacts& frame) const;
   /// Whether the module is the program, a library beside it, or another one that is not the system's.
@@ -54,6 +58,7 @@ class OriginRules {
   std::optional<Origin> of_patterns(const FrameFacts& frame) const;
   std::optional<Origin> of_module(std::string_view path) const;
 
+  bool has_python_;
   std::string program_;
   std::string program_folder_;  ///< with a slash at its end; empty: a folder of the system
   OriginPatterns patterns_;

@@ -55,6 +55,12 @@ struct Recording {
   bool forked_child = false;
   bool tail_not_kill_safe = false;
   std::vector<std::pair<std::string, std::string>> settings;  ///< in force, by name
+
+  struct PythonInterpreter {
+    std::string version;  ///< "3.11.7"; empty: unknown
+    std::string why_off;  ///< why its frames are not recorded; empty: they are
+  };
+  std::vector<PythonInterpreter> python_interpreters;
 };
 
 /// A loaded object. Loads of one file at several addresses are one module, with the load_bias of the first load.
@@ -68,6 +74,8 @@ struct Module {
   std::uint32_t loads = 1;
   bool is_main = false;
   bool lost = false;  ///< its definition is lost to damage: path is empty
+  /// The lines of Python programs. The path is "Python 3.11"; offsets have no order.
+  bool is_python = false;
 };
 
 /// An address of code; each is once in Profile::addresses.
@@ -233,6 +241,7 @@ struct Profile {
   Timeline timeline;
   std::vector<SizeCount> sizes;
   std::shared_ptr<const std::vector<symbols::ModuleSymbols>> embedded_symbols;  ///< of a bundled trace; null: none
+  std::shared_ptr<const symbols::ModuleSymbols> python_symbols;  ///< of the module with is_python; null: none
   /// Of what each thread allocated, by index in `threads`, without moved blocks. Empty: not asked for.
   std::vector<Costs> thread_costs;
 

@@ -22,7 +22,8 @@ function short(name) {
     const c = name[i];
     const end = c === '<' || c === '(' ? after(name, i) : -1;
     const isOperator = /operator[<(]?$/.test(text);
-    if (end < 0 || i === 0 || isOperator || name.startsWith('(anonymous namespace)', i)) {
+    const isOfPython = c === '<' && text.endsWith('.');  // outer.<locals>.inner
+    if (end < 0 || i === 0 || isOperator || isOfPython || name.startsWith('(anonymous namespace)', i)) {
       const whole = end > 0 && c === '(' && i > 0 && isOperator ? '()' : c;
       text += whole;
       i += whole.length;

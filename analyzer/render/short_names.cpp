@@ -29,6 +29,7 @@ std::size_t after_closing(std::string_view name, std::size_t open) noexcept {
 std::string without_arguments(std::string_view name) {
   constexpr std::string_view kOperator = "operator";
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  constexpr std::string_view kUnknownPython = "(unknown Python code)";
   std::string out;
   out.reserve(name.size());
   for (std::size_t i = 0; i < name.size();) {
@@ -44,13 +45,16 @@ std::string without_arguments(std::string_view name) {
     } else if (rest.starts_with(kAnonymous)) {
       out += kAnonymous;
       i += kAnonymous.size();
+    } else if (rest.starts_with(kUnknownPython)) {
+      out += kUnknownPython;
+      i += kUnknownPython.size();
     } else if (rest[0] == '<' || rest[0] == '(') {
       const std::size_t after = after_closing(name, i);
       if (after == std::string_view::npos) return std::string(name);
       if (rest[0] == '(') {
         out += "()";
-      } else if (i == 0 || rest.starts_with("<impl ")) {
-        // Rust: `<T as Trait>::method` opens with what distinguishes it.
+      } else if (i == 0 || name[i - 1] == '.' || rest.starts_with("<impl ")) {
+        // Rust: `<T as Trait>::method` opens with what distinguishes it. Python: `outer.<locals>.inner`.
         out += name.substr(i, after - i);
       } else {
         out.append("<").append(kEllipsis).append(">");

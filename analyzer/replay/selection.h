@@ -54,6 +54,9 @@ struct Selection {
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.
   std::function<std::vector<std::uint8_t>(const model::Profile&)> select_stacks;
+  /// As model::FindFolded, of a profile that has its modules and what is known of the process. Null: nothing is
+  /// folded.
+  std::function<std::vector<std::uint8_t>(const model::Profile&, const std::vector<model::CodeAddress>&)> find_folded;
   bool reads_marks = false;  ///< Analysis::ns_of() must know all marks
   std::string description;   ///< the selecting options but --from, --to, --survivors and --kind; empty: none
   std::uint64_t min_size = 0;

@@ -16,7 +16,7 @@ using Names = std::string_view;  ///< words with a space between two
 constexpr Names kSelection =
     "from to at live-at survivors min-size max-size thread not-thread min-lifetime max-lifetime module not-module "
     "function not-function kind";
-constexpr Names kSymbolSwitches = "no-inlines short-names no-symbols no-index";
+constexpr Names kSymbolSwitches = "no-inlines short-names no-symbols interpreter-frames no-index";
 constexpr Names kOwnCode = "own";
 constexpr Names kOwnCodeSwitches = "only-own";
 constexpr Names kCallSites = "helper";

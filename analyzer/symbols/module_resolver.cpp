@@ -48,6 +48,10 @@ void ModuleResolver::add_known(const ModuleSymbols& symbols, bool also_replace_u
 
 bool ModuleResolver::begin() {
   frames_.resize(addresses_.size());
+  if (module_.is_python) {
+    if (process_.python_symbols != nullptr) add_known(*process_.python_symbols, false);
+    return false;
+  }
   if (const ModuleSymbols* embedded = find_module(process_.embedded_symbols.get(), module_); embedded != nullptr) {
     add_known(*embedded, false);
     const bool all = std::none_of(frames_.begin(), frames_.end(), [](const auto& frames) { return frames.empty(); });

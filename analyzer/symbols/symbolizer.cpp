@@ -39,7 +39,8 @@ Symbolizer::Symbolizer(std::vector<Module> modules, Options options, RecordedPro
 std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const std::vector<CodeAddress>& addresses) {
   std::vector<std::vector<std::uint64_t>> by_module(modules_.size());
   for (const CodeAddress& address : addresses)
-    if (address.module < modules_.size()) by_module[address.module].push_back(address.address);
+    if (address.module < modules_.size() && (options_.symbols || modules_[address.module].is_python))
+      by_module[address.module].push_back(address.address);
   std::vector<std::unique_ptr<ModuleResolver>> resolvers;
   for (std::uint32_t module = 0; module < by_module.size(); ++module) {
     std::vector<std::uint64_t>& distinct = by_module[module];
@@ -84,12 +85,11 @@ std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const s
 
 std::vector<std::vector<SourceFrame>> Symbolizer::resolve(const std::vector<CodeAddress>& addresses) {
   std::vector<std::vector<SourceFrame>> result(addresses.size(), std::vector<SourceFrame>(1));
-  if (!options_.symbols) return result;
   const std::vector<std::unique_ptr<ModuleResolver>> resolvers = resolve_modules(addresses);
   std::vector<const ModuleResolver*> by_module(modules_.size(), nullptr);
   for (const auto& resolver : resolvers) by_module[resolver->module_index()] = resolver.get();
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (addresses[i].module >= modules_.size()) continue;
+    if (addresses[i].module >= modules_.size() || by_module[addresses[i].module] == nullptr) continue;
     result[i] = by_module[addresses[i].module]->frames_of(addresses[i].address);
     if (options_.short_names)
       for (SourceFrame& frame : result[i]) frame.function = shorten(frame.function);

@@ -16,6 +16,7 @@ struct Module {
   std::string build_id_hex;     ///< lower case; empty: not recorded, so that the file can hardly be verified
   std::uint64_t map_bytes = 0;  ///< length of its mapping; 0: unknown
   bool generated = false;       ///< code that the program generated at run time; its addresses are absolute
+  bool is_python = false;       ///< lines of Python: RecordedProcess::python_symbols has all of its addresses
 };
 
 struct CodeAddress {
@@ -29,6 +30,7 @@ struct Options {
   bool inlines = true;                  ///< false: omit inlined frames
   bool short_names = false;             ///< --short-names: shorten() long function names (shorten.h)
   bool symbols = true;                  ///< false: open no file, resolve nothing
+  bool interpreter_frames = false;      ///< --interpreter-frames: the call tree keeps those between lines of Python
   bool debuginfod = false;              ///< request missing debug files from the servers in DEBUGINFOD_URLS
   std::string cache_directory;          ///< of SymbolCache; empty: no cache
 
@@ -42,6 +44,7 @@ struct RecordedProcess {
   std::uint32_t pid = 0;             ///< in the process's own pid namespace; 0: unknown
   std::uint32_t live_pid = 0;        ///< in this pid namespace, while the process runs; else 0
   std::shared_ptr<const std::vector<ModuleSymbols>> embedded_symbols;  ///< of a bundled trace; null: none
+  std::shared_ptr<const ModuleSymbols> python_symbols;                 ///< null: none
 };
 
 }  // namespace heapprof::symbols

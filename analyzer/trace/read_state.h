@@ -38,6 +38,7 @@ struct ReadState {
   std::vector<std::uint8_t> column_buffer;
   std::uint64_t decoded_bytes = 0;  ///< decoded events of all streams, and the texts of their current blocks
   std::uint64_t module_bytes = 0;   ///< text_cost_bytes() of all modules so far
+  std::uint64_t python_bytes = 0;   ///< likewise of the texts about Python
 };
 
 }  // namespace heapprof::trace

@@ -273,7 +273,9 @@ void StreamDecoder::take_slot(const Slot& slot, const std::uint8_t* text) {
   if (state_.last_time > shared_.cut_ticks) [[unlikely]] {
     // An event of another stream before the cut may use this definition.
     if (op == Op::kNode) define_node(slot);
-    if (op == Op::kText && slot.node == static_cast<std::uint32_t>(TextKind::kModule)) take_text(slot, text);
+    if (op == Op::kText && (slot.node == static_cast<std::uint32_t>(TextKind::kModule) ||
+                            slot.node == static_cast<std::uint32_t>(TextKind::kPythonCode)))
+      take_text(slot, text);
     return;
   }
   switch (op) {
@@ -312,6 +314,8 @@ void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
   std::string text(reinterpret_cast<const char*>(bytes), slot.aux);
   const auto kind = static_cast<TextKind>(slot.node);
   if (kind == TextKind::kModule && !admit_module(text.size())) return;
+  const bool is_python = kind == TextKind::kPythonInterpreter || kind == TextKind::kPythonCode;
+  if (is_python && !admit_python(text.size())) return;
   const std::uint64_t held = sizeof(EventText) + text.size();
   switch (kind) {
     case TextKind::kThread:
@@ -340,6 +344,9 @@ void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
       if (definitions.notes.size() < Damage::kMaxNotes)
         definitions.notes.push_back({static_cast<NoteKind>(slot.size()), std::move(text)});
       return;
+    case TextKind::kPythonInterpreter:
+      return definitions.python.add_interpreter({static_cast<std::uint32_t>(slot.size()), std::move(text)});
+    case TextKind::kPythonCode: return definitions.python.add_piece(slot.size(), slot.address, text);
     default: return;
   }
 }
@@ -353,6 +360,20 @@ bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
   if (had_room) {
     shared_.damage.lost_unknown();
     shared_.damage.note("the modules exceed what a file of this size can hold; the others are ignored");
+  }
+  return false;
+}
+
+/// The same of a text about Python.
+bool StreamDecoder::admit_python(std::uint64_t text_bytes) {
+  const std::uint64_t limit = max_text_bytes(shared_.file_bytes);
+  const bool had_room = shared_.python_bytes <= limit;
+  shared_.python_bytes += text_cost_bytes(text_bytes);
+  if (shared_.python_bytes <= limit) return true;
+  if (had_room) {
+    shared_.damage.lost_unknown();
+    shared_.damage.note(
+        "the code objects of Python exceed what a file of this size can hold; the others are ignored");
   }
   return false;
 }

@@ -80,6 +80,7 @@ class StreamDecoder {
   void define_node(const Slot& slot);
   void take_text(const Slot& slot, const std::uint8_t* bytes);
   bool admit_module(std::uint64_t text_bytes);
+  bool admit_python(std::uint64_t text_bytes);
   void define_module(const Slot& slot, const std::string& text);
 
   ReadState& shared_;

@@ -248,9 +248,7 @@ void TraceFile::open_compacted() {
   try {
     if (sections.summaries.empty()) throw FormatError("its trace summary is damaged");
     if (sections.origins.empty()) throw FormatError("its section about the original file is damaged");
-    const std::vector<std::uint8_t> summary = read_contents(input_, sections.summaries.front());
-    ByteReader summary_in(summary);
-    compacted->summary = std::make_shared<const TraceSummary>(load_summary(summary_in, header_));
+    compacted->summary = std::make_shared<const TraceSummary>(read_summary(input_, sections, header_));
     const std::vector<std::uint8_t> contents = read_contents(input_, sections.origins.front());
     ByteReader in(contents);
     const Origin origin = load_origin(in);

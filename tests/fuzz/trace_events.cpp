@@ -41,9 +41,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto block = input.take<std::uint8_t>();
       const auto rest = input.take<std::uint8_t>();
       times[number] += time;
-      const std::uint64_t parent_and_module = std::uint64_t{block % 8u} | std::uint64_t{block / 8u % 4u} << 32;
-      if (op == Op::kNode)
-        streams[number]->add(op, times[number], rest * 16, parent_and_module, rest % 16, rest / 64);
+      const bool is_python = block >= 224;
+      const std::uint64_t module = is_python ? raw(ModuleId::kPython) : block / 8u % 4u;
+      const std::uint64_t parent_and_module = std::uint64_t{block % 8u} | module << 32;
+      const std::uint64_t offset = is_python ? python_offset(rest % 4u, rest) : std::uint64_t{rest} * 16;
+      if (op == Op::kNode) streams[number]->add(op, times[number], offset, parent_and_module, rest % 16, rest / 64);
       else streams[number]->add(op, times[number], 0x10000 + block * 4096u, rest * 1000u, rest % 16, rest % 8);
     }
   }

@@ -16,6 +16,7 @@ Words symbol_words(const symbols::Options& symbols) {
   if (!symbols.inlines) words.emplace_back("--no-inlines");
   if (symbols.short_names) words.emplace_back("--short-names");
   if (!symbols.symbols) words.emplace_back("--no-symbols");
+  if (symbols.interpreter_frames) words.emplace_back("--interpreter-frames");
   if (symbols.debuginfod) words.emplace_back("--debuginfod");
   if (symbols.cache_directory.empty()) words.emplace_back("--no-symbol-cache");
   return words;

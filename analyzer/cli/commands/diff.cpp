@@ -152,7 +152,7 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
       at = tree.child(at, tree.frame({.function = truncation_frame(reason)}));
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
       at = tree.child(at,
-                      tree.frame({.function = frame->function.empty() ? unresolved_name(*frame) : frame->function,
+                      tree.frame({.function = name_in_flame_graph(*frame),
                                   .module = frame->module == nullptr ? std::string() : base_name(frame->module->path),
                                   .file = base_name(frame->file),
                                   .inlined = frame->inlined}));

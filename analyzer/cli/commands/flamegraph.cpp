@@ -61,7 +61,7 @@ render::FlameFrame truncation_root(const model::CallNode& call) {
 
 render::FlameFrame flame_frame(const Frame& frame) {
   render::FlameFrame flame;
-  flame.function = frame.function.empty() ? unresolved_name(frame) : frame.function;
+  flame.function = name_in_flame_graph(frame);
   flame.module = frame.module->path;
   flame.file = frame.file;
   flame.line = frame.line > 0 ? static_cast<std::uint32_t>(frame.line) : 0;

@@ -65,7 +65,7 @@ pins::PinnedMemory read_pinned_moment(const TraceOptions& options, const replay:
   constexpr const char* kOriginal = "the original recording, or one compacted with --exact, answers for every moment";
   const std::vector<pins::PinnedMoment> moments = pins::pinned_moments(analysis.file());
   // The table of the end is the last one.
-  const bool has_tables = analysis.file().header().version_minor >= trace::kCompactedVersionMinor;
+  const bool has_tables = analysis.file().header().version_minor >= trace::kPinnedSinceMinor;
   if (has_tables && (moments.empty() || moments.back().snapshot != 0))
     throw trace::TraceError(options.trace + ": what it knows about pinned memory is damaged or truncated; " +
                             kOriginal);

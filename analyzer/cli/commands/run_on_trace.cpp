@@ -13,6 +13,7 @@
 #include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/interpreter_frames.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/symbols/module_symbols.h"
 
@@ -78,6 +79,7 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     TraceOptions options = given;
     resolve_peak(options);
     replay::Selection selection = options.selection;
+    fold_interpreter_frames(options.symbols, selection);
     std::shared_ptr<const std::vector<VainValue>> vain_functions;
     try {
       resolve_own_peak(options);

@@ -250,6 +250,9 @@ void add_symbol_options(CLI::App& command, symbols::Options& options) {
       ->group(kSymbols);
   add_switch(command, "!--no-symbols", options.symbols, "Print modules and offsets; look up no names")
       ->group(kSymbols);
+  add_switch(command, "--interpreter-frames", options.interpreter_frames,
+             "Show the functions of the Python interpreter between two lines of Python")
+      ->group(kSymbols);
   add_switch(command, "--debuginfod", options.debuginfod,
              "Download debug files from the servers that DEBUGINFOD_URLS names")
       ->group(kSymbols);

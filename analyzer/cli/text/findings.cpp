@@ -57,7 +57,8 @@ std::vector<std::size_t> vain_patterns(const findings::CodeFrames& frames, const
 findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options) {
   return findings::OriginRules(profile.recording.program,
                                {compiled_patterns(options.own), compiled_patterns(options.third_party),
-                                compiled_patterns(options.standard), compiled_patterns(options.runtime)});
+                                compiled_patterns(options.standard), compiled_patterns(options.runtime)},
+                               std::ranges::any_of(profile.modules, &model::Module::is_python));
 }
 
 Findings::Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options)
@@ -101,7 +102,7 @@ Frame Findings::frame(findings::FrameRef ref) const { return names_.frames_of_ad
 bool FrameFilter::shows(const Frame& frame) const {
   if (!only_own_) return true;
   const std::string_view module = frame.module == nullptr ? std::string_view() : std::string_view(frame.module->path);
-  return rules_.of({frame.function, frame.file, module}) == findings::Origin::kOwn;
+  return rules_.of({frame.function, frame.file, module, is_python(frame)}) == findings::Origin::kOwn;
 }
 
 std::vector<Frame> FrameFilter::shown(std::vector<Frame> frames) const {

@@ -48,13 +48,20 @@ std::string function_name(const std::string& function) {
   return name;
 }
 
+std::string name_in_flame_graph(const Frame& frame) {
+  if (frame.function.empty()) return unresolved_name(frame);
+  return is_python(frame) && !frame.file.empty() ? frame.function + ' ' + base_name(frame.file) : frame.function;
+}
+
 std::string searched_name(const std::string& function) {
   std::string name = clean_utf8(symbols::without_return_type(function));
   if (name.starts_with('<')) return name;  // Rust: what distinguishes it is in the brackets
   constexpr std::string_view kAnonymous = "(anonymous namespace)";
   const std::size_t anonymous = name.rfind(kAnonymous);
-  const std::size_t end =
-      name.find_first_of("<(", anonymous == std::string::npos ? 0 : anonymous + kAnonymous.size());
+  std::size_t end = name.find_first_of("<(", anonymous == std::string::npos ? 0 : anonymous + kAnonymous.size());
+  // Python: `outer.<locals>.inner` is a name without arguments.
+  while (end != std::string::npos && name[end] == '<' && end != 0 && name[end - 1] == '.')
+    end = name.find_first_of("<(", end + 1);
   return name.substr(0, end);
 }
 

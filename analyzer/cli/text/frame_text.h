@@ -22,6 +22,9 @@ Frame text_frame(const std::string& text);
 /// "libx.so+0x12". Clean UTF-8.
 std::string name_in_table(const Frame& frame, bool full_names);
 
+/// The name of a frame in flame graphs, not clean: all of it, with the file of a line of Python ("<module> app.py").
+std::string name_in_flame_graph(const Frame& frame);
+
 /// A text for --function that finds `function`: its name up to the first template argument or parameter.
 std::string searched_name(const std::string& function);
 

@@ -51,6 +51,10 @@ void append_recording(ReportText& text, const model::Profile& profile) {
   field("process", "pid " + std::to_string(recording.pid) + ", parent " + std::to_string(recording.parent_pid) +
                        (recording.forked_child ? ", forked by a recorded process" : ""));
   field("events", exact_number(profile.events()));
+  for (const model::Recording::PythonInterpreter& python : recording.python_interpreters)
+    field("python", (python.version.empty() ? "unknown version" : python.version) +
+                        (python.why_off.empty() ? ", frames recorded"
+                                                : ", frames not recorded: " + clean_utf8(python.why_off)));
   if (profile.timeline.snapshots != 0)
     field("snapshots", exact_number(profile.timeline.snapshots) + " of the resident pages");
   std::string trace =
@@ -96,7 +100,7 @@ void append_modules(ReportText& text, const model::Profile& profile) {
   constexpr std::size_t kPathColumn = 38;
   text.heading("Modules");
   for (const model::Module& module : profile.modules) {
-    if (module.path.empty()) continue;
+    if (module.path.empty() || module.is_python) continue;
     char address[32];
     std::snprintf(address, sizeof address, "%016llx", static_cast<unsigned long long>(module.first_address));
     const std::string id = module.build_id.empty() ? "no build id" : module.build_id.substr(0, kBuildIdWidth);

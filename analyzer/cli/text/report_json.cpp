@@ -298,6 +298,11 @@ Json info_json(const model::Profile& profile) {
   json["clock"] = recording.clock;
   json["forked_child"] = recording.forked_child;
   json["integrity"] = integrity_json(profile.integrity);
+  Json& interpreters = json["python"] = Json::array();
+  for (const model::Recording::PythonInterpreter& python : recording.python_interpreters)
+    interpreters.push_back({{"version", text_or_null(python.version)},
+                            {"frames_recorded", python.why_off.empty()},
+                            {"reason", text_or_null(python.why_off)}});
   json["events"] = profile.events();
   json["snapshots"] = profile.timeline.snapshots;
   Json& marks = json["marks"] = Json::array();
@@ -314,7 +319,7 @@ Json info_json(const model::Profile& profile) {
   json["threads"] = threads_json(profile);
   Json& modules = json["modules"] = Json::array();
   for (const model::Module& module : profile.modules) {
-    if (module.path.empty()) continue;
+    if (module.path.empty() || module.is_python) continue;
     modules.push_back({{"path", module.path},
                        {"build_id", text_or_null(module.build_id)},
                        {"first_address", module.first_address},

@@ -17,9 +17,10 @@ using LineKind = StackLine::Kind;
 /// Fewer frames are printed rather than folded.
 constexpr std::size_t kMinFolded = 2;
 
-/// Whether `function` is C's main, or Rust's (`program::main`).
+/// Whether `function` is C's main, Rust's (`program::main`), or the body of a Python file.
 bool is_main(std::string_view function) {
-  return function == "main" || function.starts_with("main(") || function.ends_with("::main");
+  return function == "main" || function == "<module>" || function.starts_with("main(") ||
+         function.ends_with("::main");
 }
 
 /// Whether `function` calls the function of a thread.
@@ -35,6 +36,7 @@ std::vector<std::uint32_t> function_numbers(std::span<const Frame> frames) {
   numbers.reserve(frames.size());
   for (const Frame& frame : frames) {
     std::string key = frame.function.empty() ? unresolved_name(frame) : frame.function;
+    if (is_python(frame)) key += ' ' + frame.file;  // every file has a <module>
     numbers.push_back(known.try_emplace(std::move(key), static_cast<std::uint32_t>(known.size())).first->second);
   }
   return numbers;

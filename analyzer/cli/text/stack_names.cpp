@@ -15,11 +15,12 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
   modules.reserve(profile.modules.size());
   for (const model::Module& module : profile.modules)
     modules.push_back(
-        {module.path, module.build_id, module.map_bytes, modules.empty()});  // the first is generated code
+        {module.path, module.build_id, module.map_bytes, modules.empty(), module.is_python});  // the first: generated
   const model::Recording& recording = profile.recording;
   return {std::move(modules),
           options,
-          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.embedded_symbols}};
+          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.embedded_symbols,
+           profile.python_symbols}};
 }
 
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)

@@ -29,6 +29,9 @@ struct Frame {
   std::uint64_t address = 0;         ///< in the recorded process
 };
 
+/// Whether the frame is a line of Python.
+inline bool is_python(const Frame& frame) { return frame.module != nullptr && frame.module->is_python; }
+
 /// The frames of addresses that were looked up before, for the names of a call tree that grows.
 class KnownFrames {
  public:

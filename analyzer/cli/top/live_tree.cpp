@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "analyzer/cli/text/interpreter_frames.h"
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/symbols/module_symbols.h"
@@ -61,10 +62,17 @@ void LiveTree::rebuild(const trace::Follower& follower, const live::LiveState& s
     const auto packed = trace::read_symbols(file->input(), file->file_id(), *file->symbols());
     if (packed) embedded_symbols_ = symbols::decode_shared_symbols(*packed);
   }
-  model::LinkedTree tree = model::link_tree(follower.definitions());
   model::Profile profile;
   profile.recording = replay::describe_process(follower.header(), follower.definitions());
   profile.embedded_symbols = embedded_symbols_;
+  model::FindFolded find_folded;
+  if (folds_interpreter_frames(symbols_))
+    find_folded = [&](const std::vector<model::Module>& modules, const std::vector<model::CodeAddress>& asked) {
+      profile.modules = modules;
+      return find_interpreter_frames(profile, asked, symbols_, &known_);
+    };
+  model::LinkedTree tree = model::link_tree(follower.definitions(), find_folded);
+  profile.python_symbols = std::move(tree.python_symbols);
   profile.modules = std::move(tree.modules);
   profile.addresses = std::move(tree.addresses);
   profile.nodes = std::move(tree.nodes);

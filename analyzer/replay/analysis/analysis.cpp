@@ -130,13 +130,21 @@ void Analysis::read_summary(PassProgress& passes) {
 
 /// Links the call tree and describes the recording. Precondition: clock_ is final. `last_time`: ticks.
 void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_t last_time) {
-  model::LinkedTree tree = model::link_tree(definitions);
+  profile_.recording = describe_recording(file_, definitions);
+  model::FindFolded find_folded;
+  if (selection_.find_folded && !selection_.only_overview)
+    find_folded = [this](const std::vector<model::Module>& modules, const std::vector<model::CodeAddress>& asked) {
+      profile_.modules = modules;
+      return selection_.find_folded(profile_, asked);
+    };
+  model::LinkedTree tree = model::link_tree(definitions, find_folded);
   profile_.modules = std::move(tree.modules);
   profile_.addresses = std::move(tree.addresses);
   profile_.nodes = std::move(tree.nodes);
   node_of_index_ = std::move(tree.node_of_index);
   lost_nodes_ = tree.lost_nodes + tree.circular_nodes;
-  profile_.recording = describe_recording(file_, definitions);
+  lost_python_codes_ = tree.lost_python_codes;
+  profile_.python_symbols = std::move(tree.python_symbols);
   profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
 }
 
@@ -589,6 +597,7 @@ void Analysis::fill_integrity(const Run* run) {
        .unfinished = summary_ != nullptr ? summary_->unfinished : run->replay.unfinished(),
        .paused_once = summary_ != nullptr ? summary_->paused_once : run->replay.paused_once(),
        .lost_nodes = lost_nodes_,
+       .lost_python_codes = lost_python_codes_,
        .symbols_damaged = symbols_damaged_,
        .threads_merged = any_thread(&Replay::Thread::is_others, &trace::Overview::Thread::is_others),
        .thread_names_left_out = any_thread(&Replay::Thread::name_left_out, &trace::Overview::Thread::name_left_out)},

@@ -229,6 +229,7 @@ class Analysis {
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;  // by dense index: node of the profile
   std::uint64_t lost_nodes_ = 0;
+  std::uint64_t lost_python_codes_ = 0;
   bool symbols_damaged_ = false;
   bool stacks_found_ = true;
   bool threads_found_ = false;

@@ -47,6 +47,15 @@ trace::Damage all_damage(const IntegrityInput& input, const model::Recording& re
   if (input.lost_nodes != 0)
     damage.note("the definition of " + count_of(input.lost_nodes, "stack frame", "stack frames") +
                 " is lost: shown as 'definition_lost'");
+  const trace::PythonDefinitions& python = input.definitions.python;
+  if (input.lost_python_codes != 0)
+    damage.note(count_of(input.lost_python_codes, "code object", "code objects") +
+                " of Python missing: shown as '(unknown Python code)'");
+  if (python.malformed() != 0)
+    damage.note(count_of(python.malformed(), "record", "records") + " of Python code objects malformed, not used");
+  if (python.contradictory() != 0)
+    damage.note(count_of(python.contradictory(), "code object", "code objects") +
+                " of Python defined twice with different contents; the first is used");
   if (input.definitions.redefined_nodes != 0)
     damage.note(count_of(input.definitions.redefined_nodes, "stack frame has", "stack frames have") +
                 " two different definitions; the first is used");

@@ -19,10 +19,11 @@ struct IntegrityInput {
   std::uint64_t bad_events = 0;  ///< without an address
   std::uint64_t unfinished = 0;  ///< calls that did not return
   bool paused_once = false;
-  std::uint64_t lost_nodes = 0;        ///< call-tree nodes without a usable definition
-  bool symbols_damaged = false;        ///< the embedded symbols
-  bool threads_merged = false;         ///< the threads exceeded max_threads()
-  bool thread_names_left_out = false;  ///< the names of threads exceeded max_name_bytes()
+  std::uint64_t lost_nodes = 0;         ///< call-tree nodes without a usable definition
+  std::uint64_t lost_python_codes = 0;  ///< code objects of Python that are used but not defined
+  bool symbols_damaged = false;         ///< the embedded symbols
+  bool threads_merged = false;          ///< the threads exceeded max_threads()
+  bool thread_names_left_out = false;   ///< the names of threads exceeded max_name_bytes()
 };
 
 /// Sets end_status and stop_reason.

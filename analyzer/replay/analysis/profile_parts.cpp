@@ -80,6 +80,8 @@ model::Recording describe_process(const FileHeader& header, const trace::Definit
   recording.parent_pid = header.parent_pid;
   recording.live_pid = trace::visible_pid(header);
   recording.start_realtime_ns = header.start_realtime_ns;
+  for (const trace::PythonInterpreter& one : definitions.python.interpreters())
+    recording.python_interpreters.push_back({trace::version_text(one.version), one.why_off});
   return recording;
 }
 

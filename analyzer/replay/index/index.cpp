@@ -58,8 +58,15 @@ void write_index_header(AtomicFile& out, const trace::TraceFile& file) {
 
 void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary) {
   trace::ByteWriter bytes;
-  trace::save(summary, bytes);
   trace::SectionHeader header{};
+  if (!summary.definitions.python.empty()) {
+    trace::save(summary.definitions.python, bytes);
+    header.kind = trace::SectionKind::kPython;
+    header.file_id = file_id;
+    out.append(trace::make_section(header, bytes.bytes(), kSummaryLevel));
+    bytes.clear();
+  }
+  trace::save(summary, bytes);
   header.kind = trace::SectionKind::kSummary;
   header.file_id = file_id;
   header.number = summary.records;
@@ -131,9 +138,8 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
       throw trace::FormatError("is the index of another trace, or the trace has changed since");
     index.table_ = trace::walk_sections(*index.input_, file.file_id(), sizeof header, index.input_->size());
     if (index.table_.summaries.empty()) throw trace::FormatError("is not complete");
-    const std::vector<std::uint8_t> contents = trace::read_contents(*index.input_, index.table_.summaries.back());
-    trace::ByteReader in(contents);
-    index.summary_ = std::make_shared<const trace::TraceSummary>(trace::load_summary(in, file.header()));
+    index.summary_ =
+        std::make_shared<const trace::TraceSummary>(trace::read_summary(*index.input_, index.table_, file.header()));
     return index;
   } catch (const trace::FormatError& error) {
     why_not = path + ": " + error.what() + "; the index is not used";

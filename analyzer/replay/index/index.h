@@ -11,7 +11,7 @@
 //
 // A list of the frames lets other processes open the trace without reading the headers of all frames.
 //
-//   index file = header (changes sums)* [history] [frames] summary    header: index.cpp; sections:
+//   index file = header (changes sums)* [history] [frames] [python] summary    header: index.cpp; sections:
 //   analyzer/trace/compact/section.h
 #pragma once
 
@@ -43,7 +43,7 @@ void write_frames(AtomicFile& out, const trace::TraceFile& file);
 /// none that can be used.
 std::optional<trace::FrameList> frames_in_index(const std::string& path, std::uint64_t file_id,
                                                 std::uint64_t trace_bytes);
-/// Writes the section with the trace summary. Throws FileError.
+/// Writes the sections with the trace summary. Throws FileError.
 void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
 
 /// Replays the trace once and writes snapshots, about `interval` records apart, sums, and the summary. `each`, if

@@ -26,6 +26,7 @@ enum class SectionKind : std::uint32_t {
   kChanges = 8,   ///< a snapshot by changes; events: 1 if it has all live blocks; only in indexes
   kHistory = 9,   ///< live_history.h: of the whole recording; number: records; only in indexes
   kFrames = 10,   ///< frame_list.h; number: 0; only in indexes
+  kPython = 11,   ///< python_code.h: a part of the summary, absent without Python; number: 0
 };
 
 struct SectionHeader {
@@ -43,8 +44,9 @@ struct SectionHeader {
 };
 static_assert(sizeof(SectionHeader) == 72);
 
-/// Of compacted traces. 1 added kPinned; sections of an unknown kind are skipped.
-inline constexpr std::uint16_t kCompactedVersionMinor = 1;
+/// Of compacted traces. 1 added kPinned, 2 kPython; sections of an unknown kind are skipped.
+inline constexpr std::uint16_t kCompactedVersionMinor = 2;
+inline constexpr std::uint16_t kPinnedSinceMinor = 1;
 
 inline constexpr std::uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 /// No writer exceeds this, so a damaged length cannot make a reader allocate more.
@@ -81,6 +83,7 @@ struct SectionTable {
   std::vector<Section> changes;
   std::vector<Section> histories;
   std::vector<Section> frame_lists;
+  std::vector<Section> python;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

@@ -221,4 +221,15 @@ TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
   return summary;
 }
 
+TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header) {
+  const std::vector<std::uint8_t> contents = read_contents(input, sections.summaries.back());
+  ByteReader in(contents);
+  TraceSummary summary = load_summary(in, header);
+  if (sections.python.empty()) return summary;
+  const std::vector<std::uint8_t> python = read_contents(input, sections.python.back());
+  ByteReader python_in(python);
+  summary.definitions.python = load_python(python_in);
+  return summary;
+}
+
 }  // namespace heapprof::trace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/tick_clock.h"
@@ -65,5 +66,9 @@ Damage load_damage(ByteReader& in);
 void save(const TraceSummary& summary, ByteWriter& out);
 /// `header`: of the trace, for the clock's rate. Throws FormatError.
 TraceSummary load_summary(ByteReader& in, const FileHeader& header);
+
+/// The summary in the last section of its kind, with what the trace says about Python. Precondition: there is one.
+/// Throws FormatError.
+TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header);
 
 }  // namespace heapprof::trace

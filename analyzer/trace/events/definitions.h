@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/trace/events/python_code.h"
 #include "common/ids.h"
 #include "common/note_kind.h"
 
@@ -116,6 +117,7 @@ struct Definitions {
   std::string working_directory;
   std::string host;
   std::vector<Note> notes;  ///< at most Damage::kMaxNotes
+  PythonDefinitions python;
 };
 
 }  // namespace heapprof::trace

@@ -7,6 +7,7 @@
 //   slots of a block               <= kMaxBlockSlots
 //   decoded blocks at any moment   <= max_decoded_bytes(file)
 //   all modules together           <= max_text_bytes(file)
+//   all texts about Python         <= max_text_bytes(file)
 //   texts of one batch             <= kMaxBatchTextBytes, plus one text
 //   a snapshot of resident pages   <= max_residency_bytes(file)
 //   threads of a replay            <= max_threads(file), plus one for all others
@@ -29,7 +30,7 @@ constexpr std::uint64_t max_decoded_bytes(std::uint64_t file_bytes) noexcept {
   return (std::uint64_t{64} << 20) + 2 * file_bytes;
 }
 
-/// Memory of one module in models and reports, with a path of `text_bytes`.
+/// Memory of one module in models and reports, with a path of `text_bytes`; of a code object of Python.
 constexpr std::uint64_t text_cost_bytes(std::uint64_t text_bytes) noexcept { return 512 + 4 * text_bytes; }
 /// The record of a module takes more than 16 compressed bytes for each 512 bytes of text_cost_bytes().
 constexpr std::uint64_t max_text_bytes(std::uint64_t file_bytes) noexcept {

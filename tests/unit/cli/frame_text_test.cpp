@@ -37,6 +37,8 @@ TEST_CASE("a name without parameters and template arguments finds a function") {
   CHECK(searched_name("<app::Table<T> as core::clone::Clone>::clone") ==
         "<app::Table<T> as core::clone::Clone>::clone");
   CHECK(searched_name("xmalloc") == "xmalloc");
+  CHECK(searched_name("Job.run.<locals>.<lambda>") == "Job.run.<locals>.<lambda>");
+  CHECK(searched_name("<module>") == "<module>");
 }
 
 TEST_CASE("a call site without a stack has a fixed name") { CHECK(site_name(Frame{}) == "(no stack recorded)"); }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "analyzer/findings/interpreter.h"
 #include "analyzer/findings/origin.h"
 
 using namespace heapprof::findings;
@@ -189,4 +190,47 @@ TEST_CASE("main functions and callers of callbacks are known") {
   CHECK_FALSE(is_callback_caller("mine::invoke()"));
   CHECK(std::string(name_of(Origin::kUnresolved)) == "unknown");
   CHECK(std::string(name_of(Origin::kThirdParty)) == "third_party");
+}
+
+TEST_CASE("lines of Python are judged by their files") {
+  const OriginRules rules("/usr/bin/python3.11", {}, true);
+  const auto of_file = [&](const std::string& file) { return rules.of({"malloc", file, "Python 3.11", true}); };
+  for (const std::string file : {"/srv/app/job.py", "job.py", "<string>", "", "/home/user/lib/python3/job.py.d/x",
+                                 "/home/user/lib/python3x/job.py"})
+    CHECK((file + (of_file(file) == Origin::kOwn ? "" : " is not own")) == file);
+  for (const std::string file :
+       {"/usr/lib/python3.11/json/decoder.py", "/root/.pyenv/versions/3.13.0/lib/python3.13t/ast.py",
+        "/usr/lib64/python3.9/re.py", "<frozen importlib._bootstrap>", "/usr/lib/python311.zip/os.py"})
+    CHECK((file + (of_file(file) == Origin::kStandard ? "" : " is not standard")) == file);
+  for (const std::string file :
+       {"/srv/venv/lib/python3.11/site-packages/numpy/core.py", "/usr/lib/python3/dist-packages/yaml/__init__.py"})
+    CHECK((file + (of_file(file) == Origin::kThirdParty ? "" : " is not of a third party")) == file);
+}
+
+TEST_CASE("the interpreter is runtime where lines of Python were recorded, and nowhere else") {
+  const std::string program = "/home/user/.pyenv/versions/3.11.7/bin/python3.11";
+  for (const std::string& module : {program, std::string("/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0")})
+    CHECK(OriginRules(program, {}, true).of({"list_resize", "", module}) == Origin::kRuntime);
+  CHECK(OriginRules(program).of({"list_resize", "", program}) == Origin::kOwn);
+  const std::string extension = "/home/user/.pyenv/versions/3.11.7/lib/python3.11/lib-dynload/_json.so";
+  CHECK(OriginRules(program, {}, true).of({"scan_once", "", extension}) == Origin::kStandard);
+  CHECK(OriginRules(program).of({"scan_once", "", extension}) == Origin::kOwn);
+}
+
+TEST_CASE("interpreters are recognised by their file, and their evaluation by its functions") {
+  for (const char* path :
+       {"/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/python3.13t", "/x/libpython3.11.so.1.0",
+        "/x/libpython3.so", "/x/libpython3.12d.so.1.0", "/usr/bin/python3.9 (deleted)"})
+    CHECK((std::string(path) + (is_python_interpreter(path) ? "" : " is not")) == path);
+  for (const char* path : {"/usr/bin/python2.7", "/usr/bin/python3-config", "/usr/lib/libpythonqt.so",
+                           "/app/mypython3", "/usr/bin/python", "", "/x/libpython3-tools.so"})
+    CHECK((std::string(path) + (is_python_interpreter(path) ? " is" : "")) == path);
+  for (const char* function :
+       {"", "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold", "_PyFunction_Vectorcall", "PyObject_Call",
+        "_PyObject_MakeTpCall", "method_vectorcall", "cfunction_vectorcall_FASTCALL", "slot_tp_init",
+        "PyObject_CallFunctionObjArgs", "PyEval_EvalCode"})
+    CHECK((std::string(function) + (leads_to_python(function) ? "" : " does not")) == function);
+  for (const char* function :
+       {"list_resize", "PyList_Append", "builtin_sorted", "functools_reduce", "PyObject_Malloc"})
+    CHECK((std::string(function) + (leads_to_python(function) ? " does" : "")) == function);
 }

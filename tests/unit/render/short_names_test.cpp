@@ -7,6 +7,8 @@ using namespace heapprof::render;
 TEST_CASE("short names have no arguments") {
   const auto e = std::string("<\xe2\x80\xa6>");
   CHECK(without_arguments("main") == "main");
+  for (const char* of_python : {"<module>", "<lambda>", "Job.run.<locals>.<listcomp>", "(unknown Python code) +9"})
+    CHECK(without_arguments(of_python) == of_python);
   CHECK(without_arguments("f(int, char const*)") == "f()");
   CHECK(without_arguments("std::vector<std::pair<int, long>, A>::push_back(int&&)") ==
         "std::vector" + e + "::push_back()");

@@ -78,7 +78,7 @@ TEST_CASE("A newer major version is refused, with a message that names it; a new
   fill(trace);
   trace.header.version_major = 3;
   CHECK_THAT(refusal_of(trace.bytes()),
-             Catch::Contains("trace version 3.1, but this heapprof reads versions up to 2.x"));
+             Catch::Contains("trace version 3.2, but this heapprof reads versions up to 2.x"));
   trace.header.version_major = 1;
   trace.header.version_minor = 7;
   CHECK(refusal_of(trace.bytes()).empty());
@@ -261,7 +261,7 @@ TEST_CASE("A header of a newer version with a wrong checksum is refused, and the
   trace.header.version_major = 99;
   auto bytes = trace.bytes();
   bytes[offsetof(FileHeader, checksum)] ^= 1;
-  CHECK_THAT(refusal_of(bytes), Contains("trace version 99.1") && Contains("header checksum"));
+  CHECK_THAT(refusal_of(bytes), Contains("trace version 99.2") && Contains("header checksum"));
 }
 
 TEST_CASE("settings() are the lines in the header") {

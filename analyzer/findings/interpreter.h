@@ -1,0 +1,17 @@
+// What belongs to the Python interpreter in a stack: its module, and the functions that only lead from one line of
+// Python to the next.
+#pragma once
+
+#include <string_view>
+
+namespace heapprof::findings {
+
+/// Whether a module is a CPython interpreter: python3.11, libpython3.11.so.1.0.
+bool is_python_interpreter(std::string_view module_path);
+
+/// Whether `function` of the interpreter evaluates bytecode, or passes a call on: _PyEval_EvalFrameDefault,
+/// _PyFunction_Vectorcall, PyObject_Call, slot_tp_call; or runs a file: pymain_run_file. An empty name does:
+/// functions without a symbol are not those that programs call.
+bool leads_to_python(std::string_view function);
+
+}  // namespace heapprof::findings
