@@ -141,6 +141,29 @@ class Launcher(harness.Case):
         path.chmod(mode)
         return path
 
+    # --- Python's allocator for small blocks ---------------------------------------------------------------
+
+    def test_python_allocations(self):
+        """A message where small blocks are hidden, and the option that the message names."""
+        show = ["/usr/bin/env", "python3", "-c", "import os; print(os.environ.get('PYTHONMALLOC'))"]
+        python = [sys.executable, *show[2:]]
+        hint = "--python-allocations"
+
+        def outcome(*arguments, **environment):
+            run = self.run_record(*arguments, **environment)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stdout.strip(), run.stderr.count(hint)
+
+        self.assertEqual(outcome("--", *python), ("None", 1))
+        self.assertEqual(outcome(hint, "--", *python), ("malloc", 0))
+        self.assertEqual(outcome(hint, "--", *show), ("malloc", 0))  # also where it is not the program itself
+        self.assertEqual(outcome("-q", "--", *python), ("None", 0))
+        self.assertEqual(outcome("--", *python, PYTHONMALLOC="debug"), ("debug", 0))
+        self.assertEqual(outcome(hint, "--", *python, PYTHONMALLOC="debug"), ("malloc", 0))
+        self.assertEqual(outcome("/bin/true"), ("", 0))
+        script = self.script("app", f"#!{sys.executable}\nprint(1)\n")
+        self.assertEqual(outcome(script), ("1", 1))
+
     # --- the environment of the program --------------------------------------------------------------------
 
     def test_environment(self):

@@ -1,4 +1,5 @@
 // heapprof record: starts a program with the recorder preloaded, waits for its end, and prints a summary.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "analyzer/cli/text/message.h"
 #include "analyzer/launch/capabilities.h"
 #include "analyzer/launch/program.h"
+#include "analyzer/launch/python_program.h"
 #include "analyzer/launch/recorded_traces.h"
 #include "analyzer/launch/recorder_library.h"
 #include "analyzer/launch/recorder_settings.h"
@@ -44,6 +46,13 @@ bool records_children(const RecordOptions& options) {
   for (const auto& [name, given] : options.settings)
     if (name == "HEAPPROF_CHILDREN") value = given;
   return value == "on" || value == "1" || value == "yes";
+}
+
+/// Whether the program is a Python interpreter with its usual allocator for small objects.
+bool hides_small_objects(const std::string& program, const RecordOptions& options) {
+  constexpr const char* kVariable = "PYTHONMALLOC";
+  const bool is_set = std::ranges::any_of(options.settings, [=](const auto& one) { return one.first == kVariable; });
+  return !is_set && std::getenv(kVariable) == nullptr && launch::runs_python(program);
 }
 
 }  // namespace
@@ -87,6 +96,10 @@ int run_record(const RecordOptions& options) {
   for (auto& [name, value] : variables)
     if (name == "HEAPPROF_LOG_FILE" && !value.starts_with('/')) value = std::filesystem::absolute(value);
   variables.emplace_back("HEAPPROF_OUTPUT", pattern);
+  if (!options.quiet && hides_small_objects(program, options))
+    print_message(
+        "Python takes blocks of up to 512 bytes from arenas of its own (pymalloc), of which only the arenas are "
+        "recorded; record with --python-allocations to see all blocks");
   const char* const preloaded = std::getenv("LD_PRELOAD");
   variables.emplace_back("LD_PRELOAD", launch::preload_list(recorder, preloaded != nullptr ? preloaded : ""));
 

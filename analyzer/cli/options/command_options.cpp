@@ -1019,6 +1019,11 @@ void declare_record(CLI::App& command, RecordOptions& options) {
         },
         "");
   }
+  command
+      .add_flag_callback(
+          "--python-allocations", [&options] { options.settings.emplace_back("PYTHONMALLOC", "malloc"); },
+          "Let Python allocate small blocks with malloc too (PYTHONMALLOC=malloc), so that they are recorded")
+      ->disable_flag_override();
   add_switch(command, "-f,--force", options.force, "Replace the FILE of -o if it exists")->disable_flag_override();
   add_switch(command, "-q,--quiet", options.quiet, "Print no summary at the end")->disable_flag_override();
   command.footer(

@@ -140,3 +140,9 @@ TEST_CASE("the message about an unknown option suggests the most similar one") {
   CHECK(refused({"--bogus", "ls"}) == "unknown option '--bogus'; see 'heapprof record --help'");
   CHECK(refused({"-5", "ls"}).find("unknown option '-5'") == 0);
 }
+
+TEST_CASE("--python-allocations sets Python's own variable") {
+  CHECK(parsed({"--python-allocations", "--", "python3", "app.py"}).settings == Settings{{"PYTHONMALLOC", "malloc"}});
+  CHECK(parsed({"--python-allocations", "python3"}).command == Words{"python3"});
+  CHECK(parsed({"--", "python3", "--python-allocations"}).settings.empty());
+}
