@@ -54,13 +54,15 @@ inline ThreadState* enter() noexcept {
 /// Call this for an event that comes from the loader (unwind::is_loader): objects may have been loaded or unloaded.
 void loader_event() noexcept;
 
-/// Captures the call stack that begins with `entry` and returns its node.
-inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry) noexcept {
+/// Captures the call stack that begins with `entry` and returns its node. `lookup_failed`: find_cached() has just
+/// returned kNone for it.
+inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry, bool lookup_failed = false) noexcept {
   if (unwind::is_loader(entry.pc)) [[unlikely]]
     loader_event();
   if (thread.depth != 0) [[unlikely]]
     return raw(unwind::capture_nested(entry, thread.definitions));
-  const NodeId native = thread.unwinder.capture(entry, thread.definitions);
+  const NodeId native = lookup_failed ? thread.unwinder.capture_slow(entry, thread.definitions)
+                                      : thread.unwinder.capture(entry, thread.definitions);
   if (!python::is_on()) [[likely]]
     return raw(native);
   return raw(thread.python.place(native, entry, thread.definitions, thread.stream));

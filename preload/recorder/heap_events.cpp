@@ -56,6 +56,13 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
   leave(*thread);
 }
 
+/// The stack is not cached. Recording is not paused, because the fast-path guard is open.
+[[gnu::noinline]] void allocated_uncached(ThreadState* thread, const void* block, std::size_t size, ProgramCounter pc,
+                                          StackPointer sp, std::uint64_t fp) noexcept {
+  record_allocation(*thread, block, size, capture(*thread, {pc, sp, fp}, true));
+  leave(*thread);
+}
+
 [[gnu::noinline]] void allocated_slow(const void* block, std::size_t size, ProgramCounter pc, StackPointer sp,
                                       std::uint64_t fp) noexcept {
   if (ThreadState* const thread = enter()) allocated_entered(thread, block, size, pc, sp, fp);
@@ -93,7 +100,7 @@ template <bool kTimed>
     return allocated_entered(thread, block, size, pc, sp, fp);
   const NodeId node = thread->unwinder.find_cached({pc, sp, fp}, thread->definitions);
   if (node == NodeId::kNone) [[unlikely]]
-    return allocated_entered(thread, block, size, pc, sp, fp);
+    return allocated_uncached(thread, block, size, pc, sp, fp);
   const std::uint64_t op_and_size = op_size(Op::kAlloc, size);
   if constexpr (kTimed) {
     if (!owns_page(stream.id(), stream.last_time(), block, allocation_of(size))) [[unlikely]]

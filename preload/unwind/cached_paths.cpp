@@ -34,9 +34,23 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   path.anchor_identity = frame.bits();
   if (words % 2 != 0) path.words[words] = path.words[words - 1];
   path.word_pairs = (words + 1) / 2;
-  CachedPath* const at = data.paths + CachedPaths::path_index(first.id, load_word(slot));
-  if (at[0].first_return != 0) at[1] = at[0];
-  at[0] = path;
+  // A path with the same words leads to a frame that the shadow stack no longer has, and is replaced.
+  std::uint64_t value = load_word(slot);
+  for (std::uint32_t place = 0;;) {
+    CachedPath* const places = data.places_of(first.id, value, place);
+    CachedPath* const at = CachedPaths::path_at(places, first.id);
+    if (at == nullptr) {
+      if (places[0].first_return != 0) places[1] = places[0];
+      places[0] = path;
+      return;
+    }
+    const StackWord* const different = at->first_difference(entry);
+    if (different == nullptr || ++place == kPathPlaces) {
+      *at = path;
+      return;
+    }
+    value = load_word(different->address);
+  }
 }
 
 }  // namespace
@@ -85,21 +99,20 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   add_path(data, entry, path, 1, data.length - 1, path.words[0].address, (top.flags & kFpUnused) == 0);
 }
 
-[[gnu::noinline]] const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+[[gnu::noinline]] const CachedPath* find_unanchored_path(ThreadData& data,
+                                                         const arch::EntryRegisters& entry) noexcept {
+  CachedPath* const path = data.unanchored;
+  data.unanchored = nullptr;
   const FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
-  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp) return nullptr;
-  CachedPath* path = data.paths + CachedPaths::path_index(first.id, load_word(first.slot));
-  for (const CachedPath* const end = path + 2; path != end; ++path) {
-    if (path->first_return != first.id || !path->matches(entry) || path->anchor >= data.length) continue;
-    // The program counter needs no comparison: node, module and flags determine it.
-    const Frame& anchor = data.arrays->frames[path->anchor];
-    if (anchor.sp != path->anchor_sp || anchor.fp != path->anchor_fp || anchor.bits() != path->anchor_identity ||
-        anchor.barrier != 0)
-      continue;
-    path->prefix_version = data.arrays->prefix_versions[path->anchor];
-    return data.words_unchanged(anchor.words) ? path : nullptr;
-  }
-  return nullptr;
+  if (first.pc != entry.pc || first.sp != entry.sp || first.id != path->first_return) return nullptr;
+  if (path->anchor >= data.length || path->first_difference(entry) != nullptr) return nullptr;
+  // The program counter needs no comparison: node, module and flags determine it.
+  const Frame& anchor = data.arrays->frames[path->anchor];
+  if (anchor.sp != path->anchor_sp || anchor.fp != path->anchor_fp || anchor.bits() != path->anchor_identity ||
+      anchor.barrier != 0 || !data.words_unchanged(anchor.words))
+    return nullptr;
+  path->prefix_version = data.arrays->prefix_versions[path->anchor];
+  return path;
 }
 
 }  // namespace heapprof::unwind

@@ -46,13 +46,15 @@ struct alignas(64) CachedPath {
   std::uint32_t word_pairs;  ///< not 0; if the number of words is odd, the last word is stored twice
   StackWord words[kPathWords];
 
-  /// Returns whether fp matches and all words are unchanged.
-  [[gnu::always_inline]] bool matches(const arch::EntryRegisters& entry) const noexcept {
-    if (((fp ^ entry.fp) & fp_mask) != 0) return false;
+  /// Returns null if fp matches and all words are unchanged; else the first changed word, or a word if fp differs.
+  [[gnu::always_inline]] const StackWord* first_difference(const arch::EntryRegisters& entry) const noexcept {
     const StackWord* at = words;
-    for (std::uint32_t left = word_pairs; left != 0; --left, at += 2)
-      if (!at[0].unchanged() || !at[1].unchanged()) return false;
-    return true;
+    if (((fp ^ entry.fp) & fp_mask) != 0) return at;
+    for (std::uint32_t left = word_pairs; left != 0; --left, at += 2) {
+      if (!at[0].unchanged()) return at;
+      if (!at[1].unchanged()) return at + 1;
+    }
+    return nullptr;
   }
 };
 static_assert(sizeof(CachedPath) == 256);
@@ -67,6 +69,8 @@ constexpr std::uint32_t words_end_of(std::uint64_t prefix_version) noexcept {
 
 inline constexpr std::uint32_t kFirstReturnBits = 9;
 inline constexpr std::uint32_t kCachedPathBits = 8;
+/// Paths with the same first return address are at up to this many places.
+inline constexpr std::uint32_t kPathPlaces = 3;
 
 /// The paths of one thread, and what find() needs of the thread's shadow stack.
 struct CachedPaths {
@@ -76,15 +80,20 @@ struct CachedPaths {
   const StackWord* words;                ///< of the shadow stack
   const std::uint64_t* prefix_versions;  ///< of its frames
   std::uint32_t length;                  ///< number of its frames; 0 while it is being rewritten
+  /// The path of the stack for which find() has just failed, if only the prefix version of its anchor differs.
+  CachedPath* unanchored;
   FirstReturn first_returns[1u << kFirstReturnBits];
   CachedPath paths[1u << kCachedPathBits];
 
   static std::size_t first_return_index(const arch::EntryRegisters& entry) noexcept {
     return scramble(to_address(entry.pc) + to_address(entry.sp) * 8) >> (32 - kFirstReturnBits);
   }
-  /// The index of the first of two entries; the second one holds the path that the first one held before.
-  static std::size_t path_index(std::uint64_t first_return, std::uint64_t return_address) noexcept {
-    return std::size_t{scramble(first_return ^ return_address) >> (33 - kCachedPathBits)} * 2;
+  /// The first of two places for paths of `first_return`; the second one holds the path that the first one held
+  /// before. `value`: the first return address. Paths that differ from the one at this place are found by the value
+  /// of the first word that differs, and `place`, which is 1 for these and 2 for those that also differ from the path
+  /// there.
+  CachedPath* places_of(std::uint64_t first_return, std::uint64_t value, std::uint32_t place) noexcept {
+    return paths + std::size_t{scramble((first_return ^ value) + place) >> (33 - kCachedPathBits)} * 2;
   }
   /// Fibonacci hashing: use the upper bits of the result.
   static constexpr std::uint32_t scramble(std::uint64_t key) noexcept {
@@ -103,19 +112,45 @@ struct CachedPaths {
     return true;
   }
 
+  /// Returns the one of two adjacent places that has a path of `first_return`; null if none has.
+  static CachedPath* path_at(CachedPath* place, std::uint64_t first_return) noexcept {
+    if (place->first_return == first_return) [[likely]]
+      return place;
+    ++place;
+    return place->first_return == first_return ? place : nullptr;
+  }
+
+  /// Returns the path that matches, if it is at another place than the first one; else null. `different`: the first
+  /// word that differs from the path at the first place.
+  [[gnu::always_inline]] CachedPath* find_at_other_places(const arch::EntryRegisters& entry,
+                                                          std::uint64_t first_return,
+                                                          const StackWord* different) noexcept {
+    for (std::uint32_t place = 1; place != kPathPlaces; ++place) {
+      CachedPath* const path = path_at(places_of(first_return, load_word(different->address), place), first_return);
+      if (path == nullptr) return nullptr;
+      different = path->first_difference(entry);
+      if (different == nullptr) return path;
+    }
+    return nullptr;
+  }
+
   /// Returns the path of the stack that begins with `entry`; null if it is not cached, or may have changed.
-  [[gnu::always_inline]] const CachedPath* find(const arch::EntryRegisters& entry) const noexcept {
+  [[gnu::always_inline]] const CachedPath* find(const arch::EntryRegisters& entry) noexcept {
     if (epoch != invalidation_epoch()) return nullptr;
     if (to_address(entry.sp) - first_sp >= sp_bytes) return nullptr;
     const FirstReturn& first = first_returns[first_return_index(entry)];
     if (first.pc != entry.pc || first.sp != entry.sp) return nullptr;
     const std::uint64_t id = first.id;
-    const CachedPath* path = paths + path_index(id, load_word(first.slot));
-    if (path->first_return != id || !path->matches(entry)) {
-      ++path;
-      if (path->first_return != id || !path->matches(entry)) return nullptr;
+    CachedPath* path = path_at(places_of(id, load_word(first.slot), 0), id);
+    if (path == nullptr) return nullptr;
+    if (const StackWord* const different = path->first_difference(entry)) [[unlikely]] {
+      path = find_at_other_places(entry, id, different);
+      if (path == nullptr) return nullptr;
     }
-    if (path->anchor >= length || prefix_versions[path->anchor] != path->prefix_version) return nullptr;
+    if (path->anchor >= length || prefix_versions[path->anchor] != path->prefix_version) {
+      unanchored = path;
+      return nullptr;
+    }
     return words_unchanged(words_end_of(path->prefix_version)) ? path : nullptr;
   }
 };
@@ -123,9 +158,8 @@ struct CachedPaths {
 struct CachedStep;
 struct ThreadData;
 
-/// Like CachedPaths::find(), but also finds paths to anchors whose prefix version has changed, by comparing the
-/// anchors themselves.
-const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
+/// Returns data.unanchored, which must not be null, if the shadow stack has an equal anchor; else null.
+const CachedPath* find_unanchored_path(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
 /// Adds the path of `count` steps that were just taken from `entry` to the frame `anchor` of the shadow stack.
 void cache_path_of_steps(ThreadData& data, const arch::EntryRegisters& entry, CachedStep* const* steps,

@@ -69,10 +69,18 @@ inline std::uint64_t offset_of(const CachedStep& step) noexcept {
   return to_address(step.pc) - 1 - state_of(step.rule.module()).load_bias;
 }
 
+/// The last capture by cached steps.
+struct LastSteps {
+  std::uint32_t anchor;  ///< the frame of the shadow stack to which the steps led
+  std::uint32_t count;
+  NodeId nodes[kMaxCachedSteps];  ///< of the frames of the steps, outermost first
+};
+
 struct ThreadData;
 
 /// Captures the stack that begins with `entry` by cached steps to a verified frame of the shadow stack. Returns kNone
-/// when that is not possible. The shadow stack does not change, except that frames that have returned are removed.
+/// when that is not possible. Removes frames that have returned from the shadow stack. Adds frames of the steps to it
+/// if the last capture had them, too.
 [[gnu::noinline]] NodeId capture_by_cached_steps(ThreadData& data, const arch::EntryRegisters& entry,
                                                  const Definitions& definitions) noexcept;
 

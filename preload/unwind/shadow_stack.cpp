@@ -47,20 +47,7 @@ bool grow(ThreadData& data, std::uint32_t walked, std::uint32_t walked_words) no
   return true;
 }
 
-namespace {
-
-/// Returns the node of `frame` called from `parent`, from the cached nodes if it is there.
-inline NodeId find_or_intern(ThreadData& data, const Walk& walk, NodeId parent, const Frame& frame) noexcept {
-  const std::uint64_t key = CachedNodes::key_of(frame.pc, frame.flags);
-  CachedNode* const at = data.nodes.set_of(key, parent);
-  if (const NodeId node = CachedNodes::find(at, key, parent, walk.generation); node != NodeId::kNone) return node;
-  const NodeId node = intern(walk.definitions, parent, frame);
-  CachedNodes::add(at, {key, parent, node, walk.generation});
-  return node;
-}
-
-/// Copies the walked frames behind the verified ones. Returns the end of the shadow stack.
-inline Frame* copy_walked(ThreadData& data, const Walked& walked) noexcept {
+Frame* append_walked(ThreadData& data, const Walked& walked) noexcept {
   FrameArrays& arrays = *data.arrays;
   Frame* to = arrays.frames + walked.kept;
   StackWord* words = arrays.words + to[-1].words;
@@ -87,8 +74,6 @@ inline Frame* copy_walked(ThreadData& data, const Walked& walked) noexcept {
   return to;
 }
 
-}  // namespace
-
 NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& walked, std::uint32_t omitted) noexcept {
   const std::uint32_t depth = walked.kept + walked.frames;
   data.length = walked.kept;
@@ -97,7 +82,7 @@ NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& wal
   if (depth > data.arrays->capacity && !grow(data, walked.frames, walked.words)) return NodeId::kNone;
   data.length = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  Frame* const end = copy_walked(data, walked);
+  Frame* const end = append_walked(data, walked);
   if (walked.kept == 0) data.reason = walk.reason;
 
   Frame* at = data.arrays->frames + omitted;
@@ -109,7 +94,7 @@ NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& wal
     node = root_of(walk.definitions, omitted != 0 ? Truncation::kMaxDepth : data.reason);
   }
   for (; at != end; ++at) {
-    node = find_or_intern(data, walk, node, *at);
+    node = intern(walk.definitions, node, *at);
     if (node == NodeId::kNone) [[unlikely]]
       return node;
     at->node = node;

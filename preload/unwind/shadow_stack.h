@@ -54,6 +54,10 @@ struct Walked {
   std::uint32_t words;
 };
 
+/// Appends the walked frames, which have no nodes yet, to the verified ones. Returns the end of the frames. The
+/// shadow stack's length must be 0, and the arrays must have room.
+Frame* append_walked(ThreadData& data, const Walked& walked) noexcept;
+
 /// Replaces the frames of the shadow stack inside of the verified ones by the walked ones and determines the nodes of
 /// those that have none. `omitted`: outermost frames that get no node. Returns the node of the innermost frame; kNone
 /// when there is no memory for the call tree or for the arrays.

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "common/trace_format.h"
-#include "preload/unwind/cached_nodes.h"
 #include "preload/unwind/cached_paths.h"
 #include "preload/unwind/cached_steps.h"
 #include "preload/unwind/full_unwind.h"
@@ -31,7 +30,7 @@ struct ThreadData : CachedPaths {
   Truncation reason;             ///< why it does not begin with the thread's outermost frame; kNone: it does
   std::uint64_t generation;      ///< the module generation of its last update
   CachedSteps steps;
-  CachedNodes nodes;
+  LastSteps last_steps;
   FrameArrays first_arrays;  ///< the last member
 
   /// Returns whether the shadow stack, and the caches that depend on it, can be used in the current module generation
@@ -58,6 +57,6 @@ namespace detail {
 extern std::uint32_t max_depth [[gnu::visibility("hidden")]];  ///< Settings::max_depth
 }  // namespace detail
 
-inline constexpr std::size_t kThreadDataBytes = 208u << 10;
+inline constexpr std::size_t kThreadDataBytes = 180u << 10;
 
 }  // namespace heapprof::unwind

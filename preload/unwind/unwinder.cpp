@@ -2,11 +2,11 @@
 //
 //   1. a cached path                        ThreadUnwinder::find_cached
 //   2. the shadow stack, unchanged          find_remembered
-//   3. a cached path to a replaced frame    find_path_slow
+//   3. a cached path to a replaced frame    find_unanchored_path
 //   4. cached steps to the shadow stack     capture_by_cached_steps
 //   5. a walk to the shadow stack           capture_by_walk
 //
-// 1 to 4 verify what is remembered. 5 replaces it, so that the next capture can use it.
+// 1 to 4 verify what is remembered. 5 replaces it, so that the next capture can use it; so does 4 in a recursion.
 #include "preload/unwind/unwinder.h"
 
 #include "preload/sys/kernel.h"
@@ -47,11 +47,11 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
     if constexpr (kCheckStacks) check_steps(data, entry, definitions, data.length - 1, 0, top.node);
     return top.node;
   }
-  if (const CachedPath* const path = find_path_slow(data, entry)) {
-    if constexpr (kCheckStacks) check_steps(data, entry, definitions, path->anchor, path->steps, path->node);
-    return path->node;
-  }
-  return NodeId::kNone;
+  if (data.unanchored == nullptr) return NodeId::kNone;
+  const CachedPath* const path = find_unanchored_path(data, entry);
+  if (path == nullptr) return NodeId::kNone;
+  if constexpr (kCheckStacks) check_steps(data, entry, definitions, path->anchor, path->steps, path->node);
+  return path->node;
 }
 
 /// Walks the stack and updates the shadow stack. Returns kNone and sets `no_memory` if the arrays could not grow: the
@@ -125,7 +125,6 @@ void ThreadUnwinder::recover_abandoned_capture() noexcept {
   thread_changed();
   auto& data = static_cast<ThreadData&>(*paths_);
   for (CachedStep& step : data.steps.entries) step = CachedStep{};
-  for (CachedNode& node : data.nodes.entries) node = CachedNode{};
   data.remove_paths();
 }
 

@@ -106,6 +106,9 @@ class ThreadUnwinder {
     return node != NodeId::kNone ? node : capture_slow(entry, definitions);
   }
 
+  /// Like capture(), after find_cached() has returned kNone for this stack.
+  [[gnu::noinline]] NodeId capture_slow(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
+
   /// Drops nodes and stack bounds. Call it before another thread uses the object, or another trace is written.
   void thread_changed() noexcept;
 
@@ -117,8 +120,6 @@ class ThreadUnwinder {
   std::size_t memory_bytes() const noexcept;
 
  private:
-  [[gnu::noinline]] NodeId capture_slow(const arch::EntryRegisters& entry, const Definitions& definitions) noexcept;
-
   CachedPaths* paths_;  ///< the beginning of the thread's ThreadData; null before the first capture
 };
 

@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -111,6 +113,47 @@ TEST_CASE("only changed frames are interned") {
     for (int i = 0; i < 10; ++i) hook();
     CHECK(recorder.tree.interned <= 10);
   });
+}
+
+namespace {
+
+thread_local bool t_cached;
+
+/// All its stacks have the same program counter, stack pointer and first return address.
+[[gnu::noinline]] void helper() {
+  const arch::EntryRegisters entry = arch::entry_registers();
+  t_cached = t_recorder->unwinder.find_cached(entry, t_recorder->tree.definitions()) != NodeId::kNone;
+  t_last_node = t_recorder->unwinder.capture(entry, t_recorder->tree.definitions());
+}
+
+[[gnu::noinline]] void allocate() {
+  helper();
+  asm volatile("");
+}
+
+template <int kContext>
+[[gnu::noinline]] void context() {
+  allocate();
+  asm volatile("" ::"i"(kContext));
+}
+
+}  // namespace
+
+TEST_CASE("stacks that differ only in their second return address are all cached") {
+  Recorder recorder;
+  t_recorder = &recorder;
+  constexpr std::array kContexts{context<0>, context<1>, context<2>, context<3>, context<4>};
+  std::array<NodeId, kContexts.size()> nodes{};
+  for (int round = 0; round < 10; ++round) {
+    for (std::size_t i = 0; i < kContexts.size(); ++i) {
+      kContexts[i]();
+      if (round == 0) nodes[i] = t_last_node;
+      CHECK(t_last_node == nodes[i]);
+      if (round > 2) CHECK(t_cached);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end());
+  CHECK(std::unique(nodes.begin(), nodes.end()) == nodes.end());
 }
 
 TEST_CASE("captures without shadow stack return the same nodes") {

@@ -29,6 +29,16 @@ namespace {
   throw_from(depth - 1);
 }
 
+/// Each level adds the frames of two call sites, so nearly every stack is new.
+[[gnu::noinline]] void branches(int depth) {
+  hook();
+  if (depth == 0) return;
+  branches(depth - 1);
+  hook();
+  branches(depth - 1);
+  hook();
+}
+
 struct HookInDestructor {
   ~HookInDestructor() { hook(); }
 };
@@ -122,6 +132,10 @@ TEST_CASE("plain recursion") {
     plain_recursion(200);
     plain_recursion(3);
   });
+}
+
+TEST_CASE("all stacks of a recursion with two calls") {
+  run([] { branches(8); });
 }
 
 TEST_CASE("frames without frame pointer") {
