@@ -48,7 +48,7 @@ class Answers {
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
   static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
   static constexpr std::size_t kMaxStanding = 6;          ///< processes that stay
-  static constexpr std::chrono::seconds kMaxIdle{10};     ///< of these
+  static constexpr std::chrono::seconds kMaxIdle{30};     ///< of these
 
   /// The state of a trace: equal texts mean that it has not changed. Empty: it may change at any time, so answers
   /// about it are not kept.
