@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/symbols/tail_call_name.h"
+
 namespace heapprof::findings {
 namespace {
 
@@ -33,13 +35,13 @@ bool is_python_interpreter(std::string_view path) {
 }
 
 bool leads_to_python(std::string_view function) {
-  if (function.empty()) return true;
+  if (function.empty() || function.starts_with(symbols::kTailCallPrefix)) return true;
   function = function.substr(0, function.find('.'));  // _PyEval_EvalFrameDefault.cold
   static constexpr std::array<std::string_view, 12> kExact = {
       "run_mod",           "run_eval_code_obj",      "_PyObject_MakeTpCall", "PyEval_EvalCode",
       "PyEval_EvalCodeEx", "PyEval_EvalFrame",       "PyEval_EvalFrameEx",   "call_function",
       "do_call_core",      "function_code_fastcall", "object_vacall",        "PyVectorcall_Call"};
-  static constexpr std::array<std::string_view, 14> kPrefixes = {"_PyEval_",
+  static constexpr std::array<std::string_view, 15> kPrefixes = {"_PyEval_",
                                                                  "PyObject_Call",
                                                                  "_PyObject_Call",
                                                                  "_PyFunction_",
@@ -52,7 +54,8 @@ bool leads_to_python(std::string_view function) {
                                                                  "PyRun_",
                                                                  "pyrun_",
                                                                  "pymain_run_",
-                                                                 "Py_RunMain"};
+                                                                 "Py_RunMain",
+                                                                 "_PyObject_FastCall"};
   return std::ranges::find(kExact, function) != kExact.end() ||
          std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return function.starts_with(prefix); }) ||
          function.find("_vectorcall") != std::string_view::npos;

@@ -10,8 +10,8 @@ namespace heapprof::findings {
 bool is_python_interpreter(std::string_view module_path);
 
 /// Whether `function` of the interpreter evaluates bytecode, or passes a call on: _PyEval_EvalFrameDefault,
-/// _PyFunction_Vectorcall, PyObject_Call, slot_tp_call; or runs a file: pymain_run_file. An empty name does:
-/// functions without a symbol are not those that programs call.
+/// _PyFunction_Vectorcall, PyObject_Call, slot_tp_call; or runs a file: pymain_run_file. An empty name does,
+/// as does "[tail of ...]": functions without a symbol are not those that programs call.
 bool leads_to_python(std::string_view function);
 
 }  // namespace heapprof::findings

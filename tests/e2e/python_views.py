@@ -1,0 +1,141 @@
+"""Python programs that know how many blocks each of their lines allocates: what the commands print about them."""
+
+import json
+import os
+import unittest
+
+import harness
+from python_lines import interpreters
+
+# Each line with a comment allocates so many blocks of at least 5,000 bytes, which are never freed.
+PROGRAM = '''
+import functools, os
+
+keep = []
+
+
+def straight(count):
+    for i in range(count):
+        keep.append(bytes(5000))  # 7 straight
+
+
+class Table:
+    def fill(self, count):
+        def cell():
+            return bytearray(6000)  # 5 Table.fill.<locals>.cell
+        keep.extend([cell() for _ in range(count)])
+
+    def __lt__(self, other):
+        keep.append(bytes(5000))  # 1 Table.__lt__
+        return True
+
+
+def by_size(a):
+    keep.append(bytes(5000))  # 4 by_size
+    return a
+
+
+def numbers():
+    for i in range(3):
+        yield bytes(5000)  # 3 numbers
+
+
+async def later():
+    return bytes(5000)  # 1 later
+
+
+straight(7)
+Table().fill(5)
+sorted([Table(), Table()])
+sorted([3, 1, 2, 4], key=by_size)
+keep += list(numbers())
+keep.append(functools.reduce(lambda a, b: a + [bytes(5000)], range(6), []))  # 6 <lambda>
+for _ in range(9):
+    exec("keep.append(bytes(5000))")
+try:
+    later().send(None)
+except StopIteration as end:
+    keep.append(end.value)
+os._exit(0)
+'''
+EXEC_BLOCKS = 9
+
+
+def wanted():
+    """{line: (blocks, name)}. Before Python 3.11, code objects have only the last part of the name."""
+    rows = {}
+    for number, line in enumerate(PROGRAM.splitlines(), 1):
+        if "  # " in line:
+            blocks, name = line.split("  # ")[1].split()
+            rows[number] = (int(blocks), name)
+    return rows
+
+
+class PythonViews(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.program = self.dir / "app.py"
+        self.program.write_text(PROGRAM)
+
+    def recordings(self):
+        """(version, trace) of each interpreter whose lines are recorded."""
+        recorded = []
+        for version, path in sorted(interpreters().items()):
+            run = self.record(path, self.program, PYTHON="1")
+            info = json.loads(self.heapprof("info", run.trace, "--json"))
+            if any(one["frames_recorded"] for one in info["python"]):
+                recorded.append((version, run.trace))
+        if not recorded:
+            raise unittest.SkipTest("the recorder records no lines of Python")
+        print("recorded:", ", ".join(version for version, _ in recorded))
+        return recorded
+
+    def rows(self, trace, *options):
+        result = self.heapprof("report", trace, "--by", "line", "--min-size", "5000", "--json", *options)
+        return json.loads(result)["rows"]
+
+    def test_lines_and_names(self):
+        for version, trace in self.recordings():
+            with self.subTest(version=version):
+                rows = self.rows(trace)
+                is_qualified = tuple(map(int, version.split("."))) >= (3, 11)
+                right = {(line, name if is_qualified else name.split(".")[-1]): blocks
+                         for line, (blocks, name) in wanted().items()}
+                # What an import allocates is a cost of its line, and differs between versions.
+                own = [row for row in rows if row["file"] == str(self.program) and row["self"]["leaked_blocks"]
+                       and not PROGRAM.splitlines()[row["line"] - 1].startswith("import")]
+                self.assertEqual({(row["line"], row["name"]): row["self"]["leaked_blocks"] for row in own}, right)
+                self.assertEqual({row["origin"] for row in own}, {"own"})
+                # The nine code objects of exec are one line. Packages of the interpreter can call exec as well.
+                self.assertIn(("<string>", 1, EXEC_BLOCKS),
+                              [(row["file"], row["line"], row["self"]["leaked_blocks"]) for row in rows])
+
+    def test_folding(self):
+        """The functions in C that do work stand between the lines of Python, and those that pass calls on do not."""
+        version, trace = self.recordings()[-1]
+        folded = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "leaked", "--function",
+                               "by_size")
+        self.assertIn("<module> app.py;", folded)
+        self.assertIn("by_size app.py", folded)
+        self.assertNotIn("_PyEval_EvalFrameDefault;by_size", folded)
+        between = folded.split("<module> app.py;")[1].split("by_size")[0]
+        self.assertIn("sort", between, folded)
+        whole = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "leaked", "--function", "by_size",
+                              "--interpreter-frames")
+        self.assertGreater(whole.count(";"), folded.count(";"))
+
+    def test_copies_and_sources(self):
+        """A compacted trace has the same rows; a bundle shows the source when the file is gone."""
+        _, trace = self.recordings()[0]
+        right = self.rows(trace)
+        for command in ("compact", "bundle"):
+            copy = self.dir / f"{command}.heapprof"
+            self.heapprof(command, trace, "-o", copy, *(["--sources"] if command == "bundle" else []))
+            self.assertEqual(self.rows(copy), right)
+        os.unlink(self.program)
+        source = self.heapprof("source", self.dir / "bundle.heapprof", "app.py")
+        self.assertIn("keep.append(bytes(5000))  # 7 straight", source)
+
+
+if __name__ == "__main__":
+    harness.main()
