@@ -12,6 +12,7 @@
 #include "analyzer/trace/compact/section.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
+#include "tests/support/python_text.h"
 #include "tests/support/trace_builder.h"
 
 namespace {
@@ -134,6 +135,26 @@ void write_texts(const std::string& path, TextKind kind, const std::string& text
   frames.write(path);
 }
 
+/// Code objects of Python that differ in their first lines only, each with a table that begins a line at every second
+/// byte, and a node for each, so that the tables are decoded.
+void write_python(const std::string& path) {
+  std::string table;
+  while (table.size() + 128 < kMaxTextBytes) table.append("\x02\x01\x02\x7f");
+  Frames frames;
+  for (std::uint32_t i = 0; frames.size() < 4 << 20; ++i) {
+    const std::string text = test::python_code_text("f", "n", i + 1, PythonLines::kLnotab, table);
+    std::vector<Slot> slots{{0, 0, op_size(Op::kText, i + 1), static_cast<std::uint32_t>(TextKind::kPythonCode),
+                             static_cast<std::uint32_t>(text.size())}};
+    const std::uint32_t more = text_slots(static_cast<std::uint32_t>(text.size()));
+    slots.resize(1 + more);
+    std::memcpy(reinterpret_cast<char*>(&slots[1]), text.data(), text.size());
+    slots.push_back(
+        {0, python_offset(i + 1, 5), op_size(Op::kNode, std::uint64_t{raw(ModuleId::kPython)} << 32), i + 1, 0});
+    frames.add(kFirstHostileStream, i, columns_of(slots), 2, 0);
+  }
+  frames.write(path);
+}
+
 std::string module_text() {
   const ModuleText fixed{0x1000, 0, 0, 0};
   return std::string(reinterpret_cast<const char*>(&fixed), sizeof fixed) + "/lib";
@@ -228,6 +249,7 @@ int main(int argc, char** argv) {
   write_texts(folder + "long_names.heapprof", TextKind::kThread, std::string(kMaxTextBytes, 'n'));
   write_texts(folder + "marks.heapprof", TextKind::kMark, std::string(kMaxTextBytes, 'm'));
   write_texts(folder + "modules.heapprof", TextKind::kModule, module_text());
+  write_python(folder + "python.heapprof");
   write_compacted_nodes(folder + "compacted_nodes.heapprof");
   write_compacted_streams(folder + "compacted_streams.heapprof");
   write_compacted_pinned(folder + "compacted_pinned.heapprof");

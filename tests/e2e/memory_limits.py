@@ -66,6 +66,7 @@ class MemoryLimits(harness.Case):
 
     def test_texts(self):
         self.assertIn("exceed what a file of this size can hold", self.check("modules.heapprof"))
+        self.assertIn("the code objects of Python exceed what", self.check("python.heapprof"))
         # Only the first marks are kept, so their number needs no limit.
         self.assertNotIn("exceed", self.check("marks.heapprof"))
 
