@@ -73,8 +73,9 @@ Answer error_answer(unsigned status, const std::string& sentence) {
               json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n")};
 }
 
-Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words)
-    : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)), idle_timer_(context) {}
+Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words, bool keeps_processes)
+    : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)),
+      keeps_processes_(keeps_processes), idle_timer_(context) {}
 
 /// Starts to write the index of a trace that needs one. True: an index is being written.
 bool Answers::waits_for_index(const Question& question) {
@@ -199,7 +200,7 @@ void Answers::start_next() {
 void Answers::start(const std::shared_ptr<Task>& task) {
   const std::vector<std::string>& words = task->question.words;
   constexpr ChildLimits kLimits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime};
-  if (task->state.empty() && task->question.can_stand) {
+  if (keeps_processes_ && task->state.empty() && task->question.can_stand) {
     const auto [entry, is_first] = repeated_.try_emplace(task->key);
     if (repeated_.size() == 1 && is_first) wait_for_idle();
     Repeated& repeated = entry->second;

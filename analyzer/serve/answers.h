@@ -64,8 +64,10 @@ class Answers {
     ChildProgress progress;
   };
 
-  /// Without `index_words`, no index is written.
-  Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words = {});
+  /// Without `index_words`, no index is written. `keeps_processes`: of questions about running programs that are
+  /// asked again; `context` then has work to do until nobody has asked one for a while.
+  Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words = {},
+          bool keeps_processes = false);
 
   /// `done` is called once, later, unless the ticket is cancelled before.
   Ticket ask(const Question& question, Done done);
@@ -113,6 +115,7 @@ class Answers {
   boost::asio::io_context& context_;
   StateOf state_of_;
   IndexWords index_words_;
+  const bool keeps_processes_;
   std::map<std::size_t, IndexOf> indexes_;
   Ticket last_ticket_ = 0;
   std::size_t processes_ = 0;

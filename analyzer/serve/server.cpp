@@ -70,7 +70,8 @@ class Session;
 struct Server::State {
   explicit State(ServerSettings given)
       : settings(std::move(given)), acceptor(context), signals(context), retry(context),
-        answers(context, settings.state_of, settings.index_words), live_events(context, settings.subject.traces) {}
+        answers(context, settings.state_of, settings.index_words, true),
+        live_events(context, settings.subject.traces) {}
 
   ~State();
 
