@@ -386,7 +386,9 @@ class LargeRecording(Serve):
                                  stderr=subprocess.DEVNULL, env=harness.analyzer_environment(
                                      XDG_CACHE_HOME=self.dir / "cache"))
         child, = harness.wait_until(self.children, "no process was started")
-        self.assertIn(b"--from=start", Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"))
+        # The words are missing for a moment while the program is loaded.
+        words = harness.wait_until(Path(f"/proc/{child}/cmdline").read_bytes, "the process has no command line")
+        self.assertIn(b"--from=start", words.split(b"\0"))
         harness.wait_until(self.indexes, "no index is written")
         self.server.kill()
         self.server.wait()
