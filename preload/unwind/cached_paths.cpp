@@ -99,20 +99,40 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   add_path(data, entry, path, 1, data.length - 1, path.words[0].address, (top.flags & kFpUnused) == 0);
 }
 
-[[gnu::noinline]] const CachedPath* find_unanchored_path(ThreadData& data,
-                                                         const arch::EntryRegisters& entry) noexcept {
-  CachedPath* const path = data.unanchored;
+namespace {
+
+/// Returns the path that matches, if it is not at the first place, where find() has looked; else null.
+inline CachedPath* find_at_other_places(ThreadData& data, const arch::EntryRegisters& entry,
+                                        const FirstReturn& first) noexcept {
+  std::uint64_t value = load_word(first.slot);
+  for (std::uint32_t place = 0;;) {
+    CachedPath* const path = CachedPaths::path_at(data.places_of(first.id, value, place), first.id);
+    if (path == nullptr) return nullptr;
+    const StackWord* const different = path->first_difference(entry);
+    if (different == nullptr) return path;
+    if (++place == kPathPlaces) return nullptr;
+    value = load_word(different->address);
+  }
+}
+
+}  // namespace
+
+[[gnu::noinline]] const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
+  CachedPath* path = data.unanchored;
   data.unanchored = nullptr;
   const FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
-  if (first.pc != entry.pc || first.sp != entry.sp || first.id != path->first_return) return nullptr;
-  if (path->anchor >= data.length || path->first_difference(entry) != nullptr) return nullptr;
-  // The program counter needs no comparison: node, module and flags determine it.
+  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp) return nullptr;
+  if (path == nullptr) path = find_at_other_places(data, entry, first);
+  else if (first.id != path->first_return || path->first_difference(entry) != nullptr) return nullptr;
+  if (path == nullptr || path->anchor >= data.length) return nullptr;
   const Frame& anchor = data.arrays->frames[path->anchor];
-  if (anchor.sp != path->anchor_sp || anchor.fp != path->anchor_fp || anchor.bits() != path->anchor_identity ||
-      anchor.barrier != 0 || !data.words_unchanged(anchor.words))
+  const std::uint64_t version = data.arrays->prefix_versions[path->anchor];
+  // The program counter needs no comparison: node, module and flags determine it.
+  if (path->prefix_version != version && (anchor.sp != path->anchor_sp || anchor.fp != path->anchor_fp ||
+                                          anchor.bits() != path->anchor_identity || anchor.barrier != 0))
     return nullptr;
-  path->prefix_version = data.arrays->prefix_versions[path->anchor];
-  return path;
+  path->prefix_version = version;
+  return data.words_unchanged(anchor.words) ? path : nullptr;
 }
 
 }  // namespace heapprof::unwind

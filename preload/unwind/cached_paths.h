@@ -120,33 +120,16 @@ struct CachedPaths {
     return place->first_return == first_return ? place : nullptr;
   }
 
-  /// Returns the path that matches, if it is at another place than the first one; else null. `different`: the first
-  /// word that differs from the path at the first place.
-  [[gnu::always_inline]] CachedPath* find_at_other_places(const arch::EntryRegisters& entry,
-                                                          std::uint64_t first_return,
-                                                          const StackWord* different) noexcept {
-    for (std::uint32_t place = 1; place != kPathPlaces; ++place) {
-      CachedPath* const path = path_at(places_of(first_return, load_word(different->address), place), first_return);
-      if (path == nullptr) return nullptr;
-      different = path->first_difference(entry);
-      if (different == nullptr) return path;
-    }
-    return nullptr;
-  }
-
-  /// Returns the path of the stack that begins with `entry`; null if it is not cached, or may have changed.
+  /// Returns the path of the stack that begins with `entry`; null if it is not at the first place, or may have
+  /// changed.
   [[gnu::always_inline]] const CachedPath* find(const arch::EntryRegisters& entry) noexcept {
     if (epoch != invalidation_epoch()) return nullptr;
     if (to_address(entry.sp) - first_sp >= sp_bytes) return nullptr;
     const FirstReturn& first = first_returns[first_return_index(entry)];
     if (first.pc != entry.pc || first.sp != entry.sp) return nullptr;
     const std::uint64_t id = first.id;
-    CachedPath* path = path_at(places_of(id, load_word(first.slot), 0), id);
-    if (path == nullptr) return nullptr;
-    if (const StackWord* const different = path->first_difference(entry)) [[unlikely]] {
-      path = find_at_other_places(entry, id, different);
-      if (path == nullptr) return nullptr;
-    }
+    CachedPath* const path = path_at(places_of(id, load_word(first.slot), 0), id);
+    if (path == nullptr || path->first_difference(entry) != nullptr) return nullptr;
     if (path->anchor >= length || prefix_versions[path->anchor] != path->prefix_version) {
       unanchored = path;
       return nullptr;
@@ -158,8 +141,9 @@ struct CachedPaths {
 struct CachedStep;
 struct ThreadData;
 
-/// Returns data.unanchored, which must not be null, if the shadow stack has an equal anchor; else null.
-const CachedPath* find_unanchored_path(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
+/// After find() has failed: also finds paths at other places, and paths to anchors whose prefix version has changed,
+/// by comparing the anchors themselves.
+const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
 /// Adds the path of `count` steps that were just taken from `entry` to the frame `anchor` of the shadow stack.
 void cache_path_of_steps(ThreadData& data, const arch::EntryRegisters& entry, CachedStep* const* steps,

@@ -2,7 +2,7 @@
 //
 //   1. a cached path                        ThreadUnwinder::find_cached
 //   2. the shadow stack, unchanged          find_remembered
-//   3. a cached path to a replaced frame    find_unanchored_path
+//   3. a cached path, slow                  find_path_slow
 //   4. cached steps to the shadow stack     capture_by_cached_steps
 //   5. a walk to the shadow stack           capture_by_walk
 //
@@ -47,8 +47,7 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
     if constexpr (kCheckStacks) check_steps(data, entry, definitions, data.length - 1, 0, top.node);
     return top.node;
   }
-  if (data.unanchored == nullptr) return NodeId::kNone;
-  const CachedPath* const path = find_unanchored_path(data, entry);
+  const CachedPath* const path = find_path_slow(data, entry);
   if (path == nullptr) return NodeId::kNone;
   if constexpr (kCheckStacks) check_steps(data, entry, definitions, path->anchor, path->steps, path->node);
   return path->node;
