@@ -41,7 +41,7 @@ const char* result_of(Action action) {
   return "";
 }
 
-std::string state_of(const Mailbox& mailbox) {
+std::string recording_state(const Mailbox& mailbox) {
   switch (mailbox.recorder()) {
     case RecorderState::kGone: return "ended";
     case RecorderState::kExecuted: return "ended";
@@ -66,7 +66,7 @@ const char* why_no_snapshot(const FileHeader& header) {
 }
 
 int print_status(const Mailbox& mailbox, const std::string& path, bool json) {
-  const std::string state = state_of(mailbox);
+  const std::string state = recording_state(mailbox);
   const std::uint64_t bytes = mailbox.input().size();
   if (json) {
     Json document = json_document();
@@ -89,7 +89,7 @@ int control(const ControlOptions& options) {
     if (path.empty()) path = trace_of_recorded_process(options.pid);
     Mailbox mailbox(path);
     if (options.action == Action::kStatus) return print_status(mailbox, path, options.json);
-    const std::string state = state_of(mailbox);
+    const std::string state = recording_state(mailbox);
     if (state == "ended") return fail(path + ": its program has ended");
     if (state == "stopped") return fail(path + ": the recorder has stopped; 'heapprof info' prints the reason");
     if (const char* const why = why_no_snapshot(mailbox.header());

@@ -36,7 +36,9 @@ std::vector<Words> next_commands(const std::string& text, const std::string& tra
     Words& words = commands.emplace_back();
     std::istringstream rest(line.substr(at + begin.size()));
     for (std::string word; rest >> word;)
-      words.push_back(word == "TRACE" || word == "AFTER" ? trace : word == "diff.svg" ? "/dev/null" : word);
+      words.push_back(word == "TRACE" || word == "BEFORE" || word == "AFTER" ? trace
+                      : word == "diff.svg"                                   ? "/dev/null"
+                                                                             : word);
   }
   return commands;
 }
