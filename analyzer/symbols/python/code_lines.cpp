@@ -16,7 +16,7 @@ CodeLines::CodeLines(PythonLines encoding, std::string_view table, std::uint32_t
 }
 
 int CodeLines::line_of(std::uint32_t instruction) const {
-  if (instruction >= kMaxBytecode / 2) return first_line_;
+  if (instruction >= kPythonNoInstruction) return first_line_;
   const auto after = std::ranges::upper_bound(starts_, instruction * 2, {}, &LineStart::offset);
   const int line = after == starts_.begin() ? 0 : after[-1].line;
   return line != 0 ? line : first_line_;

@@ -15,7 +15,8 @@ class CodeLines {
   CodeLines(PythonLines encoding, std::string_view table, std::uint32_t first_line);
 
   /// The line of an instruction, whose distance from the first one is in units of 2 bytes. An instruction without a
-  /// line, which prepares the function, is at the function's first line, as is each one without a table. 0: unknown.
+  /// line, which prepares the function, is at the function's first line, as are kPythonNoInstruction and each one
+  /// without a table. 0: unknown.
   int line_of(std::uint32_t instruction) const;
 
  private:

@@ -199,7 +199,7 @@ TEST_CASE("lines of Python are judged by their files") {
                                  "/home/user/lib/python3x/job.py"})
     CHECK((file + (of_file(file) == Origin::kOwn ? "" : " is not own")) == file);
   for (const std::string file :
-       {"/usr/lib/python3.11/json/decoder.py", "/root/.pyenv/versions/3.13.0/lib/python3.13t/ast.py",
+       {"/usr/lib/python3.11/json/decoder.py", "/home/user/.pyenv/versions/3.13.0/lib/python3.13t/ast.py",
         "/usr/lib64/python3.9/re.py", "<frozen importlib._bootstrap>", "/usr/lib/python311.zip/os.py"})
     CHECK((file + (of_file(file) == Origin::kStandard ? "" : " is not standard")) == file);
   for (const std::string file :

@@ -101,6 +101,12 @@ TEST_CASE("Lines of Python have function, file and line, in a module of their ow
   CHECK(linked.lost_python_codes == 0);
 }
 
+TEST_CASE("A line of Python whose instruction is unknown is the first one of its function") {
+  Tree tree;
+  const std::uint32_t at = tree.python(tree.python(0, 1, 2), 2, kPythonNoInstruction);
+  CHECK(stack_of(tree.link(false), at) == "work:10 <module>:11");
+}
+
 TEST_CASE("Equal code objects, and instructions of one line, are one node") {
   Tree tree;
   const std::uint32_t caller = tree.python(0, 1, 0);
