@@ -152,7 +152,6 @@ bool debug_offsets_match(const Layout& layout, const DebugOffsets& offsets) noex
 /// Determines the layout. Returns null, or why the frames cannot be read.
 const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t version,
                     Interpreter& result) noexcept {
-  if (!recorder::g_settings.python) return "HEAPPROF_PYTHON=0 was set";
   if (arch::kElfMachine != EM_X86_64) return "they are supported only on x86-64";
   if (&pthread_getspecific == nullptr) return "the C library lacks pthread_getspecific";
   const Layout* layout = nullptr;
@@ -189,6 +188,7 @@ void write_note(recorder::Stream& stream, std::uint32_t version, const char* rea
 }  // namespace
 
 void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept {
+  if (!recorder::g_settings.python) return;
   const Symbols symbols(module);
   const std::uint64_t runtime = symbols.find("_PyRuntime");
   if (runtime == 0) return;
@@ -202,7 +202,7 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
                                                  : "only one interpreter per process is supported";
   stream.append_text(TextKind::kPythonInterpreter, version, 0, reason, reason == nullptr ? 0 : text_length(reason));
   if (reason != nullptr) {
-    if (recorder::g_settings.python) write_note(stream, version, reason);
+    write_note(stream, version, reason);
     return;
   }
   if (is_on()) return;

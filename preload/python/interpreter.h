@@ -34,7 +34,8 @@ inline bool is_on() noexcept { return __atomic_load_n(&detail::interpreter.layou
 inline const Interpreter& interpreter() noexcept { return detail::interpreter; }
 
 /// Call it when a module has been defined in the trace, on the thread that has the module on its stack: so the module
-/// stays loaded during the call. If the module is an interpreter, its record is written to `stream`.
+/// stays loaded during the call. If the module is an interpreter, its record is written to `stream`. Does nothing if
+/// lines of Python are not to be recorded.
 void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept;
 
 /// The calling thread's PyThreadState; 0: it has none, or its frames must not be read because another thread is
