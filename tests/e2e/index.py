@@ -15,8 +15,8 @@ OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--
 
 class Index(harness.Case):
     def test_same_answers(self):
-        # 2.8 million events: an index has snapshots a million events apart.
-        trace = self.record(harness.program("ledger_threads"), 750_000, 3, 2).trace
+        # 2.1 million events: an index has snapshots a million events apart.
+        trace = self.record(harness.program("ledger_threads"), 560_000, 3, 2).trace
         self.check_info(trace)
         self.heapprof("index", trace)
         for command in COMMANDS:

@@ -70,7 +70,7 @@ class Hosts(harness.Case):
                 self.check(how, ended_by=("unknown", "exit"))
 
     def test_seccomp_until_the_space_is_used_up(self):
-        run = self.host("filter", 4_000_000)  # a quarter of them fills the space
+        run = self.host("filter", 1_500_000)  # two thirds of them fill the space
         report = self.report(run.trace)
         self.assertEqual(report["integrity"]["ended_by"], "stopped")
         self.assertIn("seccomp", report["integrity"]["stop_reason"])
