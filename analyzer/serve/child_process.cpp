@@ -58,7 +58,7 @@ void read_progress(std::string_view line, ChildProgress& progress) {
 std::shared_ptr<ChildProcess> ChildProcess::start(boost::asio::io_context& context,
                                                   const std::vector<std::string>& words, const ChildLimits& limits,
                                                   Done done, OnOutput on_output) {
-  const std::shared_ptr<ChildProcess> child(new ChildProcess(context, limits, std::move(done), std::move(on_output)));
+  std::shared_ptr<ChildProcess> child(new ChildProcess(context, limits, std::move(done), std::move(on_output)));
   child->spawn(words);
   return child;
 }

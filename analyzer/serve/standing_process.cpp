@@ -39,7 +39,7 @@ Parsed parse(std::string_view text, Header& header) {
 std::shared_ptr<StandingProcess> StandingProcess::start(boost::asio::io_context& context,
                                                         const std::vector<std::string>& words,
                                                         const ChildLimits& limits) {
-  const std::shared_ptr<StandingProcess> process(new StandingProcess(context, limits));
+  std::shared_ptr<StandingProcess> process(new StandingProcess(context, limits));
   process->child_ = ChildProcess::start(
       context, words, {.stands = true},
       [weak = std::weak_ptr(process)](ChildResult&&) {

@@ -98,7 +98,7 @@ std::string mapped_file_of(const FileHeader& header, std::uint32_t pid) {
     if (std::sscanf(line.c_str(), "%63s %7s %*s %*s %*s %n", range, access, &path_at) < 2 || access[3] != 's' ||
         path_at == 0)
       continue;
-    const std::string path = line.substr(static_cast<std::size_t>(path_at));
+    std::string path = line.substr(static_cast<std::size_t>(path_at));
     if (path == last_path || !path.starts_with('/')) continue;
     last_path = path;
     // A file without a name can be opened by its range, with privileges.

@@ -13,7 +13,7 @@ LineStarts decode_line_table(std::string_view table, std::uint32_t first_line) {
   LineStarts starts;
   for (std::size_t at = 0; at + 1 < table.size(); at += 2) {
     const unsigned length = static_cast<unsigned char>(table[at]);
-    const int difference = static_cast<signed char>(table[at + 1]);
+    const int difference = static_cast<std::int8_t>(static_cast<unsigned char>(table[at + 1]));
     if (difference != kNoLine) line.add(difference);
     if (length != 0) add_start(starts, offset, difference == kNoLine ? 0 : line.line());
     offset += length;
