@@ -72,7 +72,7 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   });
   const Thread& thread = thread_of(event.stream());
   const std::uint32_t thread_index = streams_[event.stream()].thread;
-  if (!is_selected(thread, event.node, size) || filter_.blocks != nullptr || !is_time_selected(event.time))
+  if (!is_selected(thread, event.node, size) || filter_.only_blocks || !is_time_selected(event.time))
     flags |= kNotSelected;
   mapping_table_.insert(begin, end, event.node, flags, thread_index);
   if ((flags & kNotSelected) != 0) return;

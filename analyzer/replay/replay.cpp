@@ -124,6 +124,31 @@ void Replay::begin_slice() {
   timeline_.begin(state());
 }
 
+void Replay::select_live() {
+  every_block_ = selects_new_ = false;
+  heap_ = {};
+  sizes_ = {};
+  threads_.reset_sums();
+  heap_costs_ = CostTracker();
+  thread_costs_ = CostTracker();
+  const auto count = [&](const Block& block) {
+    if (block.address == 0 || (block.thread & kNotSelected) != 0) return;
+    ++heap_.allocations;
+    heap_.allocated_bytes += block.size;
+    ++threads_[block.thread].allocations;
+    threads_[block.thread].allocated_bytes += block.size;
+    sizes_.count(block.size);
+    heap_costs_.add(block.node, block.size, block.time);
+    if (count_threads_) thread_costs_.add(block.thread, block.size, block.time);
+  };
+  // A block whose realloc has not returned is live, unless another block got its address.
+  for_each_pending_realloc([&](PendingRealloc& pending) {
+    if (is_reused(pending)) pending.block.thread |= kNotSelected;
+    count(pending.block);
+  });
+  blocks_.for_each(count);
+}
+
 template <Replay::Pass kPass>
 void Replay::run_part(std::size_t from, std::size_t to) {
   // A call tree that fits the cache needs no prefetch.
@@ -221,7 +246,7 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   bool selected = thread.selected && (every_size_ || (size >= selection_.min_size && size <= selection_.max_size));
   if (!every_block_) [[unlikely]] {
     const std::uint64_t ordinal = ordinal_++;
-    selected = selected && is_stack_selected(event.node) && is_time_selected(event.time) &&
+    selected = selected && selects_new_ && is_stack_selected(event.node) && is_time_selected(event.time) &&
                (filter_.blocks == nullptr || (ordinal < filter_.blocks->size() && (*filter_.blocks)[ordinal]));
   }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
@@ -323,7 +348,7 @@ void Replay::count_move(const Block& block) {
 
 /// A failed call has no lifetime, so it does not match a selection by lifetime.
 void Replay::count_failure(const MergedEvent& event) {
-  heap_.failed += is_selected(thread_of(event.stream()), event.node, event.size()) && filter_.blocks == nullptr &&
+  heap_.failed += is_selected(thread_of(event.stream()), event.node, event.size()) && !filter_.only_blocks &&
                   is_time_selected(event.time);
 }
 
@@ -447,6 +472,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
       ++samples_;
       peak_rss_bytes_ = std::max(peak_rss_bytes_, event.size());
       timeline_.rss(event.size());
+      if (event.time < keep_samples_until_) kept_sample_ = {event.time, event.size()};
       clock_.add_sample(event.time, event.address);
       sample_shared_bytes_ = kUnknownShared;
       return;

@@ -86,6 +86,19 @@ class Replay {
   bool has_stopped() const noexcept { return has_stopped_; }
   std::size_t handled() const noexcept { return handled_; }
 
+  /// From now on only the heap blocks that are live now are selected, of those that were selected so far. The sums
+  /// are theirs: each counts as allocated, none as freed. Precondition: the slice begins with the trace, mappings do
+  /// not count, and the timeline and the position of the peak are not needed.
+  void select_live();
+
+  /// Keeps the latest sample of resident memory before `ticks`; none are kept by default.
+  void keep_sample_before(std::uint64_t ticks) noexcept { keep_samples_until_ = ticks; }
+  struct Sample {
+    std::uint64_t ticks = 0;
+    std::uint64_t rss_bytes = 0;
+  };
+  const std::optional<Sample>& kept_sample() const noexcept { return kept_sample_; }
+
   /// Resolves the events of what the selection's kind counts: mappings in addition to, or instead of, heap blocks.
   /// A mapping can be unmapped in pieces. Precondition: before the first batch.
   void resolve_kind() {
@@ -339,12 +352,17 @@ class Replay {
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
   void count_restored(Block& block);
   void count_restored_mappings();
+  /// Calls visit(PendingRealloc&) for each realloc that has not returned.
+  template <typename Visit>
+  void for_each_pending_realloc(Visit&& visit) {
+    for (StreamState& stream : streams_)
+      for (PendingRealloc& pending : stream.reallocs) visit(pending);
+    for (PendingRealloc& pending : abandoned_reallocs_) visit(pending);
+  }
   /// Calls visit(Block&) for each block whose realloc has not returned.
   template <typename Visit>
   void for_each_pending(Visit&& visit) {
-    for (StreamState& stream : streams_)
-      for (PendingRealloc& pending : stream.reallocs) visit(pending.block);
-    for (PendingRealloc& pending : abandoned_reallocs_) visit(pending.block);
+    for_each_pending_realloc([&](PendingRealloc& pending) { visit(pending.block); });
   }
 
   // intervals.cpp
@@ -357,7 +375,8 @@ class Replay {
   const Selection selection_;
   const ResolvedFilter filter_;
   const bool every_size_;
-  const bool every_block_;  // the filter admits all stacks, blocks and times
+  bool every_block_;         // the filter admits all stacks, blocks and times
+  bool selects_new_ = true;  // else nothing that is allocated from now on
   const bool count_all_;
   bool count_threads_;
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
@@ -411,6 +430,8 @@ class Replay {
   std::uint64_t snapshots_ = 0;
   std::uint64_t peak_rss_bytes_ = 0;
   std::uint64_t sample_shared_bytes_ = kUnknownShared;  // of the sample that follows
+  std::uint64_t keep_samples_until_ = 0;                // ticks
+  std::optional<Sample> kept_sample_;
   std::uint64_t unfinished_ = 0;
   std::uint64_t bad_events_ = 0;
   bool paused_once_ = false;

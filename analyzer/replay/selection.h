@@ -71,8 +71,8 @@ struct Selection {
   bool only_live = false;
 
   /// Only totals and the costs of nodes and threads are needed: the profile has no sizes and no marks, and of its
-  /// timeline only the times and the resident memory. The analysis may then add sums from an index instead of
-  /// replaying.
+  /// timeline only the times and the resident memory (not with `live_at`). The analysis may then add sums from an
+  /// index instead of replaying.
   bool only_costs = false;
   /// With `only_costs`: the timeline is needed, too, with marks. It comes from an index that has the history of live
   /// bytes, or from a replay.

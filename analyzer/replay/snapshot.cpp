@@ -132,7 +132,8 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
   region.initial_bytes = in.number();
   if (region.thread >= threads_.size()) throw FormatError("it has a mapping without a thread");
   // A mapping has no time. A snapshot that is used for them is from before the slice.
-  if (filter_.own_blocks_only || !is_selected(threads_[region.thread], region.node, region.initial_bytes))
+  if (filter_.own_blocks_only || filter_.only_blocks ||
+      !is_selected(threads_[region.thread], region.node, region.initial_bytes))
     region.flags |= kNotSelected;
   return region;
 }

@@ -9,6 +9,7 @@
 #include "analyzer/replay/analysis/pass_progress.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
+#include "analyzer/replay/analysis/stopping_replay.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/replay/summarize.h"
@@ -38,7 +39,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   // An overview often comes first, and with the index that its pass can leave, the next questions need none.
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr ||
                              (selection_.only_overview && leaves_index(file_, index_use_));
-  PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + selection_.needs_lifetimes());
+  PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + needs_blocks_first());
 
   // Selections by name need the names.
   load_embedded_symbols(load_symbols);
@@ -59,7 +60,8 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     if (selection_.survivors) resolve_survivors();
     if (selection_.only_live && selection_.live_at) end_at_moment();
     if (selection_.select_stacks) resolve_stacks();
-    if (selection_.needs_lifetimes()) resolve_lifetimes(passes);
+    if (counts_live_at()) resolve_live_at();
+    if (needs_blocks_first()) resolve_lifetimes(passes);
     // From here on the filter is final.
   }
 
@@ -243,14 +245,31 @@ void Analysis::resolve_stacks() {
   stacks_found_ = std::ranges::any_of(selected, [](std::uint8_t one) { return one != 0; });
 }
 
+/// Whether the pass that counts finds the blocks that are live at the moment itself.
+bool Analysis::counts_live_at() const noexcept {
+  return selection_.live_at && selection_.only_costs && !selection_.with_timeline && !selection_.only_live &&
+         !selection_.is_slice() && !selection_.min_lifetime_ns && !selection_.max_lifetime_ns;
+}
+
+/// Sets the moment of --live-at.
+void Analysis::resolve_live_at() {
+  profile_.live_at_ns = resolve(*selection_.live_at, "--live-at");
+  filter_.only_blocks = true;
+}
+
 /// Finds the blocks that match the lifetimes or are live at the given moment, in a pass over the trace.
 void Analysis::resolve_lifetimes(PassProgress& passes) {
+  filter_.only_blocks = true;
+  if (selection_.live_at) resolve_live_at();
+  selected_blocks_ = blocks_of_lifetimes(passes, profile_.resident);
+  filter_.blocks = &selected_blocks_;
+}
+
+/// Precondition: live_at_ns is set if the selection has such a moment. `resident`: set if there was a sample before.
+std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident) const {
   const auto to_ns = [&](std::uint64_t ticks) { return clock_.to_ns(trace::Ticks{ticks}); };
-  std::uint64_t moment_ns = 0;
-  if (selection_.live_at) {
-    moment_ns = resolve(*selection_.live_at, "--live-at");
-    profile_.live_at_ns = moment_ns;
-  }
+  const std::uint64_t moment_ns = profile_.live_at_ns.value_or(0);
+  std::vector<bool> selected;  // by ordinal
   const EventPosition* const position =
       selection_.live_at && selection_.live_at->position ? &*selection_.live_at->position : nullptr;
   bool after_moment = false;           // the events are
@@ -283,16 +302,16 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
     for (const ResolvedEvent& event : events) {
       if (selection_.live_at && !after_moment && is_after_moment(event.time)) {
         after_moment = true;
-        ordinals_at_moment = selected_blocks_.size();
+        ordinals_at_moment = selected.size();
       }
       if (event.kind == ResolvedKind::kAllocation) {
         if (position != nullptr && event.time == position->ticks && allocations_left != 0) --allocations_left;
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
         if (!fresh) replaced.push_back({block, !after_moment});
-        block.size = selected_blocks_.size();
+        block.size = selected.size();
         block.time = event.time;
-        selected_blocks_.push_back(false);
+        selected.push_back(false);
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
         const bool same_time = block != nullptr && block->time == event.allocated_ticks;
@@ -300,15 +319,15 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
           return one.block.address == event.address && one.block.time == event.allocated_ticks;
         });
         if (old != replaced.end() && (event.in_realloc || !same_time)) {
-          selected_blocks_[old->block.size] = matches(old->block, event.time, true, old->reused_before);
+          selected[old->block.size] = matches(old->block, event.time, true, old->reused_before);
           replaced.erase(old);
           continue;
         }
         if (block == nullptr) continue;
-        selected_blocks_[block->size] = matches(*block, event.time, true, !after_moment);
+        selected[block->size] = matches(*block, event.time, true, !after_moment);
         ordinals.erase(block);
       } else if (selection_.live_at && to_ns(event.time) <= moment_ns) {
-        profile_.resident = {to_ns(event.time), event.size};
+        resident = {to_ns(event.time), event.size};
       }
     }
     events.clear();
@@ -323,10 +342,10 @@ void Analysis::resolve_lifetimes(PassProgress& passes) {
   passes.end(reader);
   replay.finish(summary_->last_time);
   take_events();
-  if (!after_moment) ordinals_at_moment = selected_blocks_.size();
+  if (!after_moment) ordinals_at_moment = selected.size();
   ordinals.for_each(
-      [&](const Block& block) { selected_blocks_[block.size] = matches(block, summary_->last_time, false, false); });
-  filter_.blocks = &selected_blocks_;
+      [&](const Block& block) { selected[block.size] = matches(block, summary_->last_time, false, false); });
+  return selected;
 }
 
 /// Lets replays begin at the last snapshot before the slice, or before its end if only live blocks are needed; but
@@ -358,8 +377,8 @@ std::unique_ptr<Analysis::Run> Analysis::choose_snapshot(std::string& why_not) c
 
 /// A reader and a replay at the start of the trace, or at the snapshot if it is not empty. Null: after the snapshot
 /// it is unknown which blocks match the selection. Throws trace::FormatError when the snapshot is damaged.
-std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) const {
-  auto run = std::make_unique<Run>(file_, selection_, filter_);
+std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot, const ResolvedFilter& filter) const {
+  auto run = std::make_unique<Run>(file_, selection_, filter);
   if (snapshot.empty()) return run;
   trace::ByteReader position = snapshot.position();
   run->reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
@@ -367,11 +386,24 @@ std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) cons
   return run;
 }
 
+/// The same, of the blocks that are selected.
+std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) const {
+  ResolvedFilter filter = filter_;
+  if (counts_live_at()) filter.blocks = &selected_blocks_;
+  return start_at(snapshot, filter);
+}
+
 /// The same, at the chosen snapshot.
 std::unique_ptr<Analysis::Run> Analysis::start() const {
   if (followed_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
   {
     const std::lock_guard lock(snapshot_mutex_);
+    if (counts_live_at() && selected_blocks_.empty()) {
+      const Progress none;
+      PassProgress passes(file_, none, 1);
+      model::ResidentAt known;
+      selected_blocks_ = blocks_of_lifetimes(passes, known);
+    }
     std::string why_not;
     if (!snapshot_chosen_) return choose_snapshot(why_not);
   }
@@ -404,6 +436,7 @@ const LiveHistory* Analysis::history() const {
 
 /// The pass that counts.
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
+  if (counts_live_at()) return count_live_at(passes);
   const auto warn = [&](const std::string& why_not, const char* unused) {
     warnings_.push_back(index_->path() + ": " + why_not + "; its " + unused + " are not used");
   };
@@ -459,6 +492,76 @@ std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, Pas
   summary_ = std::make_shared<trace::TraceSummary>(summary_of(batches, run->replay));
   if (logs_history && !history.gave_up()) history_ = history.take(run->replay.timeline());
   return run;
+}
+
+/// The first tick after the moment of --live-at.
+std::uint64_t Analysis::ticks_after_moment() const { return clock_.first_tick_at(*profile_.live_at_ns + 1); }
+
+/// Counts the blocks that are live at the moment: replays from the last snapshot before it, leaves out all others
+/// there, and replays the rest of the trace.
+std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
+  const std::optional<EventPosition>& position = selection_.live_at->position;
+  const std::uint64_t ticks_after = ticks_after_moment();
+  std::unique_ptr<Run> run;
+  if (index_) {
+    try {
+      const Snapshot snapshot = index_->snapshot_before(position ? position->ticks : ticks_after);
+      if (!snapshot.empty()) run = start_at(snapshot, filter_);
+    } catch (const trace::FormatError& error) {
+      warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+    }
+  }
+  began_at_snapshot_ = run != nullptr;
+  if (run == nullptr) run = start_at({}, filter_);
+  const std::uint64_t snapshot_ticks = run->replay.now();
+  run->replay.keep_sample_before(ticks_after);
+  StoppingReplay replay(run->replay);
+  replay.stop_at(ticks_after, position);
+  bool after_moment = false;
+  passes.begin(*run->reader, filter_);
+  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    if (replay.replay(batch)) {
+      run->replay.select_live();
+      after_moment = true;
+      replay.go_on();
+      replay.replay(batch);
+    }
+    passes.show(batch);
+    return true;
+  });
+  if (!after_moment) run->replay.select_live();
+  run->replay.finish(summary_->last_time);
+  std::optional<Replay::Sample> sample = run->replay.kept_sample();
+  if (!sample && began_at_snapshot_) sample = sample_before(ticks_after, snapshot_ticks);
+  if (sample) profile_.resident = {clock_.to_ns(trace::Ticks{sample->ticks}), sample->rss_bytes};
+  return run;
+}
+
+/// The last sample of resident memory before `ticks`, in the records from the snapshot before `last_snapshot_ticks`
+/// on, or else in all of them.
+std::optional<Replay::Sample> Analysis::sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const {
+  const auto last_of = [&](trace::MergedReader& reader) {
+    std::optional<Replay::Sample> sample;
+    pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      for (const trace::MergedEvent& event : batch.events()) {
+        if (event.time >= ticks) return false;
+        if (event.op() == Op::kSample) sample = {event.time, event.size()};
+      }
+      return true;
+    });
+    return sample;
+  };
+  try {
+    const Snapshot before = index_->snapshot_before(last_snapshot_ticks);
+    if (!before.empty()) {
+      trace::ByteReader position = before.position();
+      trace::MergedReader reader(file_, *summary_, position);
+      if (const auto sample = last_of(reader)) return sample;
+    }
+  } catch (const trace::FormatError&) {  // the snapshot is damaged; all records have the sample, too
+  }
+  trace::MergedReader reader(file_);
+  return last_of(reader);
 }
 
 /// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. What the table

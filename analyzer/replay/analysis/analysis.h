@@ -205,16 +205,24 @@ class Analysis {
   void resolve_survivors();
   void end_at_moment();
   void resolve_stacks();
+  bool counts_live_at() const noexcept;
+  bool needs_blocks_first() const noexcept { return selection_.needs_lifetimes() && !counts_live_at(); }
+  std::uint64_t ticks_after_moment() const;
+  void resolve_live_at();
   void resolve_lifetimes(PassProgress& passes);
+  std::vector<bool> blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident) const;
   void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                    const EventFilter& which) const;
   const LiveHistory* history() const;
   model::Timeline timeline_from(const LiveHistory& history) const;
   std::unique_ptr<Run> start_at(const Snapshot& snapshot) const;
+  std::unique_ptr<Run> start_at(const Snapshot& snapshot, const ResolvedFilter& filter) const;
   std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
   bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
   std::unique_ptr<Run> follow(const AtPresent& at_present, PassProgress& passes);
+  std::unique_ptr<Run> count_live_at(PassProgress& passes);
+  std::optional<Replay::Sample> sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
   void replay_records(Run& run, PassProgress& passes, std::uint64_t end) const;
   void replay_to_end(Run& run, PassProgress& passes) const;
@@ -235,11 +243,12 @@ class Analysis {
   bool threads_found_ = false;
   ResolvedFilter filter_;
   std::vector<std::uint8_t> selected_nodes_;  // by dense index; of filter_
-  std::vector<bool> selected_blocks_;         // by ordinal of the allocation; of filter_
   std::optional<EventPosition> peak_position_;
   std::optional<Index> index_;
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
-  mutable std::mutex snapshot_mutex_;                   // of the next two
+  // By ordinal of the allocation; empty until a pass that needs them starts, if counts_live_at().
+  mutable std::vector<bool> selected_blocks_;
+  mutable std::mutex snapshot_mutex_;  // of the next two, and of selected_blocks_
   mutable bool snapshot_chosen_ = false;
   mutable Snapshot snapshot_;         // where a replay of all events begins; empty: at the start of the trace
   mutable std::mutex history_mutex_;  // of the next three

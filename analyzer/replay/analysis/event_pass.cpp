@@ -8,6 +8,7 @@
 #include "analyzer/replay/analysis/pass_progress.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
+#include "analyzer/replay/analysis/stopping_replay.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/summarize.h"
@@ -139,14 +140,11 @@ void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
   const std::unique_ptr<Run> run = start();
   PassProgress passes(file_, progress, 1);
   passes.begin(*run->reader, filter_);
+  StoppingReplay replay(run->replay);
   std::size_t next = 0;
-  std::uint64_t next_ticks = 0;  // every event before it is before the next moment
   const auto prepare = [&] {
-    run->replay.stop_at({});
-    if (next == moments.size()) return;
-    const ResolvedMoment& moment = moments[next];
-    next_ticks = moment.position ? moment.position->ticks : clock_.first_tick_at(moment.ns + 1);
-    if (moment.position) run->replay.stop_at(moment.position);
+    if (next == moments.size()) return replay.go_on();
+    replay.stop_at(clock_.first_tick_at(moments[next].ns + 1), moments[next].position);
   };
   const auto visit_moment = [&] {
     run->replay.for_each_selected_live([&](const Block& block) {
@@ -157,42 +155,10 @@ void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
     prepare();
   };
   prepare();
-  trace::Batch part;
   pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     passes.show(batch);
-    // The batch in parts: up to each moment that is within it, and the rest.
-    const std::span<trace::MergedEvent> events = batch.events();
-    std::size_t done = 0;
-    const auto replay_to = [&](std::size_t end) {
-      part.storage.assign(events.begin() + static_cast<std::ptrdiff_t>(done),
-                          events.begin() + static_cast<std::ptrdiff_t>(end));
-      part.count = end - done;
-      std::swap(part.texts, batch.texts);
-      run->replay.replay(part);
-      std::swap(part.texts, batch.texts);
-      if (run->replay.has_stopped()) {
-        // The replay may have handled later events of the same time.
-        std::ranges::copy(part.events(), events.begin() + static_cast<std::ptrdiff_t>(done));
-        end = done + run->replay.handled();
-      }
-      done = end;
-    };
-    while (next < moments.size() && !events.empty() && events.back().time >= next_ticks) {
-      if (moments[next].position) {
-        replay_to(events.size());
-        if (!run->replay.has_stopped()) return true;
-      } else {
-        replay_to(static_cast<std::size_t>(
-            std::partition_point(events.begin(), events.end(),
-                                 [&](const trace::MergedEvent& event) { return event.time < next_ticks; }) -
-            events.begin()));
-      }
-      visit_moment();
-    }
-    if (next == moments.size()) return false;
-    if (done == 0) run->replay.replay(batch);
-    else replay_to(events.size());
-    return true;
+    while (next < moments.size() && replay.replay(batch)) visit_moment();
+    return next < moments.size();
   });
   while (next < moments.size()) visit_moment();  // the recording has no event after them
 }

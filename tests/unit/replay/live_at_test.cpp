@@ -1,0 +1,144 @@
+// The costs of what is live at a moment: found in the pass that counts, from a snapshot or from the start, they equal
+// those of blocks that a pass of its own selected.
+#include <catch2/catch.hpp>
+
+#include <random>
+#include <sstream>
+#include <vector>
+
+#include "analyzer/replay/analysis/analysis.h"
+#include "tests/support/profile_text.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/seed.h"
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_index.h"
+
+using namespace heapprof;
+using namespace heapprof::replay;
+using heapprof::test::index_trace;
+using heapprof::test::kIndex;
+using heapprof::test::kNoIndex;
+using heapprof::test::Removed;
+using heapprof::test::TemporaryFile;
+using heapprof::test::TraceBuilder;
+
+namespace {
+
+/// What an analysis of costs has.
+std::string figures_of(const Analysis& analysis) {
+  const model::Profile& p = analysis.profile();
+  std::ostringstream out;
+  const auto costs = [&](const model::Costs& c) {
+    out << c.allocations << ' ' << c.allocated_bytes << ' ' << c.temporary << ' ' << c.temporary_bytes << ' '
+        << c.leaked_bytes << ' ' << c.leaked_blocks << ' ' << c.peak_bytes << ' ' << c.peak_blocks << ' '
+        << c.live_bytes << ' ' << c.live_blocks << ' ' << c.moved_bytes << ' ' << c.moved_blocks << '\n';
+  };
+  const model::HeapTotals& h = p.heap;
+  out << "heap " << h.allocations << ' ' << h.allocated_bytes << ' ' << h.frees << ' ' << h.failed << ' '
+      << h.peak_bytes << ' ' << h.peak_time_ns << ' ' << h.peak_blocks << ' ' << h.leaked_bytes << ' '
+      << h.leaked_blocks << ' ' << h.temporary_allocations << ' ' << h.unmatched_frees << ' ' << h.implied_frees
+      << "\nmmap " << p.mmap.mappings << ' ' << p.mmap.mapped_bytes << ' ' << p.mmap.reserved_bytes << ' '
+      << p.mmap.peak_bytes << ' ' << p.mmap.live_bytes << "\nresident " << p.resident.time_ns << ' '
+      << p.resident.bytes << "\nat " << p.live_at_ns.value_or(0) << ' ' << p.peak_time_ns << '\n';
+  costs(p.totals);
+  for (const model::CallNode& node : p.nodes) costs(node.costs);
+  for (const model::Costs& thread : p.thread_costs) costs(thread);
+  for (const model::Thread& thread : p.threads)
+    out << "thread " << thread.tid << ' ' << thread.name << ' ' << thread.start_ns << ' ' << thread.allocations << ' '
+        << thread.allocated_bytes << '\n';
+  return out.str();
+}
+
+/// Allocations and frees of the selected blocks: times, addresses and sizes.
+std::vector<std::uint64_t> events_of(const Analysis& analysis) {
+  std::vector<std::uint64_t> numbers;
+  analysis.for_each_event([&](std::span<const ProfileEvent> events) {
+    for (const ProfileEvent& event : events) {
+      numbers.push_back(event.time_ns);
+      numbers.push_back(event.address);
+      numbers.push_back(event.size);
+    }
+  });
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("Costs of what is live at a moment are the same from a snapshot, from the start, and from two passes") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(71, 77)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 40'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  int began_at_snapshot = 0;
+  for (int i = 0; i < 14; ++i) {
+    Selection selection;
+    selection.costs_by_thread = true;
+    Moment moment{static_cast<double>(random() % 1'001) / 10, true};
+    if (i == 0) moment.value = 0;
+    if (i == 1) moment.value = 100;
+    if (i >= 10) {
+      // The peak of a slice, which is between two events of equal time.
+      Selection slice;
+      slice.from = moment;
+      const Analysis analysis(path.path(), slice, {}, kNoIndex);
+      if (!analysis.peak_position()) continue;
+      moment = Moment{static_cast<double>(analysis.profile().heap.peak_time_ns) / 1e9};
+      moment.position = analysis.peak_position();
+    }
+    selection.live_at = moment;
+    if (i % 4 == 1) selection.min_size = 100;
+    if (i % 5 == 2) selection.thread_ids = {100, 102};
+    if (i % 7 == 3) selection.thread_names = {"worker"};
+    if (i % 3 == 2)
+      selection.select_stacks = [](const model::Profile& profile) {
+        std::vector<std::uint8_t> chosen(profile.nodes.size());
+        for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 3 != 0;
+        return chosen;
+      };
+    INFO("seed " << seed << ", selection " << i);
+    const Analysis two_passes(path.path(), selection, {}, kNoIndex);
+    selection.only_costs = true;
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    const Analysis with(path.path(), selection, {}, kIndex);
+    began_at_snapshot += with.began_at_snapshot();
+    CHECK(!without.began_at_snapshot());
+    CHECK(with.warnings().empty());
+    const std::string expected = figures_of(two_passes);
+    CHECK(heapprof::test::first_difference(figures_of(without), expected) == "");
+    CHECK(heapprof::test::first_difference(figures_of(with), expected) == "");
+    // Further passes visit the same blocks.
+    CHECK((events_of(with) == events_of(two_passes)));
+  }
+  CHECK(began_at_snapshot >= 5);
+}
+
+TEST_CASE("The resident memory at a moment is that of the last sample, however long before") {
+  TraceBuilder trace;
+  TraceBuilder::Stream& stream = trace.stream(64);
+  stream.thread(100, "main");
+  stream.module(2, "/bin/one", "\x01\x02", 0x1000, 0, 0x10000, true);
+  std::uint64_t time = 0;
+  for (std::uint64_t i = 0; i < 30'000; ++i) {
+    ++time;
+    if (i == 100 || i == 27'000) stream.sample(time, trace.header.start_monotonic_ns + time, i == 100 ? 111 : 222);
+    if (i >= 10) stream.free(time, 0x10000 + 16 * (i % 10));
+    stream.alloc(time, 0x10000 + 16 * (i % 10), i, 0);
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 1'000)};
+  for (const double percent : {0.1, 20.0, 70.0, 85.0, 95.0}) {
+    Selection selection;
+    selection.live_at = Moment{percent, true};
+    const Analysis expected(path.path(), selection, {}, kNoIndex);
+    selection.only_costs = true;
+    const Analysis with(path.path(), selection, {}, kIndex);
+    INFO(percent << " %");
+    CHECK(with.began_at_snapshot() == (percent > 15));
+    CHECK(heapprof::test::first_difference(figures_of(with), figures_of(expected)) == "");
+    CHECK(with.profile().resident.bytes == (percent < 1 ? 0u : percent < 90 ? 111u : 222u));
+  }
+}
