@@ -118,6 +118,22 @@ class Residency(harness.Case):
             if one.reason == "request":
                 self.assertGreater(one.resident_bytes(), 64 << 20)
 
+    def test_none_for_changed_memory_in_the_first_20_ms(self):
+        # While a program starts, its memory changes by 10 % at each sample.
+        trace = self.dir / "trace.heapprof"
+        environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
+        process = self.popen([harness.program("residency"), "waits", "1"], env=environment, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        reader = trace_reader.Trace(trace)
+        earliest = reader.start_monotonic_ns + 20_000_000
+        while not any(one.reason == "residency" for one in trace_reader.Trace(trace).snapshots):
+            self.assertIsNone(process.poll())
+        process.communicate("", timeout=60)
+        snapshots = trace_reader.Trace(trace).snapshots
+        self.assertEqual([one.begin_ns for one in snapshots if one.begin_ns < earliest], [])
+        self.assertEqual(snapshots[-1].reason, "exit")
+
     def test_off(self):
         run = self.recorded(SNAPSHOTS=0)
         self.assertEqual((run.read().snapshots, run.read().notes), ([], []))

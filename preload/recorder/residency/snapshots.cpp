@@ -20,6 +20,9 @@ namespace {
 constexpr const char* kMapsPath = "/proc/self/maps";
 constexpr const char* kPagemapPath = "/proc/self/pagemap";
 
+/// While a program starts, its memory changes by 10 % at each sample. One that ends sooner has a snapshot at its end.
+constexpr std::uint64_t kFirstDueNs = 20'000'000;
+
 constinit sys::ProcFile g_maps;
 constinit sys::ProcFile g_pagemap;
 constinit int g_owner = 0;  ///< kernel id of the thread that takes a snapshot; 0: none
@@ -113,10 +116,11 @@ bool may_take(const ThreadState& thread) noexcept {
          !shares_memory_with_parent();
 }
 
+std::uint64_t elapsed_ns() noexcept { return g_clock.monotonic_ns_at(g_clock.now()) - g_clock.origin_monotonic_ns(); }
+
 /// How long a snapshot of a process with this many resident bytes may take now, in ns; 0: none may be taken.
 std::uint64_t slice_in_budget(std::uint64_t resident_bytes) noexcept {
-  const std::uint64_t elapsed_ns = g_clock.monotonic_ns_at(g_clock.now()) - g_clock.origin_monotonic_ns();
-  return g_budget.slice_ns(elapsed_ns, resident_bytes);
+  return g_budget.slice_ns(elapsed_ns(), resident_bytes);
 }
 
 /// Takes a snapshot in at most `slice_ns`; 0: takes none. One at the end of the program is not continued.
@@ -152,7 +156,7 @@ void close_snapshots() noexcept {
 }
 
 void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept {
-  if (resident_bytes == 0 || !may_take(thread)) return;
+  if (resident_bytes == 0 || elapsed_ns() < kFirstDueNs || !may_take(thread)) return;
   const std::uint64_t before = __atomic_load_n(&g_snapshot_resident_bytes, __ATOMIC_RELAXED);
   if (!g_snapshot.unfinished() && !differs(resident_bytes, before)) return;
   const std::uint64_t slice_ns = slice_in_budget(resident_bytes);
