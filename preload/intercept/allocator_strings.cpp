@@ -52,7 +52,7 @@ const char* find_known_string(const char* begin, std::size_t bytes) noexcept {
 }  // namespace
 
 const char* find_allocator_by_strings(const char* path) noexcept {
-  constexpr std::size_t kPieceBytes = 256u << 10;
+  constexpr std::size_t kPieceBytes = 32u << 10;  // stays in the cache
   constexpr std::size_t kOverlapBytes = 64;  // more than the longest known string and the bytes after the last vector
   const Buffer memory(sizeof(ElfFile));
   const Buffer piece(kPieceBytes);
@@ -61,7 +61,8 @@ const char* find_allocator_by_strings(const char* path) noexcept {
   file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
   if (sys::failed(file.fd)) return nullptr;
   const char* found = nullptr;
-  for (unsigned i = 0; read_headers(file) && i < file.segment_count && found == nullptr; ++i) {
+  const unsigned segments = read_headers(file) ? file.segment_count : 0;
+  for (unsigned i = 0; i < segments && found == nullptr; ++i) {
     const ElfW(Phdr)& segment = file.segments[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & (PF_X | PF_W)) != 0 || segment.p_filesz > kMaxTableBytes)
       continue;

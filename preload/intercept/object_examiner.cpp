@@ -31,7 +31,7 @@ bool ObjectExaminer::is_libc() const noexcept {
 bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reader) noexcept {
   const auto read = [&] {
     __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
-    return read_object_symbols(path_, map, reader, scratch_, symbols_);
+    return read_object_symbols(path_, map, reader, scratch_, !object_loads_others_, symbols_);
   };
   if (!read()) return false;
   if (path_is_mapped_ || symbols_.count == 0) return true;

@@ -97,10 +97,11 @@ Refusal ObjectPatcher::prepare(const ObjectSymbols& symbols, const FunctionSymbo
 std::size_t ObjectPatcher::apply(const FunctionSymbol** functions, std::size_t count, Role role,
                                  ObjectReport& report) noexcept {
   std::size_t done = 0;
+  const int memory = count == 0 ? -1 : sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
   for (std::size_t i = 0; i < count; ++i) {
     const FunctionSymbol& symbol = *functions[i];
-    const Refusal refusal =
-        refused_[i] ? "other code branches, or may branch, into its first instructions" : apply_patch(patches_[i]);
+    const Refusal refusal = refused_[i] ? "other code branches, or may branch, into its first instructions"
+                                        : apply_patch(patches_[i], memory);
     if (refusal != nullptr) {
       report.skip(symbol, refusal);
       continue;
@@ -110,6 +111,7 @@ std::size_t ObjectPatcher::apply(const FunctionSymbol** functions, std::size_t c
     if (symbol.address == reinterpret_cast<std::uint64_t>(real::functions().program_free))
       program_free_is_patched_ = true;
   }
+  if (!sys::failed(memory)) sys::close(memory);
   return done;
 }
 

@@ -145,14 +145,16 @@ void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
   }
 }
 
-/// Reads the exported functions and the imports from the object's memory. Returns false when that is not possible.
-bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory, Scratch& scratch) noexcept {
+/// Reads the exported functions, and with `dlopen_matters` the import, from the object's memory. Returns false when
+/// that is not possible.
+bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
+                   bool dlopen_matters) noexcept {
   ExportedSymbols exported(memory, scratch);
   const auto visit = [&](const ElfW(Sym) & symbol, const char* name) noexcept { visit_symbol(reader, symbol, name); };
   const NameHashes names = allocator_name_hashes();
   return exported.open(map) && exported.find(names.values, names.count, visit) &&
          exported.find(kSanitizerHashes, std::size(kSanitizerHashes), visit) &&
-         exported.read_import(kLoadingFunction, reader.result.imports_dlopen);
+         (!dlopen_matters || exported.read_import(kLoadingFunction, reader.result.imports_dlopen));
 }
 
 void read_image_range(SymbolReader& reader) noexcept {
@@ -168,12 +170,13 @@ void read_image_range(SymbolReader& reader) noexcept {
 }
 
 /// Reads the tables of the file: .symtab, and .dynsym unless the exported functions are known.
-void read_tables(SymbolReader& reader, bool exported_known) noexcept {
+void read_tables(SymbolReader& reader, Scratch& scratch, bool exported_known) noexcept {
   const ElfW(Ehdr)& header = reader.file.header;
   if (header.e_shentsize != sizeof(ElfW(Shdr))) return;
-  const Buffer memory(header.e_shnum * sizeof(ElfW(Shdr)));
-  if (!memory || !read_at(reader.file.fd, memory.data(), header.e_shnum * sizeof(ElfW(Shdr)), header.e_shoff)) return;
-  const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(memory.data());
+  const std::uint64_t bytes = header.e_shnum * sizeof(ElfW(Shdr));
+  char* const memory = scratch.reserve(bytes);
+  if (memory == nullptr || !read_at(reader.file.fd, memory, bytes, header.e_shoff)) return;
+  const auto* sections = reinterpret_cast<const ElfW(Shdr)*>(memory);
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const ElfW(Shdr)& section = sections[i];
     if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
@@ -187,10 +190,8 @@ void read_tables(SymbolReader& reader, bool exported_known) noexcept {
 }  // namespace
 
 bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
-                         ObjectSymbols& result) noexcept {
-  const Buffer buffer(sizeof(ElfFile));
-  if (!buffer) return false;
-  auto& file = *reinterpret_cast<ElfFile*>(buffer.data());
+                         bool dlopen_matters, ObjectSymbols& result) noexcept {
+  ElfFile& file = result.headers;
   file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
   if (sys::failed(file.fd)) return false;
   const bool is_elf = read_headers(file);
@@ -198,7 +199,8 @@ bool read_object_symbols(const char* path, const link_map& map, sys::GuardedRead
     SymbolReader reader{file, map.l_addr, result};
     sys::identify(file.fd, result.file);
     read_image_range(reader);
-    read_tables(reader, read_exported(reader, map, memory, scratch));
+    const bool exported_known = read_exported(reader, map, memory, scratch, dlopen_matters);
+    read_tables(reader, scratch, exported_known);
     keep_mapped(reader);
   }
   sys::close(file.fd);

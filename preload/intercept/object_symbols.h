@@ -40,11 +40,14 @@ struct ObjectSymbols {
   unwind::Span text;    ///< the executable segment that contains the first function, in memory
   unwind::Span image;   ///< all segments
   sys::FileIdentity file;
+  ElfFile headers;
 };
 
 /// Reads the symbols of `map`, whose file is at `path`. Returns false when the file cannot be read. A library that
-/// has operators new and delete, and no other allocator function, has no functions in `result`.
+/// has operators new and delete, and no other allocator function, has no functions in `result`. Without
+/// `dlopen_matters`, ObjectSymbols::imports_dlopen may be false for an object that imports it: finding out takes
+/// longer than everything else.
 bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& reader, Scratch& scratch,
-                         ObjectSymbols& result) noexcept;
+                         bool dlopen_matters, ObjectSymbols& result) noexcept;
 
 }  // namespace heapprof::intercept

@@ -10,6 +10,7 @@ bool RuleCache::start() noexcept {
 }
 
 void RuleCache::remove(ModuleId module) noexcept {
+  if ((modules_.load(std::memory_order_relaxed) & bit_of(module)) == 0) return;
   for (std::size_t i = 0; i < kEntries; ++i) {
     const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};
     if (rule.kind() != RuleKind::kNone && rule.module() == module)

@@ -34,13 +34,15 @@ class RuleCache {
   }
 
   void store(FrameAddress address, Rule rule) noexcept {
+    const std::uint64_t bit = bit_of(rule.module());
+    if ((modules_.load(std::memory_order_relaxed) & bit) == 0) modules_.fetch_or(bit, std::memory_order_relaxed);
     const std::uint64_t key = key_of(address);
     Entry& entry = entries_[index(key)];
     entry.rule.store(rule.bits(), std::memory_order_relaxed);
     entry.check.store(rule.bits() ^ key, std::memory_order_relaxed);
   }
 
-  /// Removes all rules of `module`. Reads the whole table.
+  /// Removes all rules of `module`. Reads the whole table if any were ever stored.
   void remove(ModuleId module) noexcept;
 
  private:
@@ -50,6 +52,9 @@ class RuleCache {
   };
   static_assert(sizeof(Entry) == 16);
 
+  static constexpr std::uint64_t bit_of(ModuleId module) noexcept {
+    return std::uint64_t{1} << static_cast<std::uint32_t>(module) % 64;
+  }
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
     return to_address(address.pc) << 1 | address.interrupted;
   }
@@ -57,6 +62,7 @@ class RuleCache {
   static_assert(kEntries == 1u << 15);
 
   Entry* entries_ = nullptr;
+  std::atomic<std::uint64_t> modules_ = 0;  ///< bit_of() each module of which a rule was stored, never removed
 };
 
 }  // namespace heapprof::unwind

@@ -16,6 +16,6 @@ Refusal prepare_patch(CodeArea&, const unwind::Span&, std::uint64_t, std::uint64
 void find_branches_into(const Patch*, std::size_t, const unwind::Span&, const unwind::Span&, bool*) noexcept {}
 Refusal make_executable(CodeArea&) noexcept { return kUnsupported; }
 Refusal reset(CodeArea&) noexcept { return kUnsupported; }
-Refusal apply_patch(const Patch&) noexcept { return kUnsupported; }
+Refusal apply_patch(const Patch&, int) noexcept { return kUnsupported; }
 
 }  // namespace heapprof::intercept

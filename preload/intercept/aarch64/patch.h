@@ -28,6 +28,6 @@ void find_branches_into(const Patch* patches, std::size_t count, const unwind::S
                         bool* refused) noexcept;
 Refusal make_executable(CodeArea& area) noexcept;
 Refusal reset(CodeArea& area) noexcept;
-Refusal apply_patch(const Patch& patch) noexcept;
+Refusal apply_patch(const Patch& patch, int memory) noexcept;
 
 }  // namespace heapprof::intercept

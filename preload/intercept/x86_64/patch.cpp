@@ -456,16 +456,11 @@ Refusal reset(CodeArea& area) noexcept {
   return sys::failed(result) ? "the system denied writing to its stubs" : nullptr;
 }
 
-Refusal apply_patch(const Patch& patch) noexcept {
+Refusal apply_patch(const Patch& patch, int memory) noexcept {
   constexpr Refusal kUnwritable = "the system denied writing to its code";
   // A write to /proc/self/mem needs no change of the pages' protection.
-  const int fd = sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-  bool written = false;
-  if (!sys::failed(fd)) {
-    written = sys::pwrite(fd, patch.jump, sizeof patch.jump, patch.address) == static_cast<long>(sizeof patch.jump);
-    sys::close(fd);
-  }
-  if (!written) {
+  if (sys::failed(memory) ||
+      sys::pwrite(memory, patch.jump, sizeof patch.jump, patch.address) != static_cast<long>(sizeof patch.jump)) {
     const std::uint64_t page = patch.address & ~(kPageBytes - 1);
     const auto bytes = static_cast<long>(patch.address + sizeof patch.jump - page);
     if (sys::failed(sys::call(SYS_mprotect, static_cast<long>(page), bytes, PROT_READ | PROT_WRITE | PROT_EXEC)))

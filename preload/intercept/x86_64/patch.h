@@ -58,7 +58,8 @@ Refusal make_executable(CodeArea& area) noexcept;
 /// Makes the area writable again, and empties it. Precondition: no thread executes its code.
 Refusal reset(CodeArea& area) noexcept;
 
-/// Writes the jump. Precondition: no thread is in the displaced instructions, or about to run them.
-Refusal apply_patch(const Patch& patch) noexcept;
+/// Writes the jump. `memory`: a descriptor of /proc/self/mem, or a failed call. Precondition: no thread is in the
+/// displaced instructions, or about to run them.
+Refusal apply_patch(const Patch& patch, int memory) noexcept;
 
 }  // namespace heapprof::intercept
