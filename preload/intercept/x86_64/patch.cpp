@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "preload/intercept/x86_64/near_branches.h"
+#include "preload/intercept/x86_64/patch_groups.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/own_mappings.h"
 #include "preload/unwind/cfi.h"
@@ -422,12 +423,11 @@ void find_branches_into(const Patch* patches, std::size_t count, const unwind::S
   std::uint64_t begin = text.begin;
   std::uint64_t end = text.end;
   if (count == 0 || end - begin < 16) return;
-  std::uint64_t low = UINT64_MAX;
-  std::uint64_t high = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (patches[i].address < low) low = patches[i].address;
-    if (patches[i].address + patches[i].length > high) high = patches[i].address + patches[i].length;
-  }
+  const PatchGroups groups(count, [&](std::size_t i) noexcept {
+    return AddressRange{patches[i].address, patches[i].address + patches[i].length};
+  });
+  const std::uint64_t low = groups.begin()->begin;
+  const std::uint64_t high = groups.end()[-1].end;
   // In very large code, only the neighbourhood is searched: an allocator's functions are close together, and the rest
   // would have to be read from the disk first.
   constexpr std::uint64_t kNear = 16u << 20;
@@ -435,12 +435,13 @@ void find_branches_into(const Patch* patches, std::size_t count, const unwind::S
   if (end > high && end - high > kNear) end = high + kNear;
   for (std::size_t i = 0; i < count; ++i) refused[i] = refused[i] || has_short_branch(text, image, patches[i]);
   const PatchedBytes patched(patches, count);
-  find_near_branches(begin, end, low, high, [&](std::uint64_t at, std::uint64_t to) noexcept {
-    if (!patched.may_contain(to)) return;
-    for (std::size_t i = 0; i < count; ++i)
-      if (is_inside(patches[i], to) && !refused[i])
-        refused[i] = check_branch(text, image, at, patches[i]) != BranchCheck::kNoBranch;
-  });
+  for (const AddressRange& group : groups)
+    find_near_branches(begin, end, group.begin, group.end, [&](std::uint64_t at, std::uint64_t to) noexcept {
+      if (!patched.may_contain(to)) return;
+      for (std::size_t i = 0; i < count; ++i)
+        if (is_inside(patches[i], to) && !refused[i])
+          refused[i] = check_branch(text, image, at, patches[i]) != BranchCheck::kNoBranch;
+    });
 }
 
 Refusal make_executable(CodeArea& area) noexcept {

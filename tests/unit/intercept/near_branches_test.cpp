@@ -1,4 +1,5 @@
-// The search for branches in code, compared with one that looks at each byte in turn.
+// The search for branches in code, compared with one that looks at each byte in turn; and the groups of patches for
+// which it is done.
 #include "preload/intercept/x86_64/near_branches.h"
 
 #include <algorithm>
@@ -8,7 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "preload/intercept/x86_64/patch_groups.h"
+
+using heapprof::intercept::AddressRange;
 using heapprof::intercept::find_near_branches;
+using heapprof::intercept::PatchGroups;
 
 namespace {
 
@@ -85,5 +90,34 @@ TEST_CASE("The first and the last possible branch are found") {
     code = Code(size);
     code.plant(size - 4, {0x0f, 0x85}, 1);
     CHECK(found(code, code.begin() + 1, code.begin() + 2) == Branches{{code.end() - 6, code.begin() + 1}});
+  }
+}
+
+TEST_CASE("Each patch is in one group, and groups are far from each other") {
+  const auto seed = GENERATE(1u, 2u, 3u, 4u, 5u, 6u);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<AddressRange> patches(random() % 40);
+    const std::uint64_t places = 1 + random() % 7;  // of patches, a megabyte apart
+    for (AddressRange& patch : patches) {
+      patch.begin = 0x10000000 + (random() % places << 20) + random() % (round % 2 == 0 ? 20'000 : 80'000);
+      patch.end = patch.begin + 5 + random() % 12;
+    }
+    const PatchGroups groups(patches.size(), [&](std::size_t i) { return patches[i]; });
+    const auto count = static_cast<std::size_t>(groups.end() - groups.begin());
+    REQUIRE(count <= PatchGroups::kMaxGroups);
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const AddressRange& group = groups.begin()[i];
+      bytes += group.end - group.begin;
+      if (i != 0) CHECK(group.begin > groups.begin()[i - 1].end + PatchGroups::kMaxGap);
+    }
+    for (const AddressRange& patch : patches) {
+      const auto holds = [&](const AddressRange& group) {
+        return patch.begin >= group.begin && patch.end <= group.end;
+      };
+      CHECK(std::count_if(groups.begin(), groups.end(), holds) == 1);
+    }
+    if (round % 2 == 0 && places <= PatchGroups::kMaxGroups) CHECK(bytes <= places * 20'100);
   }
 }
