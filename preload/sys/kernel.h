@@ -112,6 +112,12 @@ inline long remap_over(void* from, size_t bytes, void* to) noexcept {
 inline long advise(void* address, size_t bytes, int advice) noexcept {
   return call(SYS_madvise, word(address), static_cast<long>(bytes), advice);
 }
+/// Faults in memory of which every page will be written: that takes less time than a fault, or two, for each page.
+/// Does nothing before Linux 5.14.
+inline void populate(void* address, size_t bytes) noexcept {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+  advise(address, bytes, kPopulateWrite);
+}
 /// Maps zeroed private memory for the recorder, without reserving it, and lists it (own_mappings.h). Returns null
 /// when there is none.
 void* map_private(size_t bytes) noexcept;

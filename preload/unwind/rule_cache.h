@@ -1,7 +1,8 @@
-// The rule cache: rules by program counter, shared by all threads. It is direct-mapped with 16 bytes per entry, and
-// read and written without lock or atomic read-modify-write. An entry consists of two words, the rule and the rule
-// xor its key; a reader that finds a half-written entry computes a key that is not the one it looks for (Hyatt and
-// Mann, "A lockless transposition table", ICCA Journal 2002).
+// The rule cache: rules by program counter, shared by all threads. It consists of sets of two entries of 16 bytes,
+// and is read and written without lock or atomic read-modify-write. An entry has two words, the rule and the rule xor
+// its key; a reader that finds a half-written entry computes a key that is not the one it looks for (Hyatt and Mann,
+// "A lockless transposition table", ICCA Journal 2002). The rules of a page of code are in one page of the table, so
+// that small programs touch few of its pages.
 //
 // Entries stay when modules change. A rule names its module, and its user checks that the module was confirmed since
 // the last change (modules.h).
@@ -27,20 +28,15 @@ class RuleCache {
   /// Returns the rule of `address`, or one of kind kNone.
   Rule find(FrameAddress address) const noexcept {
     const std::uint64_t key = key_of(address);
-    const Entry& entry = entries_[index(key)];
-    const std::uint64_t rule = entry.rule.load(std::memory_order_relaxed);
-    const std::uint64_t check = entry.check.load(std::memory_order_relaxed);
-    return Rule{(rule ^ check) == key ? rule : 0};
+    const Entry* const set = entries_ + first_of_set(address);
+    const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
+    if ((first ^ set[0].check.load(std::memory_order_relaxed)) == key) [[likely]]
+      return Rule{first};
+    const std::uint64_t second = set[1].rule.load(std::memory_order_relaxed);
+    return Rule{(second ^ set[1].check.load(std::memory_order_relaxed)) == key ? second : 0};
   }
 
-  void store(FrameAddress address, Rule rule) noexcept {
-    const std::uint64_t bit = bit_of(rule.module());
-    if ((modules_.load(std::memory_order_relaxed) & bit) == 0) modules_.fetch_or(bit, std::memory_order_relaxed);
-    const std::uint64_t key = key_of(address);
-    Entry& entry = entries_[index(key)];
-    entry.rule.store(rule.bits(), std::memory_order_relaxed);
-    entry.check.store(rule.bits() ^ key, std::memory_order_relaxed);
-  }
+  void store(FrameAddress address, Rule rule) noexcept;
 
   /// Removes all rules of `module`. Reads the whole table if any were ever stored.
   void remove(ModuleId module) noexcept;
@@ -52,16 +48,26 @@ class RuleCache {
   };
   static_assert(sizeof(Entry) == 16);
 
+  /// A program with this many rules will probably touch nearly all pages of the table.
+  static constexpr std::uint32_t kFewRules = 128;
+
   static constexpr std::uint64_t bit_of(ModuleId module) noexcept {
     return std::uint64_t{1} << static_cast<std::uint32_t>(module) % 64;
   }
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
     return to_address(address.pc) << 1 | address.interrupted;
   }
-  static constexpr std::size_t index(std::uint64_t key) noexcept { return key * 0x9e3779b97f4a7c15 >> (64 - 15); }
-  static_assert(kEntries == 1u << 15);
+  static constexpr std::size_t first_of_set(FrameAddress address) noexcept {
+    constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;  // Fibonacci hashing
+    const std::uint64_t pc = to_address(address.pc);
+    const std::uint64_t page = (pc >> 12) * kFactor >> (64 - 7);
+    const std::uint64_t set = pc * kFactor >> (64 - 7);
+    return (page << 7 | set) * 2;
+  }
+  static_assert(kEntries == 1u << 15 && (2u << 7) * sizeof(Entry) == 4096);
 
   Entry* entries_ = nullptr;
+  std::atomic<std::uint32_t> stored_ = 0;   ///< how many rules were stored, at most kFewRules or a few more
   std::atomic<std::uint64_t> modules_ = 0;  ///< bit_of() each module of which a rule was stored, never removed
 };
 

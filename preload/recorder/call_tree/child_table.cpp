@@ -65,7 +65,9 @@ NodeId ChildTable::insert(NodeId parent, std::uint64_t key, NodeId id) noexcept 
 
 ChildTable::Table* ChildTable::allocate_table(std::uint32_t slots) noexcept {
   auto* table = static_cast<Table*>(sys::map_private(table_bytes(slots)));
-  if (table != nullptr) table->mask = slots - 1;
+  if (table == nullptr) return table;
+  sys::populate(table, table_bytes(slots));
+  table->mask = slots - 1;
   return table;
 }
 

@@ -1,0 +1,77 @@
+// The rule cache, compared with a map of what was stored.
+#include "preload/unwind/rule_cache.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace heapprof;
+using namespace heapprof::unwind;
+
+namespace {
+
+FrameAddress address_of(std::uint64_t pc, bool interrupted = false) { return {ProgramCounter{pc}, interrupted}; }
+
+Rule rule_of(ModuleId module, std::int64_t words) { return {RuleKind::kSp, module, words}; }
+
+}  // namespace
+
+TEST_CASE("A rule is found until others replace it, and no other rule is found for its address") {
+  RuleCache cache;
+  REQUIRE(cache.start());
+  const auto seed = GENERATE(1u, 2u, 3u);
+  std::mt19937_64 random(seed);
+  std::map<std::pair<std::uint64_t, bool>, std::uint64_t> stored;  // bits of the rule
+  for (int i = 0; i < 6'000; ++i) {
+    // Return addresses of a program of some MB and of libraries far from it.
+    const std::uint64_t code = random() % 3 == 0 ? 0x7f1234500000 + (random() % 8 << 24) : 0x400000;
+    const std::uint64_t pc = code + random() % (4 << 20);
+    const bool interrupted = random() % 50 == 0;
+    const Rule rule =
+        rule_of(ModuleId{2 + static_cast<std::uint32_t>(random() % 5)}, static_cast<std::int64_t>(random() % 1000));
+    cache.store(address_of(pc, interrupted), rule);
+    stored[{pc, interrupted}] = rule.bits();
+    CHECK(cache.find(address_of(pc, interrupted)).bits() == rule.bits());
+    if (stored.count({pc, !interrupted}) == 0)
+      CHECK(cache.find(address_of(pc, !interrupted)).kind() == RuleKind::kNone);
+  }
+  std::size_t found = 0;
+  for (const auto& [address, bits] : stored) {
+    const Rule rule = cache.find(address_of(address.first, address.second));
+    if (rule.kind() == RuleKind::kNone) continue;
+    CHECK(rule.bits() == bits);
+    ++found;
+  }
+  CHECK(found > stored.size() * 95 / 100);
+  cache.remove(ModuleId{3});
+  for (const auto& [address, bits] : stored) {
+    const Rule rule = cache.find(address_of(address.first, address.second));
+    CHECK((rule.kind() == RuleKind::kNone || rule.module() != ModuleId{3}));
+  }
+}
+
+TEST_CASE("Threads that store rules at the same places find the right rule or none") {
+  RuleCache cache;
+  REQUIRE(cache.start());
+  // The addresses of a page of code have a page of the table: 128 sets of two.
+  constexpr std::uint64_t kAddresses = 700;
+  std::atomic<bool> wrong = false;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (int i = 0; i < 60'000; ++i) {
+        const std::uint64_t pc = 0x400000 + random() % kAddresses;
+        const auto words = static_cast<std::int64_t>(pc & 0xffff);
+        if (random() % 2 == 0) cache.store(address_of(pc), rule_of(ModuleId{2}, words));
+        const Rule rule = cache.find(address_of(pc));
+        if (rule.kind() != RuleKind::kNone && rule.bits() != rule_of(ModuleId{2}, words).bits()) wrong = true;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK_FALSE(wrong);
+}
