@@ -14,9 +14,12 @@ constinit std::uint32_t g_last_number = 0;
 
 /// The call tree stores 46 bits of a node's offset.
 constexpr std::uint32_t kMaxNumber = (1u << (46 - kPythonInstructionBits)) - 1;
-/// A longer line table is not copied.
+/// A longer line table is not read.
 constexpr std::uint64_t kMaxTableBytes = 1u << 20;
-constexpr std::uint64_t kMaxNameBytes = 1u << 16;
+/// Of a longer table, only the first and the last half of this are hashed.
+constexpr std::uint64_t kMaxHashedBytes = 1u << 12;
+/// Longer names are cut.
+constexpr std::uint64_t kMaxNameCharacters = 1u << 12;
 
 /// The characters of a str.
 struct Characters {
@@ -36,17 +39,25 @@ struct Characters {
 
 constexpr char kUnknown[] = "?";
 
-Characters characters_of(std::uint64_t text) noexcept {
-  const Layout& layout = *interpreter().layout;
+bool is_object(const CodeReader& reader, std::uint64_t address, const ObjectType& type) noexcept {
+  return reader.pages.object(address, kTextState + sizeof(std::uint64_t)) &&
+         type.is(load<std::uint64_t>(address + kObjectType));
+}
+
+Characters characters_of(const CodeReader& reader, std::uint64_t text) noexcept {
+  const Layout& layout = *reader.python.layout;
   const Characters unknown{reinterpret_cast<std::uint64_t>(kUnknown), 1, 1, true};
-  if (text == 0 || load<std::uint64_t>(text + kObjectType) != interpreter().text_type) return unknown;
+  if (!is_object(reader, text, reader.python.text_type)) return unknown;
   const std::uint32_t state = load<std::uint32_t>(text + kTextState);
   const unsigned width = state >> 2 & 7;
   const bool compact = (state >> 5 & 1) != 0;
   const bool ascii = (state >> 6 & 1) != 0;
-  const std::uint64_t count = load<std::uint64_t>(text + kObjectSize);
-  if (!compact || (width != 1 && width != 2 && width != 4) || count > kMaxNameBytes) return unknown;
-  return {text + (ascii ? layout.ascii_text : layout.other_text), count, width, ascii};
+  std::uint64_t count = load<std::uint64_t>(text + kObjectSize);
+  if (count > kMaxNameCharacters) count = kMaxNameCharacters;
+  const std::uint64_t at = text + (ascii ? layout.ascii_text : layout.other_text);
+  if (!compact || (width != 1 && width != 2 && width != 4) || !reader.pages.range(at, count * width + 1))
+    return unknown;
+  return {at, count, width, ascii};
 }
 
 /// What a trace has of a code object.
@@ -58,18 +69,24 @@ struct Content {
   std::uint64_t table_bytes;
 };
 
-Content content_of(std::uint64_t code) noexcept {
-  const Layout& layout = *interpreter().layout;
-  Content content{};
-  content.first_line = load<std::uint32_t>(code + layout.first_line);
-  content.file = characters_of(load<std::uint64_t>(code + layout.file));
-  content.name = characters_of(load<std::uint64_t>(code + layout.name));
-  const std::uint64_t table = load<std::uint64_t>(code + layout.table);
-  if (table != 0 && load<std::uint64_t>(table + kObjectType) == interpreter().bytes_type) {
-    content.table = table + kBytesData;
-    content.table_bytes = load<std::uint64_t>(table + kObjectSize);
-  }
-  return content;
+/// The contents of a bytes object; {0, 0}: it is none, or it is too long.
+struct Bytes {
+  std::uint64_t at;
+  std::uint64_t count;
+};
+
+Bytes bytes_of(const CodeReader& reader, std::uint64_t object) noexcept {
+  if (!is_object(reader, object, reader.python.bytes_type)) return {};
+  const Bytes bytes{object + kBytesData, load<std::uint64_t>(object + kObjectSize)};
+  return bytes.count <= kMaxTableBytes && reader.pages.range(bytes.at, bytes.count + 1) ? bytes : Bytes{};
+}
+
+Content content_of(const CodeReader& reader, std::uint64_t code) noexcept {
+  const Layout& layout = *reader.python.layout;
+  const Bytes table = bytes_of(reader, load<std::uint64_t>(code + layout.table));
+  return {load<std::uint32_t>(code + layout.first_line),
+          characters_of(reader, load<std::uint64_t>(code + layout.file)),
+          characters_of(reader, load<std::uint64_t>(code + layout.name)), table.at, table.count};
 }
 
 /// Two hashes of 64 bits that are computed together.
@@ -106,7 +123,13 @@ Hash hash_of(const Content& content) noexcept {
   hash.add(content.first_line);
   hash.add(content.file);
   hash.add(content.name);
-  hash.add(content.table, content.table_bytes);
+  if (content.table_bytes <= kMaxHashedBytes) {
+    hash.add(content.table, content.table_bytes);
+    return hash;
+  }
+  hash.add(content.table_bytes);
+  hash.add(content.table, kMaxHashedBytes / 2);
+  hash.add(content.table + content.table_bytes - kMaxHashedBytes / 2, kMaxHashedBytes / 2);
   return hash;
 }
 
@@ -172,10 +195,11 @@ class PieceWriter {
   char piece_[512];
 };
 
-bool define(std::uint32_t number, const Content& content, recorder::Stream& stream) noexcept {
-  const bool has_table = content.table_bytes != 0 && content.table_bytes <= kMaxTableBytes;
+bool define(const CodeReader& reader, std::uint32_t number, const Content& content,
+            recorder::Stream& stream) noexcept {
+  const bool has_table = content.table_bytes != 0;
   const PythonCodeText text{content.first_line,
-                            has_table ? interpreter().layout->lines : PythonLines::kNone,
+                            has_table ? reader.python.layout->lines : PythonLines::kNone,
                             utf8_bytes(content.file),
                             utf8_bytes(content.name),
                             has_table ? static_cast<std::uint32_t>(content.table_bytes) : 0,
@@ -188,40 +212,85 @@ bool define(std::uint32_t number, const Content& content, recorder::Stream& stre
   return writer.finish();
 }
 
+std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x9fb21c651e98df25;
+  return hash ^ hash >> 32;
+}
+
+/// A hash in four independent parts, which the processor computes at once.
+std::uint64_t hash_bytes(std::uint64_t at, std::uint64_t bytes, std::uint64_t hash) noexcept {
+  const auto word_at = [](std::uint64_t address) noexcept {
+    std::uint64_t word;
+    __builtin_memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);
+    return word;
+  };
+  hash = mix(hash, bytes);
+  if (bytes >= 32) {
+    std::uint64_t parts[4] = {hash, ~hash, hash + 1, ~hash - 1};
+    for (; bytes >= 32; bytes -= 32, at += 32)
+      for (unsigned i = 0; i != 4; ++i) parts[i] = mix(parts[i], word_at(at + 8 * i));
+    hash = mix(mix(mix(parts[0], parts[1]), parts[2]), parts[3]);
+  }
+  for (; bytes >= 8; bytes -= 8, at += 8) hash = mix(hash, word_at(at));
+  std::uint64_t rest = 0;
+  for (; bytes != 0; --bytes) rest = rest << 8 | load<std::uint8_t>(at++);
+  return mix(hash, rest);
+}
+
+/// A hash of a str: that which the interpreter has stored in it, or else one of the characters.
+std::uint64_t text_signature(const CodeReader& reader, std::uint64_t text) noexcept {
+  constexpr std::uint64_t kNotComputed = ~std::uint64_t{0};
+  if (!is_object(reader, text, reader.python.text_type)) return 0;
+  const auto hash = load<std::uint64_t>(text + kTextHash);
+  if (hash != kNotComputed) return hash;
+  const Characters characters = characters_of(reader, text);
+  return hash_bytes(characters.at, characters.bytes(), characters.width);
+}
+
 /// Finds the number by the content, and defines the code object if it has none.
-[[gnu::noinline]] std::uint32_t number_by_content(std::uint64_t code, recorder::Stream& stream) noexcept {
-  const Content content = content_of(code);
+[[gnu::noinline]] std::uint32_t number_by_content(const CodeReader& reader, std::uint64_t code,
+                                                  recorder::Stream& stream) noexcept {
+  const Content content = content_of(reader, code);
   const Hash hash = hash_of(content);
   const std::uint64_t key = hash.first | 1;  // not 0
   const auto check = static_cast<std::uint32_t>(hash.second >> 32);
   if (const std::uint32_t known = g_by_content.find(key, check)) return known;
   if (__atomic_load_n(&g_last_number, __ATOMIC_RELAXED) >= kMaxNumber) return 0;
   const std::uint32_t number = __atomic_add_fetch(&g_last_number, 1, __ATOMIC_RELAXED);
-  if (!define(number, content, stream)) return 0;
+  if (!define(reader, number, content, stream)) return 0;
   g_by_content.store(key, check, number);
   return number;
 }
 
 }  // namespace
 
-std::uint32_t code_version(std::uint64_t code) noexcept {
-  const std::uint16_t offset = interpreter().layout->code_version;
-  return offset == 0 ? 0 : load<std::uint32_t>(code + offset);
+std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept {
+  const Layout& layout = *reader.python.layout;
+  if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint64_t>(code) == 0)
+    return 0;
+  std::uint64_t hash = load<std::uint32_t>(code + layout.first_line);
+  hash = mix(hash, text_signature(reader, load<std::uint64_t>(code + layout.file)));
+  hash = mix(hash, text_signature(reader, load<std::uint64_t>(code + layout.name)));
+  const Bytes table = bytes_of(reader, load<std::uint64_t>(code + layout.table));
+  if (table.count <= kMaxHashedBytes) return hash_bytes(table.at, table.count, hash) | 1;
+  hash = hash_bytes(table.at, kMaxHashedBytes / 2, mix(hash, table.count));
+  return hash_bytes(table.at + table.count - kMaxHashedBytes / 2, kMaxHashedBytes / 2, hash) | 1;
 }
 
-std::uint32_t code_number(std::uint64_t code, std::uint64_t interpreter_state, recorder::Stream& stream) noexcept {
+std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint64_t interpreter_state,
+                          recorder::Stream& stream) noexcept {
   // Addresses have 47 bits; the upper ones distinguish interpreters.
   const std::uint64_t key = code | (interpreter_state * 0x9e3779b97f4a7c15) >> 48 << 48;
-  const std::uint32_t version = code_version(code);
+  const std::uint16_t version_offset = reader.python.layout->code_version;
+  const std::uint32_t version = version_offset == 0 ? 0 : load<std::uint32_t>(code + version_offset);
   if (version != 0) {
     if (const std::uint32_t known = g_by_address.find(key, version)) return known;
   }
-  if (load<std::uint64_t>(code + kObjectType) != interpreter().code_type) return 0;
-  // The object is being freed, and may have lost its names already.
-  if (load<std::uint64_t>(code) == 0) return g_by_address.find(key, version);
-  const std::uint32_t number = number_by_content(code, stream);
-  if (number != 0 && (version != 0 || g_by_address.find(key, version) != number))
-    g_by_address.store(key, version, number);
+  if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType))) return 0;
+  // The object is being freed, and may have lost its names already. Without a version it cannot be identified.
+  if (load<std::uint64_t>(code) == 0) return 0;
+  const std::uint32_t number = number_by_content(reader, code, stream);
+  if (number != 0 && version != 0) g_by_address.store(key, version, number);
   return number;
 }
 

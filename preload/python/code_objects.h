@@ -12,18 +12,29 @@
 
 #include <cstdint>
 
+#include "preload/python/interpreter.h"
+#include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
 
 namespace heapprof::python {
 
-/// Returns the number of the code object at `code`, from 1, after its record has been written to `stream` if that was
-/// necessary; 0 if it is no code object, or if there is no memory or no number left. `interpreter`: the address of
-/// its PyInterpreterState, because each has its own versions. Precondition: a frame of the calling thread refers to
-/// the object, and is_on().
-std::uint32_t code_number(std::uint64_t code, std::uint64_t interpreter, recorder::Stream& stream) noexcept;
+/// With what the functions below read the interpreter's memory.
+struct CodeReader {
+  const Interpreter& python;
+  ReadablePages& pages;
+};
 
-/// The version of the code object; 0: unknown.
-std::uint32_t code_version(std::uint64_t code) noexcept;
+/// Returns the number of the code object at `code`, from 1, after its record has been written to `stream` if that was
+/// necessary; 0 if it is no code object, or if there is no memory or no number left. `interpreter`: identifies the
+/// PyInterpreterState, because each has its own versions. Precondition: a frame of the calling thread refers to the
+/// object, and its own words can be read.
+std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint64_t interpreter,
+                          recorder::Stream& stream) noexcept;
+
+/// A number that is equal only for code objects of equal content, for interpreters whose code objects have no
+/// versions; 0: `code` is no code object, or it is being freed. Cheaper than code_number(): the interpreter stores a
+/// hash of 64 bits in most texts. Precondition: as code_number().
+std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept;
 
 /// Empties the tables, in a forked child that begins its own trace. Call it while there is one thread.
 void forget_code_objects() noexcept;

@@ -8,6 +8,7 @@
 #include "preload/base/text.h"
 #include "preload/real/dynamic_symbols.h"
 #include "preload/recorder/process/settings.h"
+#include "preload/sys/loader.h"
 
 extern "C" {
 // Weak: in glibc before 2.34 it is part of libpthread, which every interpreter needs.
@@ -17,13 +18,11 @@ extern "C" {
 namespace heapprof::python {
 
 namespace detail {
-constinit Interpreter interpreter{};
-}
+constinit Interpreter interpreters[kMaxInterpreters] = {};
+constinit std::uint32_t interpreter_count = 0;
+}  // namespace detail
 
 namespace {
-
-/// Where the first interpreter that was found is mapped; 0: none was found.
-constinit std::uint64_t g_found = 0;
 
 /// The module cannot be unloaded while it is examined, so its memory is read directly.
 struct DirectReader {
@@ -48,19 +47,33 @@ class Symbols {
     map.l_addr = module.load_bias;
     for (unsigned left = header->e_phnum; left != 0; --left, ++segment)
       if (segment->p_type == PT_DYNAMIC) map.l_ld = reinterpret_cast<ElfW(Dyn)*>(module.load_bias + segment->p_vaddr);
-    DirectReader reader;
-    found_ = map.l_ld != nullptr && real::read_dynamic_symbols(map, reader, symbols_);
+    read(map);
+  }
+  /// The program's.
+  Symbols() noexcept {
+    // The first entry of the loader's list is always the program, and is never removed.
+    const r_debug* const loader = sys::loader();
+    if (loader == nullptr || loader->r_map == nullptr) return;
+    link_map map{};
+    map.l_addr = loader->r_map->l_addr;
+    map.l_ld = loader->r_map->l_ld;
+    read(map);
   }
 
   /// The address of a function or a variable; 0: the module does not define it.
   std::uint64_t find(const char* name) const noexcept {
-    ElfW(Sym) symbol;
+    ElfW(Sym) symbol{};
     DirectReader reader;
     if (!found_ || !real::find_symbol(symbols_, name, reader, symbol, real::kFunctionsAndObjects)) return 0;
     return symbols_.load_bias + symbol.st_value;
   }
 
  private:
+  void read(const link_map& map) noexcept {
+    DirectReader reader;
+    found_ = map.l_ld != nullptr && real::read_dynamic_symbols(map, reader, symbols_);
+  }
+
   real::DynamicSymbols symbols_;
   bool found_ = false;
 };
@@ -149,6 +162,11 @@ bool debug_offsets_match(const Layout& layout, const DebugOffsets& offsets) noex
          offsets.code.co_code_adaptive == layout.bytecode;
 }
 
+ObjectType find_type(const Symbols& module, const Symbols& program, const char* name) noexcept {
+  const ObjectType type{module.find(name), program.find(name)};
+  return type.in_module == type.in_program ? ObjectType{type.in_module, 0} : type;
+}
+
 /// Determines the layout. Returns null, or why the frames cannot be read.
 const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t version,
                     Interpreter& result) noexcept {
@@ -159,19 +177,26 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
     if (each->version == version >> 16) layout = each;
   if (layout == nullptr) return "this version is not supported";
   result.runtime = runtime;
-  result.code_type = symbols.find("PyCode_Type");
-  result.text_type = symbols.find("PyUnicode_Type");
-  result.bytes_type = symbols.find("PyBytes_Type");
-  if (result.code_type == 0 || result.text_type == 0 || result.bytes_type == 0)
+  const Symbols program;
+  result.code_type = find_type(symbols, program, "PyCode_Type");
+  result.text_type = find_type(symbols, program, "PyUnicode_Type");
+  result.bytes_type = find_type(symbols, program, "PyBytes_Type");
+  if (result.code_type.in_module == 0 || result.text_type.in_module == 0 || result.bytes_type.in_module == 0)
     return "the interpreter does not export its types";
+  result.first_state = layout->first_state;
+  result.next_state = 0;
   if (layout->debug_offsets) {
     const auto& offsets = *reinterpret_cast<const DebugOffsets*>(runtime);
     if (__builtin_memcmp(offsets.cookie, "xdebugpy", sizeof offsets.cookie) != 0)
       return "the interpreter's layout is not that of its version";
     if (offsets.free_threaded != 0) return "interpreters without the global interpreter lock are not supported";
     if (!debug_offsets_match(*layout, offsets)) return "the interpreter's layout is not that of its version";
+    result.first_state = static_cast<std::uint32_t>(offsets.runtime.interpreters_head);
+    result.next_state = static_cast<std::uint32_t>(offsets.interpreter.next);
+    result.state_id = static_cast<std::uint32_t>(offsets.interpreter.id);
   }
-  if (!code_type_matches(*layout, result.code_type)) return "the interpreter's layout is not that of its version";
+  if (!code_type_matches(*layout, result.code_type.in_module))
+    return "the interpreter's layout is not that of its version";
   result.layout = layout;
   return nullptr;
 }
@@ -185,6 +210,46 @@ void write_note(recorder::Stream& stream, std::uint32_t version, const char* rea
   stream.append_text(TextKind::kNote, static_cast<std::uint64_t>(NoteKind::kInformation), 0, message, note.length());
 }
 
+/// Adds an interpreter of the module `module`; nothing if it is there. A forked child does it again. When several
+/// threads find a module at once, it may be added twice: only the first one is used. Returns false if there are too
+/// many.
+bool add(const Interpreter& found, ModuleId module) noexcept {
+  if (interpreter_number(module) != 0) return true;
+  const std::uint32_t slot = __atomic_fetch_add(&detail::interpreter_count, 1, __ATOMIC_ACQ_REL);
+  if (slot >= kMaxInterpreters) {
+    __atomic_fetch_sub(&detail::interpreter_count, 1, __ATOMIC_ACQ_REL);
+    return false;
+  }
+  detail::interpreters[slot] = found;
+  __atomic_store_n(&detail::interpreters[slot].module, module, __ATOMIC_RELEASE);
+  return true;
+}
+
+/// Notes that the runtime is, or is not, initialized. When it begins again, its numbers (of code objects, for
+/// example) may begin again, too.
+void note_runtime(Interpreter& python, bool initialized) noexcept {
+  if (!initialized) __atomic_fetch_add(&python.restarts, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&python.initialized, std::uint32_t{initialized}, __ATOMIC_RELAXED);
+}
+
+/// Whether the thread-local value `state` is a PyThreadState: it must belong to an interpreter that is on the
+/// runtime's list. Reads only readable memory, because an unknown build may keep anything at the place of the key.
+bool is_thread_state(const Interpreter& python, std::uint64_t state, ReadablePages& pages) noexcept {
+  const Layout& layout = *python.layout;
+  constexpr std::uint64_t kStateBytes = 192;  // beyond all members that are read
+  if (!pages.object(state, kStateBytes)) return false;
+  const auto wanted = load<std::uint64_t>(state + layout.interpreter);
+  if (python.first_state == 0) return pages.object(wanted, sizeof(std::uint64_t));
+  constexpr unsigned kMaxStates = 4096;
+  auto each = load<std::uint64_t>(python.runtime + python.first_state);
+  for (unsigned i = 0; i != kMaxStates && each != 0; ++i) {
+    if (each == wanted) return true;
+    if (!pages.object(each + python.next_state, sizeof(std::uint64_t))) return false;
+    each = load<std::uint64_t>(each + python.next_state);
+  }
+  return false;
+}
+
 }  // namespace
 
 void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept {
@@ -193,34 +258,26 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
   const std::uint64_t runtime = symbols.find("_PyRuntime");
   if (runtime == 0) return;
   const std::uint32_t version = version_of(symbols);
-  // In a forked child, the interpreter is found again.
-  std::uint64_t found = 0;
-  const bool first =
-      __atomic_compare_exchange_n(&g_found, &found, runtime, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   Interpreter result{};
-  const char* reason = first || found == runtime ? examine(symbols, runtime, version, result)
-                                                 : "only one interpreter per process is supported";
+  const char* reason = examine(symbols, runtime, version, result);
+  if (reason == nullptr && !add(result, module.id)) reason = "the program has loaded too many interpreters";
   stream.append_text(TextKind::kPythonInterpreter, version, 0, reason, reason == nullptr ? 0 : text_length(reason));
-  if (reason != nullptr) {
-    write_note(stream, version, reason);
-    return;
-  }
-  if (is_on()) return;
-  // Several threads may do this at once, with equal values.
-  detail::interpreter.runtime = result.runtime;
-  detail::interpreter.code_type = result.code_type;
-  detail::interpreter.text_type = result.text_type;
-  detail::interpreter.bytes_type = result.bytes_type;
-  __atomic_store_n(&detail::interpreter.layout, result.layout, __ATOMIC_RELEASE);
+  if (reason != nullptr) write_note(stream, version, reason);
 }
 
-std::uint64_t thread_state() noexcept {
-  const Interpreter& python = interpreter();
+std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
   const Layout& layout = *python.layout;
-  if (load<std::uint32_t>(python.runtime + layout.tss_key) == 0) return 0;
+  const bool initialized = load<std::uint32_t>(python.runtime + layout.tss_key) != 0 &&
+                           (python.first_state == 0 || load<std::uint64_t>(python.runtime + python.first_state) != 0);
+  if (__atomic_load_n(&python.initialized, __ATOMIC_RELAXED) != initialized) [[unlikely]]
+    note_runtime(python, initialized);
+  if (!initialized) return 0;
   const auto state =
       reinterpret_cast<std::uint64_t>(pthread_getspecific(load<std::uint32_t>(python.runtime + layout.tss_key + 4)));
   if (state == 0) return 0;
+  if (state != checked.state) [[unlikely]]
+    checked = {state, is_thread_state(python, state, pages)};
+  if (!checked.valid) return 0;
   // While one thread finalizes the interpreter, it may free the states of others.
   const std::uint64_t finalizing = load<std::uint64_t>(python.runtime + layout.finalizing);
   if (finalizing != 0 && finalizing != state) return 0;

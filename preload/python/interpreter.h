@@ -1,45 +1,83 @@
-// The Python interpreter of this process: finds it among the modules of the recorded stacks, and determines whether
-// its frames can be read.
+// The Python interpreters of this process: finds them among the modules of the recorded stacks, and determines
+// whether their frames can be read.
 //
-// The recorder is a guest: it calls no function of the interpreter, takes no lock of it, and writes nothing to its
+// The recorder is a guest: it calls no function of an interpreter, takes no lock of it, and writes nothing to its
 // data. An interpreter is used only if its version is known and it confirms the layout of that version; else its
-// frames are not recorded, and a note says why. There is one interpreter per process: another one is not used.
+// frames are not recorded, and a note says why.
 #pragma once
 
 #include <cstdint>
 
+#include "common/ids.h"
 #include "preload/python/layout.h"
+#include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::python {
 
-/// Constant once `layout` is set.
-struct Interpreter {
-  const Layout* layout;  ///< null: no interpreter has been found whose frames can be read
-  std::uint64_t runtime;
-  std::uint64_t code_type;
-  std::uint64_t text_type;
-  std::uint64_t bytes_type;
+/// The type of an object. A program that is linked with the interpreter may have a copy of a type (a COPY
+/// relocation), which then replaces that of the library.
+struct ObjectType {
+  std::uint64_t in_module;
+  std::uint64_t in_program;  ///< 0: the program has none
+
+  bool is(std::uint64_t type) const noexcept { return type != 0 && (type == in_module || type == in_program); }
 };
 
+/// Constant once it can be found. Its memory may be read only while a frame of `module` is on the reader's stack.
+struct Interpreter {
+  const Layout* layout;
+  ModuleId module;  ///< set last
+  std::uint64_t runtime;
+  ObjectType code_type;
+  ObjectType text_type;
+  ObjectType bytes_type;
+  /// Byte offsets: the first PyInterpreterState in the runtime; in that, the next one and the number.
+  std::uint32_t first_state;
+  std::uint32_t next_state;
+  std::uint32_t state_id;
+  /// Counts how often the runtime was ended and begun again (note_runtime()).
+  std::uint32_t restarts;
+  std::uint32_t initialized;  ///< whether the runtime was seen initialized
+};
+
+inline constexpr std::uint32_t kMaxInterpreters = 8;
+
 namespace detail {
-extern Interpreter interpreter [[gnu::visibility("hidden")]];
+extern Interpreter interpreters[kMaxInterpreters] [[gnu::visibility("hidden")]];
+extern std::uint32_t interpreter_count [[gnu::visibility("hidden")]];
 }  // namespace detail
 
-/// Whether the frames of Python are recorded. Changes from false to true at most once.
-inline bool is_on() noexcept { return __atomic_load_n(&detail::interpreter.layout, __ATOMIC_ACQUIRE) != nullptr; }
+/// Whether frames of Python are recorded. Changes from false to true at most once.
+inline bool is_on() noexcept { return __atomic_load_n(&detail::interpreter_count, __ATOMIC_ACQUIRE) != 0; }
 
-/// Precondition: is_on().
-inline const Interpreter& interpreter() noexcept { return detail::interpreter; }
+/// `number`: from interpreter_number(), not 0.
+inline Interpreter& interpreter(std::uint32_t number) noexcept { return detail::interpreters[number - 1]; }
+
+/// The number of the interpreter whose module this is, from 1; 0: the module is none, or its frames cannot be read.
+inline std::uint32_t interpreter_number(ModuleId module) noexcept {
+  if (module == ModuleId::kTruncationRoot) return 0;
+  const std::uint32_t count = __atomic_load_n(&detail::interpreter_count, __ATOMIC_ACQUIRE);
+  for (std::uint32_t i = 0; i != count && i != kMaxInterpreters; ++i)
+    if (__atomic_load_n(&detail::interpreters[i].module, __ATOMIC_ACQUIRE) == module) return i + 1;
+  return 0;
+}
 
 /// Call it when a module has been defined in the trace, on the thread that has the module on its stack: so the module
 /// stays loaded during the call. If the module is an interpreter, its record is written to `stream`. Does nothing if
 /// lines of Python are not to be recorded.
 void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept;
 
-/// The calling thread's PyThreadState; 0: it has none, or its frames must not be read because another thread is
-/// finalizing the interpreter. Precondition: is_on().
-std::uint64_t thread_state() noexcept;
+/// The PyThreadState of the calling thread, and whether it was found to be one.
+struct CheckedState {
+  std::uint64_t state;  ///< 0: none yet
+  bool valid;
+};
+
+/// The calling thread's PyThreadState; 0: it has none, or its frames must not be read: the state is another thread's,
+/// or another thread is finalizing the interpreter. `checked`: of this thread and interpreter, kept between calls.
+/// Precondition: a frame of the interpreter's module is on the thread's stack.
+std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept;
 
 }  // namespace heapprof::python

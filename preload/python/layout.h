@@ -27,6 +27,7 @@ struct Layout {
   // _PyRuntime
   std::uint16_t tss_key;  ///< Py_tss_t: int is_initialized, pthread_key_t key
   std::uint16_t finalizing;
+  std::uint16_t first_state = 0;  ///< 0: not known, or described by the interpreter
 
   // PyThreadState
   std::uint16_t interpreter;
@@ -42,6 +43,10 @@ struct Layout {
   std::uint16_t instruction;
   std::uint16_t owner;     ///< 0: there is none
   std::uint16_t is_entry;  ///< 3.11
+  // 3.10:
+  std::uint16_t root_cframe = 0;  ///< in PyThreadState; its link to an outer one is not initialized
+  std::uint16_t stack_depth = 0;
+  std::uint16_t generator = 0;
 
   // PyCodeObject
   std::uint16_t first_line;
@@ -63,6 +68,7 @@ inline constexpr Layout kLayout310 = {.version = 0x030a,
                                       .debug_offsets = false,
                                       .tss_key = 584,
                                       .finalizing = 16,
+                                      .first_state = 32,
                                       .interpreter = 16,
                                       .thread_id = 176,
                                       .frame = 24,
@@ -74,6 +80,9 @@ inline constexpr Layout kLayout310 = {.version = 0x030a,
                                       .instruction = 96,
                                       .owner = 0,
                                       .is_entry = 0,
+                                      .root_cframe = 264,
+                                      .stack_depth = 80,
+                                      .generator = 88,
                                       .first_line = 40,
                                       .file = 104,
                                       .name = 112,
@@ -90,6 +99,7 @@ inline constexpr Layout kLayout311 = {.version = 0x030b,
                                       .debug_offsets = false,
                                       .tss_key = 592,
                                       .finalizing = 24,
+                                      .first_state = 40,
                                       .interpreter = 16,
                                       .thread_id = 152,
                                       .frame = 0,
@@ -117,6 +127,7 @@ inline constexpr Layout kLayout312 = {.version = 0x030c,
                                       .debug_offsets = false,
                                       .tss_key = 1544,
                                       .finalizing = 24,
+                                      .first_state = 40,
                                       .interpreter = 16,
                                       .thread_id = 136,
                                       .frame = 0,
@@ -174,7 +185,8 @@ inline constexpr std::uint8_t kFirstShimOwner = 3;
 // Objects: PyObject, PyVarObject, PyUnicodeObject, PyBytesObject, PyTypeObject.
 inline constexpr unsigned kObjectType = 8;
 inline constexpr unsigned kObjectSize = 16;  ///< of a PyVarObject; also the length of a str
-inline constexpr unsigned kTextState = 32;   ///< of a str: bits 2 to 4 bytes per character, 5 compact, 6 ASCII
+inline constexpr unsigned kTextHash = 24;
+inline constexpr unsigned kTextState = 32;  ///< of a str: bits 2 to 4 bytes per character, 5 compact, 6 ASCII
 inline constexpr unsigned kBytesData = 32;
 inline constexpr unsigned kTypeBasicSize = 32;
 inline constexpr unsigned kTypeMembers = 240;

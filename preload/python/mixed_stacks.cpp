@@ -2,6 +2,9 @@
 
 #include <atomic>
 
+#include "preload/python/left_out.h"
+#include "preload/python/readable_pages.h"
+#include "preload/python/stack_traits.h"
 #include "preload/python/thread_frames.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
@@ -55,9 +58,13 @@ struct Array {
     if (used != 0) __builtin_memcpy(memory, elements, used * sizeof(T));
     T* const old = elements;
     const std::uint32_t old_capacity = capacity;
+    // A signal handler may leave by longjmp at any instruction: the old mapping is not used after it was unmapped.
     capacity = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     elements = memory;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     capacity = larger;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     if (old_capacity != 0) sys::unmap_private(old, old_capacity * sizeof(T));
     return true;
   }
@@ -67,6 +74,9 @@ struct Array {
 
 struct MixedStackData {
   ThreadFrames frames;
+  std::uint32_t interpreter;  ///< to which `state` belongs
+  CheckedState state;
+  ReadablePages pages;
   unwind::StackBounds bounds;
   Array<NativeFrame> native;  ///< innermost first
   Array<Item> items;          ///< the last stack that was placed, outermost first
@@ -232,14 +242,33 @@ class StackBuilder {
 
 NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
                           recorder::Stream& stream) noexcept {
-  const std::uint64_t state = thread_state();
-  if (state == 0 || native == NodeId::kNone) return native;
+  const StackTraits traits = traits_of(native);
+  if (traits.interpreter() == 0) return native;
+  if (traits.in_handler()) [[unlikely]]
+    return leave_out(LeftOut::kHandler, stream), native;
   if (data_ == nullptr) [[unlikely]] {
     data_ = static_cast<MixedStackData*>(sys::map_private(sizeof(MixedStackData)));
-    if (data_ == nullptr) return native;
+    if (data_ == nullptr) return leave_out(LeftOut::kNoMemory, stream), native;
   }
   MixedStackData& data = *data_;
-  if (!data.frames.update(state, stream)) return native;
+  Interpreter& python = interpreter(traits.interpreter());
+  if (data.interpreter != traits.interpreter()) [[unlikely]] {
+    data.interpreter = traits.interpreter();
+    data.state = {};
+  }
+  data.pages.begin_event();
+  const std::uint64_t state = thread_state(python, data.pages, data.state);
+  if (state == 0) {
+    if (data.state.state != 0 && !data.state.valid) leave_out(LeftOut::kUnreadable, stream);
+    return native;
+  }
+  switch (data.frames.update(python, state, data.pages, stream)) {
+    case ThreadFrames::Result::kFrames: break;
+    case ThreadFrames::Result::kNone: return native;
+    case ThreadFrames::Result::kUnreadable: return leave_out(LeftOut::kUnreadable, stream), native;
+    case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), native;
+    case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), native;
+  }
   const std::uint64_t hash = data.frames.hash();
   CachedStack* const cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
   if (cached[0].hash == hash && cached[0].native == native) [[likely]]
@@ -249,7 +278,10 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
 }
 
 void MixedStacks::thread_changed() noexcept {
-  if (data_ != nullptr) data_->bounds.reset();
+  if (data_ == nullptr) return;
+  data_->bounds.reset();
+  data_->frames.forget();
+  data_->state = {};
 }
 
 }  // namespace heapprof::python

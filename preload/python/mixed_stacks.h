@@ -28,11 +28,12 @@ class MixedStacks {
  public:
   /// Returns the node of the calling thread's stack with its Python frames. `native`: the node of the C stack, which
   /// begins with `entry`; it is returned if the thread has no Python frames, or if there is no memory. kNone: the
-  /// call tree cannot grow. Precondition: is_on().
+  /// call tree cannot grow. If Python frames are left out, they are counted (left_out.h). Precondition: is_on().
   NodeId place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
                recorder::Stream& stream) noexcept;
 
-  /// Drops what depends on the thread. Call it before another thread uses the object.
+  /// Drops what depends on the thread. Call it before another thread uses the object, and when a longjmp has
+  /// abandoned place(), or a thread has died during it.
   void thread_changed() noexcept;
 
  private:

@@ -10,8 +10,8 @@ namespace heapprof::python {
 namespace {
 
 constexpr std::uint32_t kFirstCapacity = 256;
-/// A longer chain of frames is damaged, or a recursion that nobody reads.
-constexpr std::uint32_t kMaxCapacity = 1u << 18;
+/// To read kMaxFrames frames takes about a millisecond; after that so many events are skipped.
+constexpr std::uint32_t kSkippedEvents = 1024;
 
 std::uint64_t mix(std::uint64_t outer, std::uint64_t value) noexcept {
   std::uint64_t hash = (outer ^ value) * 0x9fb21c651e98df25;
@@ -19,10 +19,38 @@ std::uint64_t mix(std::uint64_t outer, std::uint64_t value) noexcept {
   return hash ^ hash >> 32;
 }
 
-std::uint64_t innermost(const Layout& layout, std::uint64_t thread_state) noexcept {
-  if (layout.frame != 0) return load<std::uint64_t>(thread_state + layout.frame);
+/// The bytes of a frame, of a code object and of a CFrame that are read.
+constexpr std::uint64_t frame_bytes(const Layout& layout) noexcept {
+  return (layout.instruction > layout.owner ? layout.instruction : layout.owner) + sizeof(std::uint64_t);
+}
+constexpr std::uint64_t code_bytes(const Layout& layout) noexcept {
+  return layout.bytecode != 0 ? layout.bytecode : layout.table + sizeof(std::uint64_t);
+}
+constexpr std::uint64_t cframe_bytes(const Layout& layout) noexcept {
+  return layout.cframe_previous + sizeof(std::uint64_t);
+}
+
+/// Stores the innermost frame's address; 0: there is none. Returns false if it cannot be read.
+bool innermost(const Layout& layout, std::uint64_t thread_state, ReadablePages& pages,
+               std::uint64_t& frame) noexcept {
+  if (layout.frame != 0) {
+    frame = load<std::uint64_t>(thread_state + layout.frame);
+    return true;
+  }
+  frame = 0;
   const auto cframe = load<std::uint64_t>(thread_state + layout.cframe);
-  return cframe == 0 ? 0 : load<std::uint64_t>(cframe + layout.cframe_frame);
+  if (cframe == 0) return true;
+  if (!pages.object(cframe, cframe_bytes(layout))) return false;
+  frame = load<std::uint64_t>(cframe + layout.cframe_frame);
+  return true;
+}
+
+/// Identifies the PyInterpreterState of a thread among all that the process has, or has had: each has versions of
+/// code objects of its own.
+std::uint64_t identity_of(const Interpreter& python, std::uint64_t thread_state) noexcept {
+  const auto state = load<std::uint64_t>(thread_state + python.layout->interpreter);
+  const std::uint64_t id = python.state_id == 0 ? 0 : load<std::uint64_t>(state + python.state_id);
+  return mix(mix(python.runtime, state), id << 32 | __atomic_load_n(&python.restarts, __ATOMIC_RELAXED));
 }
 
 /// The word of a frame that holds its instruction.
@@ -41,30 +69,40 @@ constexpr std::uint32_t kNoVersion = 0;
 /// equal.
 constexpr std::uint32_t kUnknownVersion = ~0u;
 
-[[gnu::always_inline]] inline void read_frame(const Layout& layout, std::uint64_t address,
+/// Reads the frame at `address`. Returns false if it or its code object cannot be read.
+[[gnu::always_inline]] inline bool read_frame(const Layout& layout, std::uint64_t address, ReadablePages& pages,
                                               PythonFrame& frame) noexcept {
+  if (!pages.object(address, frame_bytes(layout))) [[unlikely]]
+    return false;
   frame.address = address;
   frame.code = load<std::uint64_t>(address + layout.code);
   frame.instruction = instruction_word(layout, address);
   frame.previous = load<std::uint64_t>(address + layout.previous);
-  frame.version_word = &kNoVersion;
+  frame.identity = reinterpret_cast<std::uint64_t>(&kNoVersion);
   frame.version = kNoVersion;
   frame.number = 0;
   frame.offset = PythonFrame::kHidden;
   if (is_shim(layout, address)) {
     frame.offset = PythonFrame::kBoundary;
-  } else if (layout.code_version != 0 && frame.code != 0) {
-    frame.version_word = reinterpret_cast<const std::uint32_t*>(frame.code + layout.code_version);
-    frame.version = *frame.version_word;
-    if (frame.version == 0) frame.version = kUnknownVersion;
-  } else {
-    frame.version = kUnknownVersion;
+    return true;
   }
+  if (!pages.object(frame.code, code_bytes(layout))) [[unlikely]]
+    return false;
+  if (layout.code_version != 0) {
+    frame.identity = frame.code + layout.code_version;
+    frame.version = load<std::uint32_t>(frame.identity);
+    if (frame.version == 0) frame.version = kUnknownVersion;
+  }
+  return true;
+}
+
+bool same_code(const PythonFrame& a, const PythonFrame& b) noexcept {
+  return a.code == b.code && a.identity == b.identity && a.version == b.version && a.version != kUnknownVersion;
 }
 
 bool same_words(const PythonFrame& a, const PythonFrame& b) noexcept {
-  return a.address == b.address && a.code == b.code && a.instruction == b.instruction && a.previous == b.previous &&
-         a.version == b.version && a.boundary() == b.boundary() && a.version != kUnknownVersion;
+  return a.address == b.address && a.instruction == b.instruction && a.previous == b.previous && same_code(a, b) &&
+         a.boundary() == b.boundary();
 }
 
 }  // namespace
@@ -80,7 +118,7 @@ constexpr std::uint32_t kWindow = 8;
 /// Each remembered frame's `previous` is the next remembered frame, and that of the outermost one is 0. `kLayout`
 /// makes all offsets constants.
 template <const Layout& kLayout>
-[[gnu::always_inline]] inline bool ThreadFrames::follow(std::uint64_t first) noexcept {
+[[gnu::always_inline]] inline bool ThreadFrames::follow(std::uint64_t first, ReadablePages& pages) noexcept {
   static_assert(kLayout.links == FrameLinks::kShim && kLayout.code_version != 0);
   std::uint64_t address = first;
   std::uint32_t left = last_count_;
@@ -94,7 +132,9 @@ template <const Layout& kLayout>
       break;
     }
     if (read_count_ == capacity_ && !grow()) return false;
-    read_frame(kLayout, address, read_[read_count_++]);
+    if (!read_frame(kLayout, address, pages, read_[read_count_])) [[unlikely]]
+      return fail(Result::kUnreadable);
+    ++read_count_;
   }
   if (address == 0) left = 0;
   kept_ = resolved_ = left;
@@ -109,18 +149,24 @@ template <const Layout& kLayout>
     if ((links | codes) == 0) [[likely]] {
       const std::uint64_t instructions =
           load<std::uint64_t>(frame->address + kLayout.instruction) ^ frame->instruction;
-      if ((instructions | (*frame->version_word ^ frame->version)) == 0) [[likely]]
+      if ((instructions | (load<std::uint32_t>(frame->identity) ^ frame->version)) == 0) [[likely]]
         continue;
     }
     if (links != 0) return false;
     // Another instruction, or another function that was called from the same place.
     const std::uint32_t number = frame->number;
     const std::uint32_t version = frame->version;
-    read_frame(kLayout, frame->address, *frame);
+    if (!read_frame(kLayout, frame->address, pages, *frame)) [[unlikely]]
+      return fail(Result::kUnreadable);
     if (codes == 0 && frame->version == version && version != kUnknownVersion) frame->number = number;
     resolved_ = static_cast<std::uint32_t>(frame - frames_);
   }
   return true;
+}
+
+bool ThreadFrames::fail(Result failure) noexcept {
+  failure_ = failure;
+  return false;
 }
 
 bool ThreadFrames::add(const PythonFrame& frame) noexcept {
@@ -131,52 +177,144 @@ bool ThreadFrames::add(const PythonFrame& frame) noexcept {
 
 /// Doubles the arrays and keeps their contents.
 bool ThreadFrames::grow() noexcept {
-  const std::uint32_t capacity = capacity_ == 0 ? kFirstCapacity : capacity_ * 2;
-  if (capacity > kMaxCapacity) return false;
+  const std::uint32_t old_capacity = capacity_;
+  const std::uint32_t capacity = old_capacity == 0 ? kFirstCapacity : old_capacity * 2;
+  if (capacity > kMaxFrames) return fail(Result::kTooMany);
   auto* const memory = static_cast<PythonFrame*>(sys::map_private(2 * capacity * sizeof(PythonFrame)));
-  if (memory == nullptr) return false;
-  if (capacity_ != 0) {
+  if (memory == nullptr) return fail(Result::kNoMemory);
+  PythonFrame* const old = frames_;
+  if (old_capacity != 0) {
     __builtin_memcpy(memory, frames_, last_count_ * sizeof(PythonFrame));
     __builtin_memcpy(memory + capacity, read_, read_count_ * sizeof(PythonFrame));
-    sys::unmap_private(frames_, 2 * capacity_ * sizeof(PythonFrame));
   }
+  // A signal handler may leave by longjmp at any instruction: the arrays are never used after they were unmapped.
+  capacity_ = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   frames_ = memory;
   read_ = memory + capacity;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   capacity_ = capacity;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (old_capacity != 0) sys::unmap_private(old, 2 * old_capacity * sizeof(PythonFrame));
   return true;
 }
 
+namespace {
+
+/// The structures of the evaluations on the C stack, where the interpreter links them with each other (up to 3.11).
+class Evaluations {
+ public:
+  /// Returns false if the innermost structure cannot be read.
+  bool begin(const Layout& layout, std::uint64_t thread_state, ReadablePages& pages) noexcept {
+    current_ = load<std::uint64_t>(thread_state + layout.cframe);
+    root_ = layout.root_cframe == 0 ? 0 : thread_state + layout.root_cframe;
+    return find_outer(layout, pages);
+  }
+  std::uint64_t current() const noexcept { return current_; }
+
+  /// Whether the current evaluation's outermost frame is the one that links to `previous`.
+  bool ends_before(const Layout& layout, std::uint64_t previous) const noexcept {
+    return previous == (outer_ == 0 ? 0 : load<std::uint64_t>(outer_ + layout.cframe_frame));
+  }
+  bool next(const Layout& layout, ReadablePages& pages) noexcept {
+    current_ = outer_;
+    return find_outer(layout, pages);
+  }
+
+ private:
+  bool find_outer(const Layout& layout, ReadablePages& pages) noexcept {
+    outer_ = 0;
+    if (current_ == 0 || current_ == root_) return true;
+    if (!pages.object(current_, cframe_bytes(layout))) return false;
+    outer_ = load<std::uint64_t>(current_ + layout.cframe_previous);
+    return outer_ == 0 || pages.object(outer_, cframe_bytes(layout));
+  }
+
+  std::uint64_t current_ = 0;
+  std::uint64_t outer_ = 0;
+  std::uint64_t root_ = 0;  ///< the structure that is part of the PyThreadState; 0: its link is 0
+};
+
+/// 3.10: a generator into which throw() was called while it delegates to another one (`yield from`, `await`) is
+/// linked as a frame, but no evaluation executes it. Its operands are still stored in the frame.
+bool may_delegate_throw(const Layout& layout, std::uint64_t frame) noexcept {
+  return layout.generator != 0 && load<std::uint64_t>(frame + layout.generator) != 0 &&
+         load<std::int32_t>(frame + layout.stack_depth) >= 0;
+}
+
+/// 3.10: how many of the frames from `frame` on have no evaluation. `evaluations`: that of the next frame that has
+/// one.
+std::uint32_t count_delegating(const Layout& layout, std::uint64_t frame, Evaluations evaluations,
+                               ReadablePages& pages) noexcept {
+  std::uint32_t frames = 0;
+  std::uint32_t count = 0;
+  for (; frame != 0 && frames != ThreadFrames::kMaxFrames; ++frames) {
+    if (!pages.object(frame, frame_bytes(layout))) return 0;
+    frame = load<std::uint64_t>(frame + layout.previous);
+  }
+  // The outermost structure is no evaluation.
+  for (; evaluations.current() != 0 && count < frames + 1; ++count)
+    if (!evaluations.next(layout, pages)) return 0;
+  return frames + 1 > count ? frames + 1 - count : 0;
+}
+
+}  // namespace
+
 /// Reads all frames from `first` on.
-bool ThreadFrames::read(std::uint64_t thread_state, std::uint64_t first) noexcept {
-  const Layout& layout = *interpreter().layout;
+bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept {
+  const Layout& layout = *reader.python.layout;
+  ReadablePages& pages = reader.pages;
   read_count_ = 0;
-  std::uint64_t cframe = layout.links == FrameLinks::kShim ? 0 : load<std::uint64_t>(thread_state + layout.cframe);
+  const bool has_shims = layout.links == FrameLinks::kShim;
+  constexpr std::uint32_t kNotCounted = ~0u;
+  std::uint32_t delegating = kNotCounted;
+  Evaluations evaluations;
+  if (!has_shims && !evaluations.begin(layout, thread_state, pages)) return fail(Result::kUnreadable);
   for (std::uint64_t address = first; address != 0;) {
     PythonFrame frame;
-    read_frame(layout, address, frame);
-    if (!add(frame)) return false;
-    if (layout.links == FrameLinks::kOneFrame ||
-        (layout.links == FrameLinks::kEntryFlag && load<std::uint8_t>(address + layout.is_entry) != 0)) {
-      PythonFrame boundary{};
-      boundary.address = cframe;
-      boundary.version_word = &kNoVersion;
-      boundary.offset = PythonFrame::kBoundary;
-      if (!add(boundary)) return false;
-      if (cframe != 0) cframe = load<std::uint64_t>(cframe + layout.cframe_previous);
+    if (!read_frame(layout, address, pages, frame)) return fail(Result::kUnreadable);
+    if (layout.code_version == 0) {
+      frame.identity = read_count_ != 0 && read_[read_count_ - 1].code == frame.code
+                           ? read_[read_count_ - 1].identity  // a recursion
+                           : code_signature(reader, frame.code);
+      if (frame.identity == 0) frame.version = kUnknownVersion;
     }
+    if (!add(frame)) return false;
     address = frame.previous;
+    if (has_shims) continue;
+    bool ends = false;
+    if (layout.links == FrameLinks::kEntryFlag) {
+      // is_entry is not used: throw() links frames of generators with that of their last evaluation.
+      ends = address == 0 || evaluations.ends_before(layout, address);
+    } else {
+      ends = true;
+      if (may_delegate_throw(layout, frame.address)) [[unlikely]] {
+        if (delegating == kNotCounted) delegating = count_delegating(layout, frame.address, evaluations, pages);
+        if (delegating != 0) {
+          --delegating;
+          ends = false;
+        }
+      }
+    }
+    if (!ends) continue;
+    PythonFrame boundary{};
+    boundary.address = evaluations.current();
+    boundary.offset = PythonFrame::kBoundary;
+    if (!add(boundary)) return false;
+    if (!evaluations.next(layout, pages)) return fail(Result::kUnreadable);
   }
   return true;
 }
 
 /// Determines the code object, the node's offset and the hash of a frame.
-void ThreadFrames::resolve(PythonFrame& frame, std::uint64_t outer_hash, recorder::Stream& stream) noexcept {
-  const Layout& layout = *interpreter().layout;
+void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
+                           recorder::Stream& stream) noexcept {
+  const Layout& layout = *reader.python.layout;
   if (frame.boundary()) {
     frame.hash = mix(outer_hash, PythonFrame::kBoundary);
     return;
   }
-  if (frame.number == 0 && frame.code != 0) frame.number = code_number(frame.code, interpreter_, stream);
+  if (frame.number == 0) frame.number = code_number(reader, frame.code, identity_, stream);
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
   if (layout.bytecode != 0) {
     constexpr std::int64_t kInstructionBytes = 2;
@@ -197,45 +335,57 @@ void ThreadFrames::resolve(PythonFrame& frame, std::uint64_t outer_hash, recorde
 }
 
 /// Reads all frames and keeps those outermost ones that are unchanged.
-bool ThreadFrames::read_all(std::uint64_t thread_state, std::uint64_t first) noexcept {
-  if (!read(thread_state, first)) return false;
+bool ThreadFrames::read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept {
+  if (!read(reader, thread_state, first)) return false;
+  // follow() has stored words of frames from resolved_ on that are not resolved.
+  const std::uint32_t both = read_count_ < resolved_ ? read_count_ : resolved_;
   std::uint32_t same = 0;
-  if (interpreter().layout->code_version != 0) {
-    // follow() has stored words of frames from resolved_ on that are not resolved.
-    const std::uint32_t both = read_count_ < resolved_ ? read_count_ : resolved_;
-    while (same != both && same_words(frames_[same], read_[read_count_ - 1 - same])) ++same;
-  }
+  while (same != both && same_words(frames_[same], read_[read_count_ - 1 - same])) ++same;
   kept_ = resolved_ = same;
   read_count_ -= same;
   return true;
 }
 
-bool ThreadFrames::update(std::uint64_t thread_state, recorder::Stream& stream) noexcept {
-  const Layout& layout = *interpreter().layout;
-  const std::uint64_t first = innermost(layout, thread_state);
-  if (first == 0) return false;
-  interpreter_ = load<std::uint64_t>(thread_state + layout.interpreter);
+ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64_t thread_state, ReadablePages& pages,
+                                          recorder::Stream& stream) noexcept {
+  if (skipped_ != 0) [[unlikely]] {
+    --skipped_;
+    return Result::kTooMany;
+  }
+  const Layout& layout = *python.layout;
+  const CodeReader reader{python, pages};
   last_count_ = count_;
   count_ = 0;
-  resolved_ = 0;
+  resolved_ = last_count_;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const bool followed = layout.version == 0x030c   ? follow<kLayout312>(first)
-                        : layout.version == 0x030d ? follow<kLayout313>(first)
+  std::uint64_t first;
+  if (!innermost(layout, thread_state, pages, first)) return Result::kUnreadable;
+  if (first == 0) return Result::kNone;
+  if (const std::uint64_t identity = identity_of(python, thread_state); identity != identity_) [[unlikely]] {
+    identity_ = identity;
+    last_count_ = resolved_ = 0;
+  }
+  failure_ = Result::kFrames;
+  const bool followed = layout.version == 0x030c   ? follow<kLayout312>(first, pages)
+                        : layout.version == 0x030d ? follow<kLayout313>(first, pages)
                                                    : false;
-  if (!followed && !read_all(thread_state, first)) return false;
+  if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state, first))) {
+    if (failure_ == Result::kTooMany) skipped_ = kSkippedEvents;
+    return failure_;
+  }
   const std::uint32_t count = kept_ + read_count_;
-  if (count > capacity_ && !grow()) return false;
+  if (count > capacity_ && !grow()) return failure_;
   for (std::uint32_t i = kept_; i != count; ++i) {
     PythonFrame& frame = frames_[i];
     PythonFrame& now = read_[count - 1 - i];
-    if (i < last_count_ && now.version != kUnknownVersion && now.code == frame.code && now.version == frame.version)
-      now.number = frame.number;
+    if (i < last_count_ && same_code(now, frame)) now.number = frame.number;
     frame = now;
   }
-  for (std::uint32_t i = resolved_; i != count; ++i) resolve(frames_[i], i == 0 ? 0 : frames_[i - 1].hash, stream);
+  for (std::uint32_t i = resolved_; i != count; ++i)
+    resolve(reader, frames_[i], i == 0 ? 0 : frames_[i - 1].hash, stream);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   count_ = count;
-  return true;
+  return Result::kFrames;
 }
 
 }  // namespace heapprof::python

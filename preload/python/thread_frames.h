@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/python/code_objects.h"
 #include "preload/python/interpreter.h"
+#include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
 
 namespace heapprof::python {
@@ -26,8 +28,10 @@ struct PythonFrame {
   std::uint64_t code;
   std::uint64_t instruction;
   std::uint64_t previous;
-  const std::uint32_t* version_word;  ///< where the version is; for a boundary: an unchanging word
-  std::uint32_t version;              ///< of the code object
+  /// Where code objects have versions: the address of the version; for a boundary, that of an unchanging word.
+  /// Elsewhere: the signature of the code object (code_objects.h).
+  std::uint64_t identity;
+  std::uint32_t version;  ///< of the code object, where it has one
 
   std::uint32_t number;  ///< of the code object
   std::uint64_t offset;  ///< of the node (python_offset), or a value from above
@@ -42,9 +46,21 @@ static_assert(sizeof(PythonFrame) == 64);
 /// Zeroed memory is a valid object.
 class ThreadFrames {
  public:
-  /// Reads the frames of `thread_state`, which is the calling thread's. Returns false when it has none, or when there
-  /// is no memory.
-  bool update(std::uint64_t thread_state, recorder::Stream& stream) noexcept;
+  enum class Result : std::uint8_t {
+    kFrames,
+    kNone,        ///< the thread has no frames
+    kUnreadable,  ///< a pointer of the interpreter is wrong
+    kTooMany,     ///< more than kMaxFrames
+    kNoMemory,
+  };
+  static constexpr std::uint32_t kMaxFrames = 1u << 18;
+
+  /// Reads the frames of `thread_state`, which is the calling thread's.
+  Result update(const Interpreter& python, std::uint64_t thread_state, ReadablePages& pages,
+                recorder::Stream& stream) noexcept;
+
+  /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
+  void forget() noexcept { count_ = 0; }
 
   /// The frames after update(), outermost first.
   const PythonFrame* frames() const noexcept { return frames_; }
@@ -54,22 +70,26 @@ class ThreadFrames {
 
  private:
   template <const Layout& kLayout>
-  bool follow(std::uint64_t first) noexcept;
-  bool read_all(std::uint64_t thread_state, std::uint64_t first) noexcept;
-  bool read(std::uint64_t thread_state, std::uint64_t first) noexcept;
+  bool follow(std::uint64_t first, ReadablePages& pages) noexcept;
+  bool read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
+  bool read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool add(const PythonFrame& frame) noexcept;
-  void resolve(PythonFrame& frame, std::uint64_t outer_hash, recorder::Stream& stream) noexcept;
+  void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
+               recorder::Stream& stream) noexcept;
   bool grow() noexcept;
+  bool fail(Result failure) noexcept;
 
   PythonFrame* frames_;  ///< outermost first
   PythonFrame* read_;    ///< innermost first; in the same mapping
   std::uint32_t capacity_;
   std::uint32_t count_;  ///< 0 while frames_ is changed, so that an abandoned update leaves nothing wrong
   std::uint32_t read_count_;
-  std::uint32_t kept_;         ///< remembered frames that remain, from the outermost
-  std::uint32_t resolved_;     ///< frames from this index on have changed
-  std::uint32_t last_count_;   ///< count_ before the update
-  std::uint64_t interpreter_;  ///< of the thread state
+  std::uint32_t kept_;        ///< remembered frames that remain, from the outermost
+  std::uint32_t resolved_;    ///< frames from this index on have changed
+  std::uint32_t last_count_;  ///< count_ before the update
+  std::uint32_t skipped_;     ///< events that are still to be skipped after kTooMany
+  Result failure_;            ///< of the current update
+  std::uint64_t identity_;    ///< of the PyInterpreterState of the remembered frames
 };
 
 }  // namespace heapprof::python

@@ -6,6 +6,7 @@
 #include "preload/arch/arch.h"
 #include "preload/base/text.h"
 #include "preload/python/code_objects.h"
+#include "preload/python/left_out.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
@@ -217,6 +218,7 @@ void forked() noexcept {
   }
   g_call_tree.reset();
   python::forget_code_objects();
+  python::forget_left_out();
   unwind::restart_in_child();
   begin(true);
 }

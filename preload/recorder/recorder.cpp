@@ -2,6 +2,7 @@
 #include "preload/recorder/recorder.h"
 
 #include "preload/base/text.h"
+#include "preload/python/left_out.h"
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/event_path.h"
@@ -37,6 +38,7 @@ void exit_reached() noexcept {
   if (thread == nullptr) return;
   take_sample(*thread);
   take_snapshot(*thread, SnapshotReason::kExit);
+  python::write_left_out(thread->stream);
   FileHeader& header = *g_trace.header();
   write_end_time(header);
   header.end_status = kEndStatusUnknown;

@@ -48,8 +48,10 @@ inline std::uint64_t offset_of(const Frame& frame) noexcept {
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
   if (frame.pc == detail::hidden_pc) [[unlikely]]
     return parent;
+  const std::uint32_t by_frame_pointer = (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0;
+  const std::uint32_t signal = (frame.flags & (kInterrupted | kSignalFrame)) != 0 ? kSignalNode : 0;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
-                            (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0);
+                            by_frame_pointer | signal);
 }
 
 /// The parent of a stack's outermost frame: none, or a truncation root.

@@ -33,12 +33,16 @@ struct ModuleInfo {
   bool main;                     ///< the program itself
 };
 
+/// In `node_flags` of Definitions::intern, beside kNode... of trace_format.h, and not part of the node: the frame was
+/// interrupted by a signal, or a signal handler returns to it.
+inline constexpr std::uint32_t kSignalNode = 1u << 31;
+
 /// Functions by which a capture writes to the thread's stream. They are called on the capturing thread.
 struct Definitions {
   void* context;  ///< passed to both
   /// Returns the node of (parent, module, offset), after adding it if necessary. Returns kNone if the tree cannot
   /// grow; the capture then returns kNone too. Called from the outermost frame to the innermost. `node_flags`:
-  /// kNode... of trace_format.h.
+  /// kNode... of trace_format.h, and kSignalNode.
   NodeId (*intern)(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags);
   /// Called before the first node of a module is interned, by the thread that finds the module first. When two
   /// threads find it at once both may call it, with the same id.

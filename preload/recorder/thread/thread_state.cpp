@@ -2,6 +2,7 @@
 
 #include "preload/base/text.h"
 #include "preload/python/interpreter.h"
+#include "preload/python/stack_traits.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
@@ -99,7 +100,11 @@ ThreadState* take_dead_state(int thread) noexcept {
 // The functions of unwind::Definitions, by which a capture writes to the thread's stream.
 
 NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
-  return g_call_tree.intern(parent, module, offset, flags, static_cast<ThreadState*>(context)->stream);
+  const NodeId node = g_call_tree.intern(parent, module, offset, flags & ~unwind::kSignalNode,
+                                         static_cast<ThreadState*>(context)->stream);
+  if (python::is_on()) [[unlikely]]
+    python::store_traits(node, parent, module, (flags & unwind::kSignalNode) != 0);
+  return node;
 }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
@@ -226,6 +231,7 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
 void recover_abandoned_state(ThreadState& state, int owner) noexcept {
   state.stream.end_run();  // the clock may have been read for an event that was never written
   state.unwinder.recover_abandoned_capture();
+  state.python.thread_changed();
   g_call_tree.recover_abandoned_growth(owner);
 }
 

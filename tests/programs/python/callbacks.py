@@ -90,8 +90,56 @@ def nested():
     sorted((1,), key=nested_key)
 
 
+def waiting():
+    try:
+        yield
+    except ValueError:
+        allocate("waiting", "delegating", "throwing_key", SORT, "throw_through_delegation")
+        yield
+
+
+def delegating():
+    yield from waiting()
+
+
+def throwing_key(_):
+    generator = delegating()
+    next(generator)
+    # No evaluation executes `delegating` in this call: C calls the generator to which it delegates.
+    generator.throw(ValueError())
+    return 0
+
+
+def throw_through_delegation():
+    sorted((1,), key=throwing_key)
+
+
+def trace_calls(frame, event, _):
+    """While a line of a frame is traced, its operands are stored in it, as those of a delegating generator are."""
+    if event == "call" and frame.f_code.co_name == "traced":
+        return trace_lines
+    return None
+
+
+def trace_lines(frame, event, _):
+    if event == "line":
+        allocate("trace_lines", "traced", "tracing")
+    return trace_lines
+
+
+def traced():
+    yield 0
+
+
+def tracing():
+    sys.settrace(trace_calls)
+    for _ in traced():
+        pass
+    sys.settrace(None)
+
+
 for _ in range(2):
-    for function in (sort_key, reduce_values, substitute, sort_in_c, nested):
+    for function in (sort_key, reduce_values, substitute, sort_in_c, nested, throw_through_delegation, tracing):
         function()
 with open(sys.argv[1], "w") as result:
     json.dump(cases, result)
