@@ -225,11 +225,13 @@ bool add(const Interpreter& found, ModuleId module) noexcept {
   return true;
 }
 
-/// Notes that the runtime is, or is not, initialized. When it begins again, its numbers (of code objects, for
-/// example) may begin again, too.
-void note_runtime(Interpreter& python, bool initialized) noexcept {
-  if (!initialized) __atomic_fetch_add(&python.restarts, 1, __ATOMIC_RELAXED);
-  __atomic_store_n(&python.initialized, std::uint32_t{initialized}, __ATOMIC_RELAXED);
+/// Notes whether the runtime is initialized. When it begins again, its numbers (of code objects, for example) may
+/// begin again, too. A thread that initializes the runtime allocates before it has a state, so no restart is missed.
+void note_runtime(Interpreter& python, bool has_key) noexcept {
+  const bool initialized =
+      has_key && (python.first_state == 0 || load<std::uint64_t>(python.runtime + python.first_state) != 0);
+  if (__atomic_exchange_n(&python.initialized, std::uint32_t{initialized}, __ATOMIC_RELAXED) != 0 && !initialized)
+    __atomic_fetch_add(&python.restarts, 1, __ATOMIC_RELAXED);
 }
 
 /// Whether the thread-local value `state` is a PyThreadState: it must belong to an interpreter that is on the
@@ -267,17 +269,15 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
 
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
   const Layout& layout = *python.layout;
-  const bool initialized = load<std::uint32_t>(python.runtime + layout.tss_key) != 0 &&
-                           (python.first_state == 0 || load<std::uint64_t>(python.runtime + python.first_state) != 0);
-  if (__atomic_load_n(&python.initialized, __ATOMIC_RELAXED) != initialized) [[unlikely]]
-    note_runtime(python, initialized);
-  if (!initialized) return 0;
-  const auto state =
-      reinterpret_cast<std::uint64_t>(pthread_getspecific(load<std::uint32_t>(python.runtime + layout.tss_key + 4)));
-  if (state == 0) return 0;
-  if (state != checked.state) [[unlikely]]
-    checked = {state, is_thread_state(python, state, pages)};
-  if (!checked.valid) return 0;
+  const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
+  const bool has_key = static_cast<std::uint32_t>(key) != 0;
+  const std::uint64_t state =
+      has_key ? reinterpret_cast<std::uint64_t>(pthread_getspecific(static_cast<unsigned>(key >> 32))) : 0;
+  if (state != checked.state || !checked.valid) [[unlikely]] {
+    note_runtime(python, has_key);
+    checked = {state, state != 0 && is_thread_state(python, state, pages)};
+    if (!checked.valid) return 0;
+  }
   // While one thread finalizes the interpreter, it may free the states of others.
   const std::uint64_t finalizing = load<std::uint64_t>(python.runtime + layout.finalizing);
   if (finalizing != 0 && finalizing != state) return 0;

@@ -45,12 +45,11 @@ bool innermost(const Layout& layout, std::uint64_t thread_state, ReadablePages& 
   return true;
 }
 
-/// Identifies the PyInterpreterState of a thread among all that the process has, or has had: each has versions of
-/// code objects of its own.
-std::uint64_t identity_of(const Interpreter& python, std::uint64_t thread_state) noexcept {
+/// The PyInterpreterState of a thread, among all that the process has, or has had.
+PythonIdentity identity_of(const Interpreter& python, std::uint64_t thread_state) noexcept {
   const auto state = load<std::uint64_t>(thread_state + python.layout->interpreter);
   const std::uint64_t id = python.state_id == 0 ? 0 : load<std::uint64_t>(state + python.state_id);
-  return mix(mix(python.runtime, state), id << 32 | __atomic_load_n(&python.restarts, __ATOMIC_RELAXED));
+  return {python.runtime, state, id << 32 | __atomic_load_n(&python.restarts, __ATOMIC_RELAXED)};
 }
 
 /// The word of a frame that holds its instruction.
@@ -314,7 +313,7 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
     frame.hash = mix(outer_hash, PythonFrame::kBoundary);
     return;
   }
-  if (frame.number == 0) frame.number = code_number(reader, frame.code, identity_, stream);
+  if (frame.number == 0) frame.number = code_number(reader, frame.code, identity_.hash(), stream);
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
   if (layout.bytecode != 0) {
     constexpr std::int64_t kInstructionBytes = 2;
@@ -361,7 +360,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   std::uint64_t first;
   if (!innermost(layout, thread_state, pages, first)) return Result::kUnreadable;
   if (first == 0) return Result::kNone;
-  if (const std::uint64_t identity = identity_of(python, thread_state); identity != identity_) [[unlikely]] {
+  if (const PythonIdentity identity = identity_of(python, thread_state); !(identity == identity_)) [[unlikely]] {
     identity_ = identity;
     last_count_ = resolved_ = 0;
   }

@@ -43,6 +43,20 @@ struct PythonFrame {
 
 static_assert(sizeof(PythonFrame) == 64);
 
+/// Identifies a PyInterpreterState: each one has versions of code objects of its own.
+struct PythonIdentity {
+  std::uint64_t runtime;
+  std::uint64_t state;
+  std::uint64_t number;  ///< id of the state, and restarts of the runtime
+
+  bool operator==(const PythonIdentity&) const noexcept = default;
+  std::uint64_t hash() const noexcept {
+    std::uint64_t hash = (runtime ^ state) * 0x9fb21c651e98df25;
+    hash = (hash ^ hash >> 32 ^ number) * 0xd6e8feb86659fd93;
+    return hash ^ hash >> 32;
+  }
+};
+
 /// Zeroed memory is a valid object.
 class ThreadFrames {
  public:
@@ -89,7 +103,7 @@ class ThreadFrames {
   std::uint32_t last_count_;  ///< count_ before the update
   std::uint32_t skipped_;     ///< events that are still to be skipped after kTooMany
   Result failure_;            ///< of the current update
-  std::uint64_t identity_;    ///< of the PyInterpreterState of the remembered frames
+  PythonIdentity identity_;   ///< of the remembered frames
 };
 
 }  // namespace heapprof::python

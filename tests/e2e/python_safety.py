@@ -1,6 +1,7 @@
 """Recording Python frames never harms the program: interpreters that are unloaded, and signal handlers that interrupt
 the interpreter at any instruction. And what is left out is said."""
 
+import shutil
 import subprocess
 import unittest
 from pathlib import Path
@@ -59,6 +60,23 @@ class Safety(harness.Case):
                 for number in range(2):
                     # The second interpreter frees nothing that the first one left: only the names matter.
                     self.assertIn([f"round{number}", "<module>"], python_names(trace, FIRST_SIZE + number))
+
+    def run_compiled(self, source, python, library):
+        program = self.dir / f"{source}-{python.version[1]}-{python.version[2]}"
+        # Not position-independent, so that references to variables of the library become COPY relocations.
+        subprocess.run(["cc", "-O1", "-fno-pie", "-no-pie", "-w", PROGRAMS / f"{source}.c", library,
+                        f"-Wl,-rpath,{Path(library).parent}", "-o", program], check=True)
+        return program, self.record(program, PYTHON=1, _PYTHONHOME=self.home(python)).read()
+
+    @unittest.skipUnless(libraries() and shutil.which("cc"), "no Python library or no compiler")
+    def test_types_that_the_linker_has_copied(self):
+        for python, library in libraries():
+            with self.subTest(str(python)):
+                program, trace = self.run_compiled("linked_host", python, library)
+                copied = subprocess.run(["readelf", "-rW", program], capture_output=True, text=True).stdout
+                for name in ("PyUnicode_Type", "PyCode_Type"):
+                    self.assertRegex(copied, rf"R_X86_64_COPY.* {name}")
+                self.assertEqual(python_names(trace, FIRST_SIZE), [["hello", "<module>"]])
 
     def test_handler_at_every_instruction(self):
         plugin = harness.TARGET / "tests" / "programs" / "python_interrupt.so"

@@ -1,5 +1,5 @@
-// A library that Python loads by ctypes: a signal handler, which maps and unmaps memory, interrupts every instruction of
-// one module between interrupt_begin() and interrupt_end().
+// A library that Python loads by ctypes: a signal handler, which maps and unmaps memory, interrupts every instruction
+// of one module between interrupt_begin() and interrupt_end().
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -12,10 +12,10 @@ static uint64_t begin, end;
 static volatile int on;
 static volatile long interrupts;
 
-static void handle(int number, siginfo_t *info, void *context) {
+static void handle(int number, siginfo_t* info, void* context) {
   (void)number;
   (void)info;
-  greg_t *const registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+  greg_t* const registers = ((ucontext_t*)context)->uc_mcontext.gregs;
   if (!on) {
     registers[REG_EFL] &= ~(greg_t)kTrapFlag;
     return;
@@ -23,7 +23,7 @@ static void handle(int number, siginfo_t *info, void *context) {
   registers[REG_EFL] |= kTrapFlag;
   if ((uint64_t)registers[REG_RIP] < begin || (uint64_t)registers[REG_RIP] >= end) return;
   ++interrupts;
-  void *const page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   munmap(page, 4096);
 }
 
