@@ -264,6 +264,33 @@ std::uint64_t text_signature(const CodeReader& reader, std::uint64_t text) noexc
 
 }  // namespace
 
+std::uint32_t quick_signature(const CodeReader& reader, std::uint64_t code) noexcept {
+  const Layout& layout = *reader.python.layout;
+  if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint64_t>(code) == 0)
+    return 0;
+  const auto file = load<std::uint64_t>(code + layout.file);
+  const auto name = load<std::uint64_t>(code + layout.name);
+  const auto table = load<std::uint64_t>(code + layout.table);
+  constexpr std::uint64_t kObjectBytes = 64;
+  if (!reader.pages.object(name, kObjectBytes) || !reader.pages.object(table, kBytesData + sizeof(std::uint64_t)))
+    return 0;
+  const auto table_bytes = load<std::uint64_t>(table + kObjectSize);
+  std::uint64_t table_end = table + kBytesData;
+  if (table_bytes > sizeof(std::uint64_t) && table_bytes <= kMaxTableBytes)
+    table_end += (table_bytes - sizeof(std::uint64_t)) & ~std::uint64_t{7};
+  if (!reader.pages.object(table_end, sizeof(std::uint64_t))) return 0;
+  const auto part = [](std::uint64_t word, std::uint64_t factor) noexcept { return (word ^ word >> 29) * factor; };
+  std::uint64_t hash =
+      part(load<std::uint64_t>(name + kObjectBytes - 16), 0x9e3779b97f4a7c15) +
+      part(load<std::uint64_t>(name + kObjectBytes - 8), 0xc2b2ae3d27d4eb4f) +
+      part(load<std::uint64_t>(name + kObjectSize) ^ name, 0xd6e8feb86659fd93) +
+      part(load<std::uint64_t>(table + kBytesData), 0x9fb21c651e98df25) +
+      part(load<std::uint64_t>(table_end), 0xff51afd7ed558ccd) + part(table_bytes ^ table, 0xc4ceb9fe1a85ec53) +
+      part(file ^ std::uint64_t{load<std::uint32_t>(code + layout.first_line)} << 32, 0xbf58476d1ce4e5b9);
+  hash ^= hash >> 32;
+  return static_cast<std::uint32_t>(hash) | 1;
+}
+
 std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept {
   const Layout& layout = *reader.python.layout;
   if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint64_t>(code) == 0)

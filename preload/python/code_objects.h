@@ -36,6 +36,11 @@ std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uin
 /// hash of 64 bits in most texts. Precondition: as code_number().
 std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept;
 
+/// A number that is nearly always different for different code objects: it depends on the places of file, name and
+/// line table, and on the beginnings of name and table and the end of the table. 0: as code_signature().
+/// Precondition: as code_number().
+std::uint32_t quick_signature(const CodeReader& reader, std::uint64_t code) noexcept;
+
 /// Empties the tables, in a forked child that begins its own trace. Call it while there is one thread.
 void forget_code_objects() noexcept;
 

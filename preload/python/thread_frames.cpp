@@ -104,6 +104,13 @@ bool same_words(const PythonFrame& a, const PythonFrame& b) noexcept {
          a.boundary() == b.boundary();
 }
 
+/// Whether `now` is the remembered frame at the same instruction, for code objects with signatures. Only if another
+/// frame has been at the same place meanwhile, a code object with the same quick signature could be a different one.
+bool unchanged(const PythonFrame& remembered, const PythonFrame& now) noexcept {
+  return remembered.code == now.code && remembered.instruction == now.instruction &&
+         remembered.previous == now.previous && remembered.version == now.version && now.version != 0;
+}
+
 }  // namespace
 
 /// The number of remembered frames, from the innermost, with which a new frame is compared. Between two events, a
@@ -259,26 +266,52 @@ std::uint32_t count_delegating(const Layout& layout, std::uint64_t frame, Evalua
 
 }  // namespace
 
+/// The remembered frame at `address`, if it is one of the innermost ones of the outermost `left`, which are then
+/// those outside of it; else null.
+const PythonFrame* ThreadFrames::find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept {
+  const std::uint32_t end = left > kWindow ? left - kWindow : 0;
+  for (std::uint32_t known = left; known != end; --known) {
+    if (frames_[known - 1].address != address) continue;
+    left = known - 1;
+    return frames_ + left;
+  }
+  return nullptr;
+}
+
 /// Reads all frames from `first` on.
 bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept {
   const Layout& layout = *reader.python.layout;
   ReadablePages& pages = reader.pages;
   read_count_ = 0;
   const bool has_shims = layout.links == FrameLinks::kShim;
+  std::uint32_t left = last_count_;  // the remembered frames with which the next ones are compared
+  // Of the frame inside of the next one.
+  std::uint64_t inner_code = 0, inner_identity = 0;
+  std::uint32_t inner_version = 0;
   constexpr std::uint32_t kNotCounted = ~0u;
   std::uint32_t delegating = kNotCounted;
   Evaluations evaluations;
   if (!has_shims && !evaluations.begin(layout, thread_state, pages)) return fail(Result::kUnreadable);
   for (std::uint64_t address = first; address != 0;) {
-    PythonFrame frame;
+    if (read_count_ + 1 >= capacity_ && !grow()) return false;  // also for a boundary
+    PythonFrame& frame = read_[read_count_];
     if (!read_frame(layout, address, pages, frame)) return fail(Result::kUnreadable);
+    ++read_count_;
     if (layout.code_version == 0) {
-      frame.identity = read_count_ != 0 && read_[read_count_ - 1].code == frame.code
-                           ? read_[read_count_ - 1].identity  // a recursion
-                           : code_signature(reader, frame.code);
+      const PythonFrame* const known = find_remembered(address, left);
+      if (inner_code == frame.code) {  // a recursion
+        frame.version = inner_version;
+        frame.identity = inner_identity;
+      } else {
+        frame.version = quick_signature(reader, frame.code);
+        frame.identity =
+            known != nullptr && unchanged(*known, frame) ? known->identity : code_signature(reader, frame.code);
+      }
       if (frame.identity == 0) frame.version = kUnknownVersion;
+      inner_code = frame.code;
+      inner_version = frame.version;
+      inner_identity = frame.identity;
     }
-    if (!add(frame)) return false;
     address = frame.previous;
     if (has_shims) continue;
     bool ends = false;

@@ -31,7 +31,7 @@ struct PythonFrame {
   /// Where code objects have versions: the address of the version; for a boundary, that of an unchanging word.
   /// Elsewhere: the signature of the code object (code_objects.h).
   std::uint64_t identity;
-  std::uint32_t version;  ///< of the code object, where it has one
+  std::uint32_t version;  ///< of the code object; its quick signature where it has none
 
   std::uint32_t number;  ///< of the code object
   std::uint64_t offset;  ///< of the node (python_offset), or a value from above
@@ -87,6 +87,7 @@ class ThreadFrames {
   bool follow(std::uint64_t first, ReadablePages& pages) noexcept;
   bool read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
+  const PythonFrame* find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept;
   bool add(const PythonFrame& frame) noexcept;
   void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
                recorder::Stream& stream) noexcept;
