@@ -215,9 +215,11 @@ class Top(harness.Case):
             self.assertEqual((table["state"], table["integrity"]["complete"]), ("ended", True))
             self.assertGreater(table["total"]["allocations"], 50_000)
             report = json.loads(self.heapprof("report", self.trace, "--by", "function", "--json", "--no-symbols"))
-            of_report = {(row["name"], row["module"]): tuple(row["self"][figure] for figure in (
+            def place(row):
+                return row["name"], row["module"], row["file"], row["line"]
+            of_report = {place(row): tuple(row["self"][figure] for figure in (
                 "leaked_bytes", "leaked_blocks", "allocations", "allocated_bytes")) for row in report["rows"]}
-            of_top = {(row["name"], row["module"]): figures(row) for row in table["rows"]}
+            of_top = {place(row): figures(row) for row in table["rows"]}
             self.assertEqual(of_top, {name: row for name, row in of_report.items() if row[2]})
 
     def test_a_program_that_only_allocates(self):

@@ -24,7 +24,7 @@ struct Settings {
   bool paused = false;
   bool snapshots = true;
   bool embedded_allocators = true;
-  bool python = false;                ///< whether frames of Python are recorded
+  bool python = true;                 ///< whether frames of Python are recorded
   std::uint64_t max_file_bytes = 0;   ///< 0: no limit
   std::uint32_t block_bytes = 65536;  ///< size of a staging block: HEAPPROF_BLOCK_BYTES, for tests
 
