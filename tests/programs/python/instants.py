@@ -22,28 +22,7 @@ import threading
 import types
 import weakref
 
-FIRST_SIZE = 3_000_017
-malloc = ctypes.CDLL(None).malloc
-malloc.restype = ctypes.c_void_p
-malloc.argtypes = [ctypes.c_size_t]
-instants = []
-lock = threading.Lock()
-
-
-def stack(frame):
-    result = []
-    while frame is not None:
-        code = frame.f_code
-        result.append((code.co_filename, getattr(code, "co_qualname", code.co_name), frame.f_lineno))
-        frame = frame.f_back
-    return result
-
-
-def instant(*_):
-    with lock:
-        number = len(instants); instants.append(None)
-    malloc(FIRST_SIZE + number); instants[number] = stack(sys._getframe())
-    return number
+from instant import instant, resume, write
 
 
 def recursion(depth):
@@ -85,14 +64,6 @@ async def main_task():
     async for _ in asynchronous_generator():
         instant()
     return [instant() async for _ in asynchronous_generator()]
-
-
-def resume():
-    """Calls heapprof_resume(), if this process is recorded."""
-    try:
-        ctypes.CDLL(None).heapprof_recorder_resume()
-    except AttributeError:
-        pass
 
 
 resume()  # the imports above were not recorded
@@ -312,5 +283,4 @@ if __name__ == "__main__":
             instant()
             instant(), instant()
         recursion(turn)
-    with open(sys.argv[1], "w") as result:
-        json.dump({"first_size": FIRST_SIZE, "instants": instants}, result)
+    write(sys.argv[1])
