@@ -26,3 +26,39 @@ def python_stack(trace, node):
     """(PythonCode, instruction) of the Python frames of a stack, innermost first."""
     return [trace.python_frame(offset) for module, offset in trace.stack(node)
             if module == trace_reader.MODULE_PYTHON]
+
+
+def recorded_instants(trace, expected):
+    """{number: event} of the allocations of tests/programs/python/instant.py; `expected`: what it wrote."""
+    found = {}
+    for thread in trace.threads():
+        for event in thread.events:
+            number = event.size - expected["first_size"]
+            if event.op == trace_reader.ALLOC and 0 <= number < len(expected["instants"]):
+                found[number] = event
+    return found
+
+
+def difference(found, expected):
+    """The first frames that differ, as text; None if the stacks are equal. Stacks can have thousands of frames."""
+    if found == expected:
+        return None
+    same = 0
+    while same < min(len(found), len(expected)) and found[same] == expected[same]:
+        same += 1
+    return f"frame {same} of {len(found)}: {found[same:same + 3]}; expected, of {len(expected)}: " \
+           f"{expected[same:same + 3]}"
+
+
+def compare_instants(case, python, trace, expected):
+    """Checks that each recorded stack equals that of its instant. Instants that are null were not completed. Returns
+    the numbers of instants and frames."""
+    events = recorded_instants(trace, expected)
+    numbers = [number for number, stack in enumerate(expected["instants"]) if stack is not None]
+    case.assertLessEqual(set(numbers), set(events))
+    stacks = {number: python_stack(trace, events[number].node) for number in numbers}
+    lines = Lines(python, [frame for stack in stacks.values() for frame in stack])
+    for number in numbers:
+        found = [[code.file, code.name, lines.of(code, instruction)] for code, instruction in stacks[number]]
+        case.assertIsNone(difference(found, expected["instants"][number]), f"instant {number}")
+    return len(numbers), sum(map(len, stacks.values()))

@@ -5,6 +5,7 @@ import glob
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 # The releases whose frames the recorder reads.
 SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
@@ -44,3 +45,10 @@ def all_pythons():
 
 def supported_pythons():
     return [python for python in all_pythons() if python.supported]
+
+
+def packages_of(python):
+    """The folder with packages from PyPI for `python`: pip install --target FOLDER greenlet. None: there is none."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "heapprof-python" / ".".join(map(str, python.version[:2]))
+    return folder if folder.is_dir() else None

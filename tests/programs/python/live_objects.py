@@ -26,11 +26,12 @@ import tracemalloc
 
 import instants
 
-MODULES = ("argparse", "bz2", "calendar", "cmd", "configparser", "csv", "difflib", "doctest", "email.message", "fractions",
-           "ftplib", "gettext", "html.parser", "http.client", "http.server", "imaplib", "logging.handlers", "mailbox",
-           "multiprocessing.pool", "optparse", "pathlib", "pdb", "pickletools", "plistlib", "pprint", "pydoc", "shelve",
-           "smtplib", "sqlite3", "ssl", "statistics", "tarfile", "tkinter", "turtle", "unittest.mock", "urllib.request",
-           "uuid", "wave", "xml.dom.minidom", "xml.etree.ElementTree", "xmlrpc.client", "zipfile")
+MODULES = ("argparse", "bz2", "calendar", "cmd", "configparser", "csv", "difflib", "doctest", "email.message",
+           "fractions", "ftplib", "gettext", "html.parser", "http.client", "http.server", "imaplib",
+           "logging.handlers", "mailbox", "multiprocessing.pool", "optparse", "pathlib", "pdb", "pickletools",
+           "plistlib", "pprint", "pydoc", "shelve", "smtplib", "sqlite3", "ssl", "statistics", "tarfile", "tkinter",
+           "turtle", "unittest.mock", "urllib.request", "uuid", "wave", "xml.dom.minidom", "xml.etree.ElementTree",
+           "xmlrpc.client", "zipfile")
 keep = []
 
 

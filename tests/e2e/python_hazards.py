@@ -1,0 +1,174 @@
+"""What endangers a recorder of Python frames: the program runs on, and the recorded frames equal those that the
+interpreter shows; or there are none, and a note says why. On every supported interpreter of the machine."""
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import harness
+import pythons
+import trace_reader
+from python_stacks import PROGRAMS, compare_instants
+
+CHILDREN = 9
+FORKED_CHILD = 2  # kHeaderForkedChild
+
+
+def for_each(minimum=(3, 0)):
+    """Runs the test with each supported interpreter from `minimum` on."""
+    def decorate(test):
+        def run(self):
+            for python in pythons.supported_pythons():
+                if python.version >= minimum:
+                    with self.subTest(str(python)):
+                        test(self, python)
+        run.__doc__ = test.__doc__
+        return run
+    return decorate
+
+
+class Hazards(harness.Case):
+    def record_hazard(self, python, hazard, *arguments, options=(), before=(), **variables):
+        """The recording, and what the program wrote."""
+        result = self.dir / f"{self.count}.json"
+        run = self.record(*before, python.path, *options, PROGRAMS / "hazards.py", hazard, result, *arguments,
+                          **{"PYTHON": 1, "PAUSED": 1, **variables})
+        return run, result
+
+    def check(self, python, hazard, *arguments, at_least, **variables):
+        """Compares the recording with what the program wrote, and returns both."""
+        run, result = self.record_hazard(python, hazard, *arguments, **variables)
+        trace = run.read()
+        self.assertEqual(trace.ended_by, "exit")
+        self.assertEqual([reason for _, reason in trace.interpreters], [""])
+        expected = json.loads(result.read_text())
+        instants, _ = compare_instants(self, python, trace, expected)
+        self.assertGreaterEqual(instants, at_least)
+        return trace, expected
+
+    @for_each()
+    def test_finalisation_with_daemon_threads(self, python):
+        trace, expected = self.check(python, "finalisation", at_least=90)
+        late = {"first_size": expected["first_size"], "instants": [None] * len(expected["instants"])}
+        late["instants"][-1] = [expected["late"]]
+        self.assertEqual(compare_instants(self, python, trace, late), (1, 1))
+
+    @for_each()
+    def test_forks(self, python):
+        """Each child has a recording of its own."""
+        traces = self.dir / f"forks-{self.count}"
+        traces.mkdir()
+        run, result = self.record_hazard(python, "forks", CHILDREN, CHILDREN=1, PAUSED=None, OUTPUT=traces / "%p")
+        children = 0
+        for path in traces.iterdir():
+            expected = Path(f"{result}.{path.name}")
+            trace = trace_reader.Trace(path)
+            if trace.flags & FORKED_CHILD and expected.exists():
+                children += 1
+                instants, _ = compare_instants(self, python, trace, json.loads(expected.read_text()))
+                self.assertGreaterEqual(instants, 2)
+            elif not trace.flags & FORKED_CHILD:
+                compare_instants(self, python, trace, json.loads(result.read_text()))
+        self.assertEqual(children, CHILDREN + CHILDREN // 3)
+
+    @for_each()
+    def test_greenlets(self, python):
+        folder = pythons.packages_of(python)
+        if not folder or not list(folder.glob("greenlet/__init__.py")):
+            self.skipTest(f"greenlet is not installed for {python}")
+        self.check(python, "greenlets", at_least=50, _PYTHONPATH=folder)
+
+    @for_each(minimum=(3, 12))
+    def test_subinterpreters(self, python):
+        self.check(python, "subinterpreters", at_least=4 + 4 * 16)
+
+    @for_each()
+    def test_deep_recursion_and_back(self, python):
+        self.check(python, "recursion_and_back", at_least=40, MAX_DEPTH=20000)
+
+    @for_each(minimum=(3, 12))
+    def test_perf_trampolines(self, python):
+        """Each function is called through code that is compiled at run time, beyond which the stack is not known."""
+        trace, _ = self.check(python, "ordinary", at_least=5, options=("-X", "perf"))
+        Path(f"/tmp/perf-{trace.pid}.map").unlink()
+
+    @for_each()
+    def test_host_that_forbids_process_vm_readv(self, python):
+        run, result = self.record_hazard(python, "ordinary", before=(sys.executable, PROGRAMS / "forbid.py",
+                                                                     harness.LIBRARY), how="plain")
+        trace = run.read()
+        self.assertEqual(trace.interpreters[0][1], "")
+        instants, _ = compare_instants(self, python, trace, json.loads(result.read_text()))
+        self.assertGreaterEqual(instants, 5)
+
+
+def symbol(library, name):
+    """The position of a variable in the file of a library."""
+    symbols = subprocess.run(["readelf", "-W", "--dyn-syms", library], capture_output=True, text=True,
+                             check=True).stdout
+    address = int(re.search(rf": ([0-9a-f]+) .* {name}$", symbols, re.M).group(1), 16)
+    segments = subprocess.run(["readelf", "-W", "-l", library], capture_output=True, text=True, check=True).stdout
+    for offset, begin, size in re.findall(r"LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+)", segments):
+        if int(begin, 16) <= address < int(begin, 16) + int(size, 16):
+            return address - int(begin, 16) + int(offset, 16)
+    raise AssertionError(f"{name} is in no segment of {library}")
+
+
+class NotRead(harness.Case):
+    """Interpreters whose frames are not read: copies of a library with other words."""
+
+    def check(self, minimum, change, reason, shown):
+        """`change` gets the library's bytes and a function that finds variables in them."""
+        for python in pythons.supported_pythons():
+            libraries = list(Path(python.path).resolve().parent.parent.glob("lib/libpython3.*.so.1.0"))
+            if python.version >= minimum and libraries:
+                break
+        else:
+            self.skipTest("no interpreter with a shared library")
+        data = bytearray(libraries[0].read_bytes())
+        change(data, lambda name: symbol(libraries[0], name))
+        copy = self.dir / libraries[0].name
+        copy.write_bytes(data)
+        shutil.copymode(libraries[0], copy)
+        result = self.dir / "result.json"
+        run = self.record(python.path, PROGRAMS / "hazards.py", "ordinary", result, PYTHON=1,
+                          _LD_LIBRARY_PATH=self.dir)
+        trace = run.read()
+        self.assertEqual([text for _, text in trace.interpreters], [reason])
+        self.assertEqual(trace.python_code, {})
+        self.assertNotIn(trace_reader.MODULE_PYTHON, {module for _, module, _, _ in trace.nodes.values()})
+        info = self.heapprof("info", run.trace)
+        self.assertIn(f"the program contains Python {shown}, but its Python frames are not recorded: {reason}",
+                      " ".join(info.split()))
+        print(f"{python}, changed: {reason}", flush=True)
+
+    def test_build_without_the_global_interpreter_lock(self):
+        def change(data, find):
+            position = find("_PyRuntime") + 16
+            self.assertEqual(struct.unpack_from("<Q", data, position), (0,))
+            struct.pack_into("<Q", data, position, 1)
+        self.check((3, 13), change, "interpreters without the global interpreter lock are not supported", "3.13")
+
+    def test_unknown_version(self):
+        def change(data, find):
+            struct.pack_into("<I", data, find("Py_Version"), 0x031f00f0)
+        self.check((3, 11), change, "this version is not supported", "3.31")
+
+    def test_other_layout(self):
+        def change(data, find):
+            position = find("_PyRuntime")
+            words = list(struct.unpack_from("<64Q", data, position))
+            # The first offset of 72 is that of a thread's innermost frame.
+            self.assertIn(72, words)
+            struct.pack_into("<Q", data, position + 8 * words.index(72), 80)
+        self.check((3, 13), change, "the interpreter's layout is not that of its version", "3.13")
+
+
+if __name__ == "__main__":
+    harness.skip_unless(pythons.supported_pythons(), "no supported Python")
+    harness.main()

@@ -1,0 +1,225 @@
+"""What endangers a recorder of Python frames. Allocates blocks as instant.py does:
+
+    hazards.py HAZARD RESULT [ARGUMENT...]
+
+The result is the file of instant.write(). `forks`: RESULT.PID for each child.
+"""
+
+import json
+import os
+import sys
+import threading
+
+import instant
+from instant import instants, resume, write
+
+LATE = 1999  # the number of the instant at the end of finalisation
+
+
+def recursion(depth):
+    if depth == 0:
+        return instant.instant()
+    return recursion(depth - 1)
+
+
+def wait_for(pid):
+    status = os.waitpid(pid, 0)[1]
+    if status != 0:
+        sys.exit(f"a child ended with status {status:#x}")
+
+
+def finalisation(result):
+    """Daemon threads execute Python until the interpreter ends them, and objects are freed while it ends."""
+    started = threading.Barrier(5)
+
+    def work():
+        resume()
+        started.wait()
+        kept = []
+        while True:
+            instant.instant() if len(instants) < 300 else None
+            kept = kept[-20:] + [bytes(1000 + len(instants)), recursion]
+
+    for _ in range(4):
+        threading.Thread(target=work, daemon=True).start()
+
+    class Late:
+        """Is freed after the modules, when functions of Python do not work any more."""
+
+        def __init__(self):
+            code = Late.__del__.__code__
+            self.place = code.co_filename, getattr(code, "co_qualname", code.co_name)
+            self.file = os.open(result, os.O_RDWR)
+
+        def __del__(self, malloc=instant.malloc, getframe=sys._getframe, write=os.write, size=instant.FIRST_SIZE + LATE):
+            malloc(size); line = getframe().f_lineno
+            write(self.file, b'{"late": ["%s", "%s", %d],' % (*map(str.encode, self.place), line))
+
+    started.wait()
+    while len(instants) < 100:
+        recursion(3)
+    with instant.lock:
+        done = instants + [None] * (LATE + 1 - len(instants))
+    # The late object overwrites the spaces.
+    with open(result, "w") as file:
+        file.write(" " * 5000 + json.dumps({"first_size": instant.FIRST_SIZE, "instants": done})[1:])
+    sys.freed_late = Late()
+
+
+def forks(result, children):
+    """Children and grandchildren, while other threads execute Python."""
+    def work():
+        while not done:
+            recursion(2) if len(instants) < 100 else sorted(range(50), key=str)
+
+    def in_child():
+        recursion(4)
+        thread = threading.Thread(target=recursion, args=(1,))
+        thread.start()
+        thread.join()
+        write(f"{result}.{os.getpid()}")
+        os._exit(0)
+
+    done = False
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(int(children)):
+        child = os.fork()
+        if child == 0:
+            recursion(number)
+            if number % 3 == 0:
+                grandchild = os.fork()
+                if grandchild == 0:
+                    in_child()
+                wait_for(grandchild)
+            in_child()
+        recursion(number)
+        wait_for(child)
+    done = True
+    for thread in threads:
+        thread.join()
+    write(result)
+
+
+def greenlets(result):
+    """Switches between stacks, which greenlet copies to the heap and back."""
+    import greenlet
+
+    def body(number, left):
+        instant.instant()
+        if left:
+            body(number, left - 1)
+            return instant.instant()
+        for _ in range(4):
+            main.switch()
+            instant.instant()
+
+    def through_c(number):
+        return sorted([3, 1, 2], key=lambda value: body(number, 2) or value)
+
+    def nested():
+        inner = greenlet.greenlet(lambda: [instant.instant(), recursion(2)])
+        inner.switch()
+        instant.instant()
+
+    main = greenlet.getcurrent()
+    waiting = [greenlet.greenlet(body if number % 2 else through_c) for number in range(6)]
+    for number, each in enumerate(waiting):
+        each.switch(number, number) if number % 2 else each.switch(number)
+    turn = 0
+    while waiting:
+        each = waiting[turn % len(waiting)]
+        each.switch()
+        instant.instant()
+        if each.dead:
+            waiting.remove(each)
+        turn += 1
+    greenlet.greenlet(nested).switch()
+    thread = threading.Thread(target=lambda: greenlet.greenlet(nested).switch())
+    thread.start()
+    thread.join()
+    write(result)
+
+
+def recursion_and_back(result):
+    """Depths that grow, shrink, and grow again."""
+    def descend(depth, instants_at):
+        if depth in instants_at:
+            instant.instant()
+        if depth:
+            descend(depth - 1, instants_at)
+        if depth in instants_at:
+            instant.instant()
+
+    sys.setrecursionlimit(4000)
+    for depth in (1, 700, 2, 3000, 10, 1500, 3000, 0):
+        descend(depth, {0, 1, depth // 2, depth})
+    write(result)
+
+
+def ordinary(result):
+    recursion(3)
+    sorted([2, 1], key=instant.instant)
+    list(map(instant.instant, range(2)))
+    write(result)
+
+
+IN_SUBINTERPRETER = """
+import sys
+def stack(frame):
+    result = []
+    while frame is not None:
+        code = frame.f_code
+        result.append((code.co_filename, getattr(code, "co_qualname", code.co_name), frame.f_lineno))
+        frame = frame.f_back
+    return result
+def inner(size):
+    block = bytes(size - 33); instants.append(stack(sys._getframe()))
+def outer(size, depth):
+    return outer(size, depth - 1) if depth else inner(size)
+instants = []
+for number in range(8):
+    outer(begin + number, number % 3)
+    list(map(inner, [begin + 8 + number]))
+with open(path, "w") as file:
+    file.write(repr(instants[0::2] + instants[1::2]))
+"""
+
+
+def subinterpreters(result):
+    """Subinterpreters in the main thread and in others, whose blocks have the next 16 sizes each."""
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    extra = []
+
+    def run(number):
+        recursion(1)
+        begin = instant.FIRST_SIZE + 1000 + 16 * number
+        path = f"{result}.{number}"
+        created = interpreters.create()
+        failed = interpreters.run_string(created, f"begin = {begin}\npath = {path!r}\n" + IN_SUBINTERPRETER)
+        if failed:
+            sys.exit(f"in a subinterpreter: {failed}")
+        recursion(2)
+        interpreters.destroy(created)
+        with open(path) as file:
+            extra.append((1000 + 16 * number, eval(file.read())))
+
+    run(0)
+    for number in (1, 2):
+        thread = threading.Thread(target=run, args=(number,))
+        thread.start()
+        thread.join()
+    run(3)
+    instants.extend([None] * (1000 - len(instants)))
+    for begin, stacks in sorted(extra):
+        instants.extend(stacks)
+    write(result)
+
+
+if __name__ == "__main__":
+    resume()
+    globals()[sys.argv[1]](*sys.argv[2:])
