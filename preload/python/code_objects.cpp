@@ -315,7 +315,8 @@ std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uin
   }
   if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType))) return 0;
   // The object is being freed, and may have lost its names already. Without a version it cannot be identified.
-  if (load<std::uint64_t>(code) == 0) return 0;
+  // The reference count has 64 bits, of which 3.14 uses the upper ones otherwise.
+  if (load<std::uint32_t>(code) == 0) return 0;
   const std::uint32_t number = number_by_content(reader, code, stream);
   if (number != 0 && version != 0) g_by_address.store(key, version, number);
   return number;

@@ -128,39 +128,37 @@ bool code_type_matches(const Layout& layout, std::uint64_t code_type) noexcept {
   return true;
 }
 
-/// The beginning of _PyRuntime from 3.13 on (_Py_DebugOffsets in pycore_runtime.h).
-struct DebugOffsets {
-  char cookie[8];
-  std::uint64_t version;
-  std::uint64_t free_threaded;
-  struct {
-    std::uint64_t size, finalizing, interpreters_head;
-  } runtime;
-  struct {
-    std::uint64_t size, id, next, threads_head, gc, imports_modules, sysdict, builtins, ceval_gil;
-    std::uint64_t gil_runtime_state, gil_runtime_state_enabled, gil_runtime_state_locked, gil_runtime_state_holder;
-  } interpreter;
-  struct {
-    std::uint64_t size, prev, next, interp, current_frame, thread_id, native_thread_id, datastack_chunk, status;
-  } thread;
-  struct {
-    std::uint64_t size, previous, executable, instr_ptr, localsplus, owner;
-  } frame;
-  struct {
-    std::uint64_t size, filename, name, qualname, linetable, firstlineno, argcount, localsplusnames, localspluskinds;
-    std::uint64_t co_code_adaptive;
-  } code;
-};
+/// The description of the layout that begins _PyRuntime (from 3.13 on; _Py_DebugOffsets in pycore_debug_offsets.h).
+class Description {
+ public:
+  explicit Description(std::uint64_t runtime) noexcept : runtime_(runtime) {}
 
-bool debug_offsets_match(const Layout& layout, const DebugOffsets& offsets) noexcept {
-  return offsets.runtime.finalizing == layout.finalizing && offsets.thread.interp == layout.interpreter &&
-         offsets.thread.current_frame == layout.frame && offsets.thread.thread_id == layout.thread_id &&
-         offsets.frame.previous == layout.previous && offsets.frame.executable == layout.code &&
-         offsets.frame.instr_ptr == layout.instruction && offsets.frame.owner == layout.owner &&
-         offsets.code.filename == layout.file && offsets.code.qualname == layout.name &&
-         offsets.code.linetable == layout.table && offsets.code.firstlineno == layout.first_line &&
-         offsets.code.co_code_adaptive == layout.bytecode;
-}
+  bool exists() const noexcept {
+    constexpr char kCookie[] = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
+    return __builtin_memcmp(reinterpret_cast<const char*>(runtime_), kCookie, sizeof kCookie) == 0;
+  }
+  bool free_threaded() const noexcept { return word(2) != 0; }
+  std::uint64_t finalizing() const noexcept { return word(4); }
+  std::uint32_t first_state() const noexcept { return static_cast<std::uint32_t>(word(5)); }
+  std::uint32_t state_id() const noexcept { return static_cast<std::uint32_t>(word(7)); }
+  std::uint32_t next_state() const noexcept { return static_cast<std::uint32_t>(word(8)); }
+
+  bool matches(const Layout& layout) const noexcept {
+    const DescriptionWords& at = layout.description;
+    return finalizing() == layout.finalizing && word(at.thread + 3) == layout.interpreter &&
+           word(at.thread + 4) == layout.frame && word(at.thread_id) == layout.thread_id &&
+           word(at.frame + 1) == layout.previous && word(at.frame + 2) == layout.code &&
+           word(at.frame + 3) == layout.instruction && word(at.frame + 5) == layout.owner &&
+           word(at.code + 1) == layout.file && word(at.code + 3) == layout.name &&
+           word(at.code + 4) == layout.table && word(at.code + 5) == layout.first_line &&
+           word(at.code + 9) == layout.bytecode;
+  }
+
+ private:
+  std::uint64_t word(unsigned index) const noexcept { return load<std::uint64_t>(runtime_ + 8 * index); }
+
+  std::uint64_t runtime_;
+};
 
 ObjectType find_type(const Symbols& module, const Symbols& program, const char* name) noexcept {
   const ObjectType type{module.find(name), program.find(name)};
@@ -185,15 +183,14 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
     return "the interpreter does not export its types";
   result.first_state = layout->first_state;
   result.next_state = 0;
-  if (layout->debug_offsets) {
-    const auto& offsets = *reinterpret_cast<const DebugOffsets*>(runtime);
-    if (__builtin_memcmp(offsets.cookie, "xdebugpy", sizeof offsets.cookie) != 0)
-      return "the interpreter's layout is not that of its version";
-    if (offsets.free_threaded != 0) return "interpreters without the global interpreter lock are not supported";
-    if (!debug_offsets_match(*layout, offsets)) return "the interpreter's layout is not that of its version";
-    result.first_state = static_cast<std::uint32_t>(offsets.runtime.interpreters_head);
-    result.next_state = static_cast<std::uint32_t>(offsets.interpreter.next);
-    result.state_id = static_cast<std::uint32_t>(offsets.interpreter.id);
+  if (layout->description.thread != 0) {
+    const Description description(runtime);
+    if (!description.exists()) return "the interpreter's layout is not that of its version";
+    if (description.free_threaded()) return "interpreters without the global interpreter lock are not supported";
+    if (!description.matches(*layout)) return "the interpreter's layout is not that of its version";
+    result.first_state = description.first_state();
+    result.next_state = description.next_state();
+    result.state_id = description.state_id();
   }
   if (!code_type_matches(*layout, result.code_type.in_module))
     return "the interpreter's layout is not that of its version";

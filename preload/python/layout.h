@@ -18,11 +18,19 @@ enum class FrameLinks : std::uint8_t {
   kShim,
 };
 
+/// Where the groups of the layout's description are that begins _PyRuntime, in words of 8 bytes (_Py_DebugOffsets).
+struct DescriptionWords {
+  std::uint8_t thread;  ///< 0: there is no description (before 3.13)
+  std::uint8_t thread_id;
+  std::uint8_t frame;
+  std::uint8_t code;
+};
+
 struct Layout {
   std::uint32_t version;  ///< major << 8 | minor
   FrameLinks links;
   PythonLines lines;
-  bool debug_offsets;  ///< _PyRuntime begins with a description of the layout (3.13 and later)
+  DescriptionWords description;
 
   // _PyRuntime
   std::uint16_t tss_key;  ///< Py_tss_t: int is_initialized, pthread_key_t key
@@ -39,6 +47,7 @@ struct Layout {
 
   // PyFrameObject, or _PyInterpreterFrame
   std::uint16_t code;
+  std::uint8_t code_tag = 0;  ///< bits of that word that are no part of the address (3.14 and later)
   std::uint16_t previous;
   std::uint16_t instruction;
   std::uint16_t owner;     ///< 0: there is none
@@ -65,7 +74,7 @@ struct Layout {
 inline constexpr Layout kLayout310 = {.version = 0x030a,
                                       .links = FrameLinks::kOneFrame,
                                       .lines = PythonLines::kLineTable,
-                                      .debug_offsets = false,
+                                      .description = {},
                                       .tss_key = 584,
                                       .finalizing = 16,
                                       .first_state = 32,
@@ -96,7 +105,7 @@ inline constexpr Layout kLayout310 = {.version = 0x030a,
 inline constexpr Layout kLayout311 = {.version = 0x030b,
                                       .links = FrameLinks::kEntryFlag,
                                       .lines = PythonLines::kLocations,
-                                      .debug_offsets = false,
+                                      .description = {},
                                       .tss_key = 592,
                                       .finalizing = 24,
                                       .first_state = 40,
@@ -124,7 +133,7 @@ inline constexpr Layout kLayout311 = {.version = 0x030b,
 inline constexpr Layout kLayout312 = {.version = 0x030c,
                                       .links = FrameLinks::kShim,
                                       .lines = PythonLines::kLocations,
-                                      .debug_offsets = false,
+                                      .description = {},
                                       .tss_key = 1544,
                                       .finalizing = 24,
                                       .first_state = 40,
@@ -152,7 +161,7 @@ inline constexpr Layout kLayout312 = {.version = 0x030c,
 inline constexpr Layout kLayout313 = {.version = 0x030d,
                                       .links = FrameLinks::kShim,
                                       .lines = PythonLines::kLocations,
-                                      .debug_offsets = true,
+                                      .description = {.thread = 19, .thread_id = 24, .frame = 28, .code = 34},
                                       .tss_key = 2160,
                                       .finalizing = 608,
                                       .interpreter = 16,
@@ -176,7 +185,35 @@ inline constexpr Layout kLayout313 = {.version = 0x030d,
                                       .ascii_text = 40,
                                       .other_text = 56};
 
-inline constexpr const Layout* kLayouts[] = {&kLayout310, &kLayout311, &kLayout312, &kLayout313};
+inline constexpr Layout kLayout314 = {.version = 0x030e,
+                                      .links = FrameLinks::kShim,
+                                      .lines = PythonLines::kLocations,
+                                      .description = {.thread = 22, .thread_id = 27, .frame = 31, .code = 39},
+                                      .tss_key = 2336,
+                                      .finalizing = 784,
+                                      .interpreter = 16,
+                                      .thread_id = 152,
+                                      .frame = 72,
+                                      .cframe = 0,
+                                      .cframe_frame = 0,
+                                      .cframe_previous = 0,
+                                      .code = 0,
+                                      .code_tag = 3,
+                                      .previous = 8,
+                                      .instruction = 56,
+                                      .owner = 74,
+                                      .is_entry = 0,
+                                      .first_line = 68,
+                                      .file = 112,
+                                      .name = 128,
+                                      .table = 136,
+                                      .bytecode = 208,
+                                      .first_traceable = 192,
+                                      .code_version = 92,
+                                      .ascii_text = 40,
+                                      .other_text = 56};
+
+inline constexpr const Layout* kLayouts[] = {&kLayout310, &kLayout311, &kLayout312, &kLayout313, &kLayout314};
 
 // Values of a frame's owner.
 inline constexpr std::uint8_t kOwnedByGenerator = 1;

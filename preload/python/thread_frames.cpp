@@ -58,6 +58,10 @@ std::uint64_t instruction_word(const Layout& layout, std::uint64_t frame) noexce
                               : load<std::uint32_t>(frame + layout.instruction);
 }
 
+std::uint64_t code_of(const Layout& layout, std::uint64_t frame) noexcept {
+  return load<std::uint64_t>(frame + layout.code) & ~std::uint64_t{layout.code_tag};
+}
+
 bool is_shim(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.links == FrameLinks::kShim && load<std::uint8_t>(frame + layout.owner) >= kFirstShimOwner;
 }
@@ -74,7 +78,7 @@ constexpr std::uint32_t kUnknownVersion = ~0u;
   if (!pages.object(address, frame_bytes(layout))) [[unlikely]]
     return false;
   frame.address = address;
-  frame.code = load<std::uint64_t>(address + layout.code);
+  frame.code = code_of(layout, address);
   frame.instruction = instruction_word(layout, address);
   frame.previous = load<std::uint64_t>(address + layout.previous);
   frame.identity = reinterpret_cast<std::uint64_t>(&kNoVersion);
@@ -151,7 +155,7 @@ template <const Layout& kLayout>
   while (frame != frames_) {
     --frame;
     const std::uint64_t links = load<std::uint64_t>(frame->address + kLayout.previous) ^ frame->previous;
-    const std::uint64_t codes = load<std::uint64_t>(frame->address + kLayout.code) ^ frame->code;
+    const std::uint64_t codes = code_of(kLayout, frame->address) ^ frame->code;
     if ((links | codes) == 0) [[likely]] {
       const std::uint64_t instructions =
           load<std::uint64_t>(frame->address + kLayout.instruction) ^ frame->instruction;
@@ -400,6 +404,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   failure_ = Result::kFrames;
   const bool followed = layout.version == 0x030c   ? follow<kLayout312>(first, pages)
                         : layout.version == 0x030d ? follow<kLayout313>(first, pages)
+                        : layout.version == 0x030e ? follow<kLayout314>(first, pages)
                                                    : false;
   if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state, first))) {
     if (failure_ == Result::kTooMany) skipped_ = kSkippedEvents;

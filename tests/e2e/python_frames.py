@@ -2,8 +2,11 @@
 kinds of code, on every supported interpreter of the machine."""
 
 import bisect
+import collections
 import functools
 import json
+import os
+import re
 import subprocess
 
 import harness
@@ -15,6 +18,7 @@ MIN_INSTANTS = 200
 
 
 EVALUATION = "_PyEval_EvalFrameDefault"
+MAX_PIECES = 3  # into which compilers split this function
 # C functions that call back, of callbacks.py.
 ALL_CALLERS = {"list_sort", "list_sort_impl", "builtin_sorted", "functools_reduce", "_functools_reduce",
                "functools_reduce_impl", "pattern_subx", "closure_fcn", "map_next"}
@@ -50,6 +54,25 @@ class Symbols:
 @functools.cache
 def symbols_of(path):
     return Symbols(path)
+
+
+class UnwindEntries:
+    """The pieces of functions by their offsets in a module: compilers write an entry (FDE) for each. Stripped
+    interpreters have no symbols for most of them."""
+
+    def __init__(self, path):
+        listed = subprocess.run(["readelf", "-W", "--debug-dump=frames", path], capture_output=True, text=True).stdout
+        self.entries = sorted((int(begin, 16), int(end, 16))
+                              for begin, end in re.findall(r" FDE .*pc=([0-9a-f]+)\.\.([0-9a-f]+)", listed))
+
+    def begin(self, offset):
+        at = bisect.bisect(self.entries, (offset, 1 << 64)) - 1
+        return self.entries[at][0] if at >= 0 and offset < self.entries[at][1] else None
+
+
+@functools.cache
+def entries_of(path):
+    return UnwindEntries(path)
 
 
 class Frames(harness.Case):
@@ -98,7 +121,7 @@ class Frames(harness.Case):
                 result.append((trace.python_frame(offset)[0].name, True))
             else:
                 path = trace.modules[module].path if module in trace.modules else ""
-                result.append((symbols_of(path).name(offset) if path.startswith("/") else "", False))
+                result.append((symbols_of(pythons.ROOT + path).name(offset) if path.startswith("/") else "", False))
         return result
 
     def check_places(self, python):
@@ -110,25 +133,48 @@ class Frames(harness.Case):
         found = {event.size: event for thread in trace.threads() for event in thread.events
                  if event.op == trace_reader.ALLOC and event.size in cases}
         self.assertEqual(sorted(found), sorted(cases))
+        stacks = {size: self.named_stack(trace, event.node) for size, event in found.items()}
+        # The symbol may cover only a small part of the function.
+        named = any(outside == (EVALUATION, False) and inside[1]
+                    for stack in stacks.values() for outside, inside in zip(stack[1:], stack))
+        if not named:
+            self.check_unnamed_evaluations(trace, found.values())
         for size, frames in cases.items():
-            stack = self.named_stack(trace, found[size].node)
             with self.subTest(frames[1], size=size):
-                self.check_evaluations(stack)
+                if named:
+                    self.check_evaluations(stacks[size])
                 # Debian's interpreter exports only the API, so its other functions have no names.
                 if any(name == "map_next" for name in symbols_of(self.interpreter_path(trace)).names()):
-                    self.check_between(stack, frames)
-        print(f"{python}: {len(cases)} callbacks through C", flush=True)
+                    self.check_between(stacks[size], frames)
+        print(f"{python}: {len(cases)} callbacks through C{'' if named else ', functions without symbols'}", flush=True)
 
     @staticmethod
     def interpreter_path(trace):
-        return next(module.path for module in trace.modules.values()
-                    if EVALUATION in symbols_of(module.path).names())
+        paths = (pythons.ROOT + module.path for module in trace.modules.values())
+        return next(path for path in paths if EVALUATION in symbols_of(path).names())
 
     def check_evaluations(self, stack):
         """Outside of a group of Python frames is the evaluation that executes them, and each evaluation has one."""
         outside = [name for (name, python), (_, inner) in zip(stack[1:], stack) if inner and not python]
         self.assertEqual(set(outside), {EVALUATION}, stack)
         self.assertEqual(len(outside), sum(name == EVALUATION for name, _ in stack), stack)
+
+    def check_unnamed_evaluations(self, trace, events):
+        """The same for an interpreter whose symbols do not cover the function: the frames outside of Python frames
+        are of a few pieces of code, which are nowhere else."""
+        outside, others = collections.Counter(), collections.Counter()
+        for event in events:
+            stack = trace.stack(event.node)
+            for (module, offset), inside in zip(stack, [None, *(frame[0] for frame in stack)]):
+                if module == trace_reader.MODULE_PYTHON or module not in trace.modules:
+                    continue
+                path = pythons.ROOT + trace.modules[module].path
+                piece = path, entries_of(path).begin(offset) if os.path.isfile(path) else None
+                (outside if inside == trace_reader.MODULE_PYTHON else others)[piece] += 1
+        self.assertGreater(len(outside), 0)
+        self.assertLessEqual(len(outside), MAX_PIECES, outside)
+        self.assertEqual({path for path, _ in outside}, {self.interpreter_path(trace)})
+        self.assertEqual(set(outside) & set(others), set())
 
     def check_between(self, stack, frames):
         """`frames` as in callbacks.py."""

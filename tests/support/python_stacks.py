@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import harness
 import trace_reader
 
 PROGRAMS = Path(__file__).parent.parent / "programs" / "python"
@@ -14,8 +15,8 @@ class Lines:
 
     def __init__(self, python, frames):
         keys = sorted({(code.first_line, code.table.hex(), instruction) for code, instruction in frames})
-        answer = subprocess.run([python.path, PROGRAMS / "lines.py"], input=json.dumps(keys), capture_output=True,
-                                text=True, check=True)
+        answer = subprocess.run([*harness.EMULATOR, python.path, PROGRAMS / "lines.py"], input=json.dumps(keys),
+                                capture_output=True, text=True, check=True)
         self.lines = dict(zip(keys, json.loads(answer.stdout)))
 
     def of(self, code, instruction):

@@ -1,4 +1,8 @@
-"""The Python interpreters of this machine, for tests that record them: those of pyenv and the system's."""
+"""The Python interpreters of this machine, for tests that record them: those of pyenv and the system's.
+
+HEAPPROF_TEST_PYTHONS: the paths of others, which are tested instead. With HEAPPROF_TEST_EMULATOR, a command that
+enters another system, they are paths in that system, whose root directory is HEAPPROF_TEST_ROOT.
+"""
 
 import functools
 import glob
@@ -7,8 +11,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import harness
+
+ROOT = os.environ.get("HEAPPROF_TEST_ROOT", "")
+
 # The releases whose frames the recorder reads.
-SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
+SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14))
 
 
 @dataclass(frozen=True)
@@ -27,14 +35,14 @@ class Python:
 
 @functools.cache
 def all_pythons():
-    """One interpreter per release and origin, in the order of releases. HEAPPROF_TEST_PYTHONS: further paths."""
-    paths = [*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), "/usr/bin/python3",
-             *os.environ.get("HEAPPROF_TEST_PYTHONS", "").split()]
+    """One interpreter per release and origin, in the order of releases."""
+    paths = os.environ.get("HEAPPROF_TEST_PYTHONS", "").split() or \
+        [*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), "/usr/bin/python3"]
     found = []
     for path in paths:
-        if not os.access(path, os.X_OK):
+        if not os.access(ROOT + path, os.X_OK):
             continue
-        asked = subprocess.run([path, "-c", "import sys, sysconfig; print(*sys.version_info[:3], "
+        asked = subprocess.run([*harness.EMULATOR, path, "-c", "import sys, sysconfig; print(*sys.version_info[:3], "
                                 "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))"],
                                capture_output=True, text=True)
         if asked.returncode == 0:
