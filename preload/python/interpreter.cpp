@@ -95,6 +95,20 @@ std::uint32_t version_of(const Symbols& symbols) noexcept {
   return 0;
 }
 
+/// Finds the thread-local variable that PyGILState_GetThisThreadState returns (3.15). In an executable the function
+/// is one load from a constant distance to the thread pointer. Returns false if it is anything else.
+bool find_state_offset(std::uint64_t function, std::int32_t& offset) noexcept {
+  static constexpr unsigned char kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  static constexpr unsigned char kLoad[] = {0x64, 0x48, 0x8b, 0x04, 0x25};  // mov %fs:imm32, %rax
+  constexpr unsigned char kReturn = 0xc3;
+  if (function == 0) return false;
+  const auto* at = reinterpret_cast<const unsigned char*>(function);
+  if (__builtin_memcmp(at, kEndbr64, sizeof kEndbr64) == 0) at += sizeof kEndbr64;
+  if (__builtin_memcmp(at, kLoad, sizeof kLoad) != 0 || at[sizeof kLoad + sizeof offset] != kReturn) return false;
+  __builtin_memcpy(&offset, at + sizeof kLoad, sizeof offset);
+  return true;
+}
+
 /// An element of PyTypeObject.tp_members (PyMemberDef).
 struct Member {
   const char* name;
@@ -181,6 +195,8 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
   result.bytes_type = find_type(symbols, program, "PyBytes_Type");
   if (result.code_type.in_module == 0 || result.text_type.in_module == 0 || result.bytes_type.in_module == 0)
     return "the interpreter does not export its types";
+  if (layout->tss_key == 0 && !find_state_offset(symbols.find("PyGILState_GetThisThreadState"), result.state_offset))
+    return "it is not known where this build keeps the state of a thread";
   result.first_state = layout->first_state;
   result.next_state = 0;
   if (layout->description.thread != 0) {
@@ -249,6 +265,17 @@ bool is_thread_state(const Interpreter& python, std::uint64_t state, ReadablePag
   return false;
 }
 
+/// Up to 3.11, the key has the state of a thread's first interpreter. In another one of the thread, the state with
+/// the lock is this thread's. Returns `state` or that one. The holder may be another thread's, which may free it at
+/// any time, so only readable memory is read.
+std::uint64_t state_with_lock(const Interpreter& python, std::uint64_t state, ReadablePages& pages) noexcept {
+  const Layout& layout = *python.layout;
+  const auto holder = load<std::uint64_t>(python.runtime + layout.lock_holder);
+  if (holder == state || holder == 0) return state;
+  if (!pages.object(holder + layout.thread_id, sizeof(std::uint64_t))) return state;
+  return load<std::uint64_t>(holder + layout.thread_id) == arch::thread_pointer() ? holder : state;
+}
+
 }  // namespace
 
 void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) noexcept {
@@ -266,10 +293,16 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
 
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
   const Layout& layout = *python.layout;
-  const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
-  const bool has_key = static_cast<std::uint32_t>(key) != 0;
-  const std::uint64_t state =
-      has_key ? reinterpret_cast<std::uint64_t>(pthread_getspecific(static_cast<unsigned>(key >> 32))) : 0;
+  bool has_key = true;
+  std::uint64_t state = 0;
+  if (layout.tss_key == 0) {
+    state = load<std::uint64_t>(arch::thread_pointer() + static_cast<std::int64_t>(python.state_offset));
+  } else {
+    const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
+    has_key = static_cast<std::uint32_t>(key) != 0;
+    if (has_key) state = reinterpret_cast<std::uint64_t>(pthread_getspecific(static_cast<unsigned>(key >> 32)));
+    if (layout.lock_holder != 0 && state != 0) state = state_with_lock(python, state, pages);
+  }
   if (state != checked.state || !checked.valid) [[unlikely]] {
     note_runtime(python, has_key);
     checked = {state, state != 0 && is_thread_state(python, state, pages)};

@@ -30,6 +30,8 @@ struct Interpreter {
   const Layout* layout;
   ModuleId module;  ///< set last
   std::uint64_t runtime;
+  /// Where a thread's PyThreadState is, in bytes from the thread pointer; only if the layout has no key.
+  std::int32_t state_offset;
   ObjectType code_type;
   ObjectType text_type;
   ObjectType bytes_type;

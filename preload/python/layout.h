@@ -33,8 +33,9 @@ struct Layout {
   DescriptionWords description;
 
   // _PyRuntime
-  std::uint16_t tss_key;  ///< Py_tss_t: int is_initialized, pthread_key_t key
+  std::uint16_t tss_key;  ///< Py_tss_t: int is_initialized, pthread_key_t key; 0: there is none (3.15)
   std::uint16_t finalizing;
+  std::uint16_t lock_holder = 0;  ///< PyThreadState*; 0: not known (from 3.12 on each interpreter has a lock)
   std::uint16_t first_state = 0;  ///< 0: not known, or described by the interpreter
 
   // PyThreadState
@@ -77,6 +78,7 @@ inline constexpr Layout kLayout310 = {.version = 0x030a,
                                       .description = {},
                                       .tss_key = 584,
                                       .finalizing = 16,
+                                      .lock_holder = 568,
                                       .first_state = 32,
                                       .interpreter = 16,
                                       .thread_id = 176,
@@ -108,6 +110,7 @@ inline constexpr Layout kLayout311 = {.version = 0x030b,
                                       .description = {},
                                       .tss_key = 592,
                                       .finalizing = 24,
+                                      .lock_holder = 576,
                                       .first_state = 40,
                                       .interpreter = 16,
                                       .thread_id = 152,
@@ -213,7 +216,36 @@ inline constexpr Layout kLayout314 = {.version = 0x030e,
                                       .ascii_text = 40,
                                       .other_text = 56};
 
-inline constexpr const Layout* kLayouts[] = {&kLayout310, &kLayout311, &kLayout312, &kLayout313, &kLayout314};
+inline constexpr Layout kLayout315 = {.version = 0x030f,
+                                      .links = FrameLinks::kShim,
+                                      .lines = PythonLines::kLocations,
+                                      .description = {.thread = 22, .thread_id = 30, .frame = 39, .code = 47},
+                                      .tss_key = 0,
+                                      .finalizing = 912,
+                                      .interpreter = 16,
+                                      .thread_id = 176,
+                                      .frame = 72,
+                                      .cframe = 0,
+                                      .cframe_frame = 0,
+                                      .cframe_previous = 0,
+                                      .code = 0,
+                                      .code_tag = 3,
+                                      .previous = 8,
+                                      .instruction = 56,
+                                      .owner = 74,
+                                      .is_entry = 0,
+                                      .first_line = 68,
+                                      .file = 112,
+                                      .name = 128,
+                                      .table = 136,
+                                      .bytecode = 208,
+                                      .first_traceable = 192,
+                                      .code_version = 92,
+                                      .ascii_text = 40,
+                                      .other_text = 56};
+
+inline constexpr const Layout* kLayouts[] = {&kLayout310, &kLayout311, &kLayout312,
+                                             &kLayout313, &kLayout314, &kLayout315};
 
 // Values of a frame's owner.
 inline constexpr std::uint8_t kOwnedByGenerator = 1;

@@ -405,6 +405,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   const bool followed = layout.version == 0x030c   ? follow<kLayout312>(first, pages)
                         : layout.version == 0x030d ? follow<kLayout313>(first, pages)
                         : layout.version == 0x030e ? follow<kLayout314>(first, pages)
+                        : layout.version == 0x030f ? follow<kLayout315>(first, pages)
                                                    : false;
   if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state, first))) {
     if (failure_ == Result::kTooMany) skipped_ = kSkippedEvents;

@@ -83,7 +83,7 @@ class Hazards(harness.Case):
             self.skipTest(f"greenlet is not installed for {python}")
         self.check(python, "greenlets", at_least=50, _PYTHONPATH=folder)
 
-    @for_each(minimum=(3, 12))
+    @for_each()
     def test_subinterpreters(self, python):
         self.check(python, "subinterpreters", at_least=4 + 4 * 16)
 
