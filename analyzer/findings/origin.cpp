@@ -246,9 +246,11 @@ bool is_main(std::string_view function) {
   return std::all_of(function.begin(), function.begin() + static_cast<std::ptrdiff_t>(scope), symbols::is_identifier);
 }
 
-OriginRules::OriginRules(std::string program, OriginPatterns patterns, bool has_python)
-    : has_python_(has_python), program_(std::move(program)), program_folder_(own_folder_of(program_)),
-      patterns_(std::move(patterns)) {}
+OriginRules::OriginRules(std::vector<std::string> programs, OriginPatterns patterns, bool has_python)
+    : has_python_(has_python), programs_(std::move(programs)), patterns_(std::move(patterns)) {
+  for (const std::string& program : programs_)
+    if (std::string folder = own_folder_of(program); !folder.empty()) program_folders_.push_back(std::move(folder));
+}
 
 std::optional<Origin> OriginRules::of_patterns(const FrameFacts& frame) const {
   const std::pair<const std::vector<NamePattern>*, Origin> all[] = {{&patterns_.own, Origin::kOwn},
@@ -268,12 +270,13 @@ std::optional<Origin> OriginRules::of_module(std::string_view path) const {
     if (is_python_interpreter(path)) return Origin::kRuntime;
     if (path.find("/lib-dynload/") != std::string_view::npos) return Origin::kStandard;
   }
-  if (path.empty() || path == program_) return std::nullopt;
+  if (path.empty() || std::ranges::find(programs_, path) != programs_.end()) return std::nullopt;
   const std::string_view file = base_of(path);
   if (is_library_of(file, kRuntimeLibraries) || starts_with_any(file, kRuntimePrefixes)) return Origin::kRuntime;
   if (is_library_of(file, kStandardLibraries)) return Origin::kStandard;
   if (contains_any(path, kPackageFolders)) return Origin::kThirdParty;
-  if (!program_folder_.empty() && path.starts_with(program_folder_)) return std::nullopt;
+  if (std::ranges::any_of(program_folders_, [&](const std::string& folder) { return path.starts_with(folder); }))
+    return std::nullopt;
   if (starts_with_any(path, kSystemFolders) || starts_with_any(path, kPackageRoots)) return Origin::kThirdParty;
   return std::nullopt;
 }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heapprof::findings {
@@ -47,8 +48,10 @@ struct OriginPatterns {
 
 class OriginRules {
  public:
-  /// `program`: path of the executable. `has_python`: the recording has lines of Python.
-  explicit OriginRules(std::string program = {}, OriginPatterns patterns = {}, bool has_python = false);
+  /// `programs`: paths of the executables. `has_python`: the recording has lines of Python.
+  explicit OriginRules(std::vector<std::string> programs, OriginPatterns patterns = {}, bool has_python = false);
+  explicit OriginRules(std::string program = {}, OriginPatterns patterns = {}, bool has_python = false)
+      : OriginRules(std::vector{std::move(program)}, std::move(patterns), has_python) {}
 
   Origin of(const FrameFacts& frame) const;
   /// Whether the module is the program, a library beside it, or another one that is not the system's.
@@ -59,8 +62,8 @@ class OriginRules {
   std::optional<Origin> of_module(std::string_view path) const;
 
   bool has_python_;
-  std::string program_;
-  std::string program_folder_;  ///< with a slash at its end; empty: a folder of the system
+  std::vector<std::string> programs_;
+  std::vector<std::string> program_folders_;  ///< with a slash at the end; those of the system are left out
   OriginPatterns patterns_;
 };
 

@@ -92,7 +92,8 @@ bool check_writable(const std::string& pattern, std::string& error) {
       [&](char) { complete = false; });
   struct stat status {};
   if (complete && (known.ends_with('/') || (stat(known.c_str(), &status) == 0 && S_ISDIR(status.st_mode)))) {
-    error = "the output " + known + " is a directory; name a file in it with -o";
+    error = "the output " + known + " is a directory; name a file in it with -o, or write '-o " + known +
+            (known.ends_with('/') ? "" : "/") + "' for one file for each process";
     return false;
   }
 

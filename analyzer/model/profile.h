@@ -36,7 +36,8 @@ struct Integrity {
 
 /// What was recorded, and how.
 struct Recording {
-  std::string program;  ///< absolute path of the executable
+  std::string program;  ///< absolute path of the executable; of several recordings (merged_profile.h): empty
+  std::vector<std::string> other_programs{};  ///< of several recordings: their executables
   std::vector<std::string> command_line;
   bool command_line_cut = false;
   std::string working_directory;

@@ -33,6 +33,9 @@ constexpr int kOwnFailure = 125;
 constexpr int kCannotExecute = 126;
 constexpr int kNoSuchProgram = 127;
 
+/// With -o DIRECTORY/, every process has its own file in it.
+constexpr const char* kNameInDirectory = "%e.%p.heapprof";
+
 int fail(int status, const std::string& text) {
   // Not print_message(): the advice about capabilities has several lines.
   std::fprintf(stderr, "heapprof: %s\n", text.c_str());
@@ -77,9 +80,11 @@ int run_record(const RecordOptions& options) {
     return fail(refusal.exit_status, refusal.text);
 
   const char* const variable = std::getenv("HEAPPROF_OUTPUT");
-  const std::string pattern = launch::absolute_pattern(options.output        ? *options.output
-                                                       : variable != nullptr ? variable
-                                                                             : kDefaultOutput);
+  std::string pattern = launch::absolute_pattern(options.output        ? *options.output
+                                                 : variable != nullptr ? variable
+                                                                       : kDefaultOutput);
+  const bool to_directory = options.output && pattern.ends_with('/');
+  if (to_directory) pattern += kNameInDirectory;
   error = launch::run_as_user(privileges, [&] {
     std::string reason;
     launch::check_writable(pattern, reason);
@@ -121,7 +126,8 @@ int run_record(const RecordOptions& options) {
   if (!options.quiet) {
     std::vector<launch::RecordedTrace> of_children;
     if (children) of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
-    std::fputs(record_summary(pattern, traces, of_children, children).c_str(), stderr);
+    const std::string directory = to_directory ? *options.output : std::string();
+    std::fputs(record_summary(pattern, traces, of_children, children, directory).c_str(), stderr);
   }
   return result.signaled ? 128 + result.code : result.code;
 }

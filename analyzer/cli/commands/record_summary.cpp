@@ -145,7 +145,7 @@ std::string other_traces(const Run& run, std::size_t leading) {
 /// How many child processes were recorded, in which files, and which of them have the highest peaks. `by_peak`: the
 /// trace of each process, highest peak first.
 std::string children_text(const Run& run, const std::string& pattern, const std::vector<std::size_t>& by_peak,
-                          std::size_t processes) {
+                          std::size_t processes, bool in_directory) {
   const std::size_t traces = run.traces.size() - run.of_program + run.unread;
   if (traces == 0) return "  with    no child process that allocated\n";
   std::string text = "  with    " + exact_number(processes) +
@@ -160,7 +160,7 @@ std::string children_text(const Run& run, const std::string& pattern, const std:
   if (run.unread != 0)
     text += "          (" + exact_number(run.unread) +
             " small traces were not read, to save time; their peaks may be higher)\n";
-  return text + "          ('heapprof report TRACE' reports one of them)\n";
+  return in_directory ? text : text + "          ('heapprof report TRACE' reports one of them)\n";
 }
 
 bool is_shell(const std::string& program) {
@@ -181,7 +181,8 @@ void make_newest(const std::string& path) {
 }  // namespace
 
 std::string record_summary(const std::string& pattern, const std::vector<RecordedTrace>& of_program,
-                           const std::vector<RecordedTrace>& of_children, bool children) {
+                           const std::vector<RecordedTrace>& of_children, bool children,
+                           const std::string& directory) {
   if (of_program.empty() && of_children.empty())
     return "heapprof: no trace was written. The recorder may have printed the reason above. Otherwise the program\n"
            "          allocated nothing, or a program that removes LD_PRELOAD, is static or setuid started it.\n";
@@ -202,11 +203,12 @@ std::string record_summary(const std::string& pattern, const std::vector<Recorde
   if (run.children) {
     std::set<std::pair<std::uint32_t, std::uint64_t>> processes;
     for (const RecordedTrace& trace : of_children) processes.emplace(trace.header.pid, trace.header.process_start);
-    text += children_text(run, pattern, by_peak, processes.size());
+    text += children_text(run, pattern, by_peak, processes.size(), !directory.empty());
   } else if (is_shell(about.program)) {
     text += "  note    programs that " + about.program + " starts as children are recorded with --children only\n";
   }
-  return text + "  next    heapprof report " + shell_quoted(about.trace.path) + "\n";
+  const bool all = !directory.empty() && run.traces.size() + run.unread > 1;
+  return text + "  next    heapprof report " + shell_quoted(all ? directory : about.trace.path) + "\n";
 }
 
 std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces) {

@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/next_commands.h"
+#include "analyzer/cli/commands/report_processes.h"
 #include "analyzer/cli/commands/report_rows.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -213,6 +214,7 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 }  // namespace
 
 int run_report(const ReportOptions& options) {
+  if (!options.traces.empty()) return run_report_of_processes(options);
   TraceOptions trace = for_costs(options.trace);
   trace.selection.costs_by_thread = options.rows.by == views::By::kThread;
   return run_on_trace(trace, [&](const replay::Analysis& analysis) {

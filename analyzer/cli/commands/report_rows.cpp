@@ -8,8 +8,10 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -74,24 +76,45 @@ GroupedRows rows_at(const Findings& findings, views::Level level, views::Scope s
   return {views::rows_of(tree), views::groups_of(tree)};
 }
 
-GroupedRows rows_of(const ReportOptions& options, const replay::Analysis& analysis, const Findings& findings) {
+GroupedRows rows_of(const ReportOptions& options, const model::Profile& profile, const Findings& findings) {
   const views::Scope scope = options.call_sites.view.scope();
   switch (*options.rows.by) {
     case By::kSite:
       return {views::rows_by_site(findings.frames(), findings.helpers(), scope),
               views::groups_by_site(findings.frames(), findings.helpers(), scope)};
     case By::kStack: {
-      views::StackGroups itself(analysis.profile().nodes.size());
+      views::StackGroups itself(profile.nodes.size());
       std::iota(itself.begin(), itself.end(), 0);
       return {views::rows_by_stack(findings.frames(), findings.helpers(), scope), std::move(itself)};
     }
-    case By::kThread: return {views::rows_by_thread(analysis.profile()), std::nullopt};
+    case By::kThread: return {views::rows_by_thread(profile), std::nullopt};
     case By::kFunction: return rows_at(findings, views::Level::kFunction, scope);
     case By::kLine: return rows_at(findings, views::Level::kLine, scope);
     case By::kModule: return rows_at(findings, views::Level::kModule, scope);
   }
   return {};
 }
+
+/// What one program of several recordings costs in each row, by Row::group.
+class RowsOfProgram {
+ public:
+  RowsOfProgram(const MergedRecordings::Program& program, const views::StackGroups& groups)
+      : name_(program.name), totals_(program.totals) {
+    for (const auto& [node, costs] : program.costs) costs_[groups[node]] += costs;
+  }
+  const std::string& name() const noexcept { return name_; }
+  const model::Costs& totals() const noexcept { return totals_; }
+  /// The row's own costs.
+  model::Costs self(const Row& row) const {
+    const auto at = costs_.find(row.group);
+    return at == costs_.end() ? model::Costs() : at->second;
+  }
+
+ private:
+  std::string name_;
+  model::Costs totals_;
+  std::unordered_map<std::uint32_t, model::Costs> costs_;
+};
 
 /// The rows of a report in the order in which they are printed.
 struct RankedRows {
@@ -103,6 +126,8 @@ struct RankedRows {
   std::size_t shown = 0;
   /// Of the first rows; empty: not asked for.
   std::vector<std::vector<std::uint64_t>> over_time{};
+  const MergedRecordings* recordings = nullptr;  ///< several, in `profile`
+  std::vector<RowsOfProgram> programs{};         ///< of these
 
   By by() const noexcept { return *options.rows.by; }
 };
@@ -136,8 +161,29 @@ void read_history(RankedRows& ranked, const replay::Analysis& analysis,
                             [&](double share, std::uint64_t events) { progress.show(share, events); });
 }
 
+/// In place of head_json(): what one recording has, several do not have in common.
+Json head_of_processes_json(const MergedRecordings& recordings) {
+  Json json = json_document();
+  json["processes"] = processes_json(recordings);
+  json["unread"] = recordings.unread;
+  json["selected"] =
+      recordings.profile.selection_text.empty() ? Json(nullptr) : Json(recordings.profile.selection_text);
+  json["events"] = recordings.profile.events();
+  const model::HeapTotals& heap = recordings.profile.heap;
+  json["heap"] = {{"allocations", heap.allocations},
+                  {"allocated_bytes", heap.allocated_bytes},
+                  {"frees", heap.frees},
+                  {"failed", heap.failed},
+                  {"leaked_bytes", heap.leaked_bytes},
+                  {"leaked_blocks", heap.leaked_blocks},
+                  {"temporary_allocations", heap.temporary_allocations},
+                  {"unmatched_frees", heap.unmatched_frees},
+                  {"implied_frees", heap.implied_frees}};
+  return json;
+}
+
 Json rows_json(const RankedRows& ranked, const StackNames& names) {
-  Json json = head_json(ranked.profile);
+  Json json = ranked.recordings == nullptr ? head_json(ranked.profile) : head_of_processes_json(*ranked.recordings);
   json["by"] = words_for(ranked.by()).name;
   json["sort"] = ranked.sort.name();
   json["only_own"] = ranked.options.call_sites.view.only_own;
@@ -153,6 +199,12 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
     }
     entry["self"] = figures_json(row.self);
     entry["total"] = figures_json(row.total);
+    if (ranked.recordings != nullptr) {
+      Json& programs = entry["programs"] = Json::array();
+      for (const RowsOfProgram& program : ranked.programs)
+        if (const model::Costs self = program.self(row); !self.empty())
+          programs.push_back({{"program", program.name()}, {"self", figures_json(self)}});
+    }
     if (ranked.options.rows.over_time)
       entry["live_over_time"] = i < ranked.over_time.size() ? Json(ranked.over_time[i]) : Json(nullptr);
     if (ranked.by() == By::kStack) entry["stack"] = stack_json(names, row.node);
@@ -223,9 +275,34 @@ class TableColumns {
     columns_.push_back({{"share", Column::Kind::kFigure, drop},
                         [column, whole](const Row& row) { return percent(value_of(row, column), whole); }});
   }
+  /// What the largest programs, and all others together, cost in each row.
+  void add_programs(const Figure& figure, int drop) {
+    constexpr std::size_t kMost = 4;
+    const std::vector<RowsOfProgram>& programs = ranked_.programs;
+    const std::size_t single = programs.size() <= kMost ? programs.size() : kMost - 1;
+    for (std::size_t i = 0; i < single; ++i) add_programs(figure, i, i + 1, programs[i].name(), drop++);
+    if (single < programs.size()) add_programs(figure, single, programs.size(), "others", drop);
+  }
   const std::vector<TableColumn>& all() const noexcept { return columns_; }
 
  private:
+  void add_programs(const Figure& figure, std::size_t begin, std::size_t end, const std::string& header, int drop) {
+    const auto value = [&figure, &programs = ranked_.programs, begin, end](const Row& row) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = begin; i < end; ++i) sum += figure.of(programs[i].self(row));
+      return sum;
+    };
+    std::uint64_t largest = 0;
+    for (std::size_t i = 0; i < ranked_.shown; ++i) largest = std::max(largest, value(ranked_.rows[i]));
+    const render::ByteColumn sizes(largest);
+    columns_.push_back({{render::clean_utf8(header), Column::Kind::kFigure, drop},
+                        [value, sizes, is_bytes = figure.is_bytes](const Row& row) {
+                          const std::uint64_t of_row = value(row);
+                          if (of_row == 0) return std::string("-");
+                          return is_bytes ? sizes.text(of_row) : exact_number(of_row);
+                        }});
+  }
+
   const RankedRows& ranked_;
   std::vector<TableColumn> columns_;
 };
@@ -345,6 +422,7 @@ void append_table(ReportText& text, const RankedRows& ranked, const Findings& fi
     const std::string beside = figure_beside(cost).is_bytes ? "bytes" : "blocks";
     figures.add({&figure_beside(cost), sorted_by_total}, sorted_by_total ? "total " + beside : beside, 4);
     if (ranked.sort != self && ranked.sort != total) figures.add(ranked.sort, ranked.sort.name(), 0);
+    if (words.divides && ranked.programs.size() > 1) figures.add_programs(figure_of(cost), 6);
   } else {
     int drop = 0;
     for (const RowColumn& column : chosen) figures.add(column, column.name(), drop++, column == ranked.sort);
@@ -395,6 +473,13 @@ void append_rest(ReportText& text, const RankedRows& ranked) {
 /// The command that answers the next question about the first row.
 void append_next_command(ReportText& text, const RankedRows& ranked) {
   if (ranked.shown == 0) return;
+  if (ranked.recordings != nullptr) {
+    const auto& processes = ranked.recordings->processes;
+    const auto highest = std::ranges::max_element(processes, {}, &ProcessFigures::peak_bytes);
+    text.line().command("The process with the highest peak",
+                        "heapprof report " + shell_quoted(render::clean_utf8(highest->trace)));
+    return;
+  }
   const Row& first = ranked.rows.front();
   // Several values of --thread or --module select more than each of them.
   TraceOptions selection = ranked.options.trace;
@@ -424,7 +509,12 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   const model::Profile& profile = ranked.profile;
   const RankedStack whole = figures_of(profile.totals, options.cost);
   ReportText text(profile, style_for(options.trace.output, options.frames), &findings);
-  text.title().line();
+  if (ranked.recordings == nullptr) {
+    text.title().line();
+  } else {
+    write_processes(text, *ranked.recordings, options.top == 0);
+    text.line();
+  }
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + (chosen.empty() ? "; shares are of this." : "."));
   text.heading(std::string("By ") + words_for(ranked.by()).heading +
@@ -438,10 +528,9 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   return text.text();
 }
 
-}  // namespace
-
-void print_report_rows(const ReportOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
+/// `analysis` is null for several recordings.
+void print_rows(const ReportOptions& options, const model::Profile& profile, const replay::Analysis* analysis,
+                const MergedRecordings* recordings) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
@@ -449,7 +538,7 @@ void print_report_rows(const ReportOptions& options, const replay::Analysis& ana
   std::vector<RowColumn> columns;
   for (const std::string& name : options.rows.columns)
     columns.push_back(column_named(name, options.cost, "--columns"));
-  GroupedRows grouped = rows_of(options, analysis, findings);
+  GroupedRows grouped = rows_of(options, profile, findings);
   RankedRows ranked{options, profile, view_names, column_named(options.rows.sort, options.cost, "--sort"),
                     std::move(grouped.rows)};
   sort_rows(ranked);
@@ -457,10 +546,28 @@ void print_report_rows(const ReportOptions& options, const replay::Analysis& ana
   ranked.shown = as_table           ? rows_worth_showing(ranked)
                  : options.top == 0 ? ranked.rows.size()
                                     : std::min(options.top, ranked.rows.size());
-  if (options.rows.over_time) read_history(ranked, analysis, grouped.groups);
+  ranked.recordings = recordings;
+  if (recordings != nullptr) {
+    for (const MergedRecordings::Program& program : recordings->programs)
+      ranked.programs.emplace_back(program, *grouped.groups);
+    std::ranges::stable_sort(ranked.programs, std::ranges::greater(), [&](const RowsOfProgram& program) {
+      return figure_of(options.cost).of(program.totals());
+    });
+  }
+  if (options.rows.over_time) read_history(ranked, *analysis, grouped.groups);
   if (options.trace.json) write_output(options.trace.output, dump(rows_json(ranked, names)));
   else if (options.rows.csv) write_output(options.trace.output, rows_csv(ranked, columns));
   else write_output(options.trace.output, rows_text(ranked, findings, columns, names.warnings()));
+}
+
+}  // namespace
+
+void print_report_rows(const ReportOptions& options, const replay::Analysis& analysis) {
+  print_rows(options, analysis.profile(), &analysis, nullptr);
+}
+
+void print_rows_of_processes(const ReportOptions& options, const MergedRecordings& recordings) {
+  print_rows(options, recordings.profile, nullptr, &recordings);
 }
 
 }  // namespace heapprof::cli

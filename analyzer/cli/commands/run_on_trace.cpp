@@ -97,15 +97,19 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
         visit_mapping, standing_answers());
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
-    std::vector<VainValue> vain = *vain_functions;
-    std::ranges::move(vain_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(vain));
+    std::vector<VainValue> vain;
+    if (!options.one_of_several) {
+      vain = *vain_functions;
+      std::ranges::move(vain_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(vain));
+    }
     for (const VainValue& value : vain) print_message(options.trace + ": " + value.sentence);
     const bool is_empty_explained = std::ranges::any_of(vain, [](const VainValue& one) { return !one.excludes; });
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
-    else if (!is_empty_explained) explain_empty_result(options.trace, selection, analysis);
-    name_later_trace(options.trace, analysis);
+    else if (!is_empty_explained && !options.one_of_several)
+      explain_empty_result(options.trace, selection, analysis);
+    if (!options.one_of_several) name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;

@@ -9,18 +9,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/named_traces.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/trace_state.h"
-#include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/render/units.h"
 #include "analyzer/serve/server.h"
@@ -28,38 +26,6 @@
 
 namespace heapprof::cli {
 namespace {
-
-/// The traces in `directory`, by name.
-std::vector<std::string> traces_in(const std::string& directory) {
-  std::vector<std::string> traces;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory, error);
-  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const std::string path = entry->path().string();
-    if (is_named_as_trace(entry->path().filename()) && is_trace(path)) traces.push_back(path);
-  }
-  if (error) throw OutputError(directory + ": cannot be read: " + error.message());
-  if (traces.empty())
-    throw OutputError(directory + ": there is no recording (*.heapprof, *.hprof) in this directory");
-  std::sort(traces.begin(), traces.end());
-  return traces;
-}
-
-/// The traces that the arguments name. Throws OutputError or trace::TraceError if one of them is none.
-std::vector<std::string> traces_of(const std::vector<std::string>& arguments) {
-  std::vector<std::string> traces;
-  for (const std::string& argument : arguments) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(argument, ignored)) {
-      const std::vector<std::string> more = traces_in(argument);
-      traces.insert(traces.end(), more.begin(), more.end());
-    } else {
-      trace::Mailbox opened(argument);  // its header is valid
-      traces.push_back(argument);
-    }
-  }
-  return traces;
-}
 
 /// 0: the trace cannot be read any more.
 std::uint64_t elapsed_ns(const std::string& path) {
@@ -140,7 +106,7 @@ int serve_traces(const ServeOptions& options) {
   serve::ServerSettings settings;
   settings.address = options.address;
   settings.port = options.port;
-  settings.subject = answer_subject(traces_of(options.traces), options.answers);
+  settings.subject = answer_subject(traces_named(options.traces), options.answers);
   settings.version = printed_version;
   const std::vector<std::string> traces = settings.subject.traces;
   settings.state_of = [traces](std::size_t n) { return state_of(traces[n]); };

@@ -214,11 +214,27 @@ void check_rows(const ReportOptions& options) {
   for (const std::string& name : rows.columns) check(name, "--columns");
 }
 
+/// A single file is an ordinary report. Refuses what cannot be said of several recordings.
+void take_several_traces(ReportOptions& options) {
+  std::error_code ignored;
+  if (options.traces.size() == 1 && !std::filesystem::is_directory(options.traces.front(), ignored)) {
+    options.trace.trace = options.traces.front();
+    options.traces.clear();
+  }
+  if (options.traces.empty()) return;
+  const SelectionTexts& texts = options.trace.texts;
+  if (!texts.from.empty() || !texts.to.empty() || !texts.live_at.empty() || !texts.survivors.empty())
+    refuse("--from, --to, --live-at and --survivors are for one recording: several have no common time yet");
+  if (!options.rows.by) options.rows.by = views::By::kSite;
+  if (options.rows.by == views::By::kThread) refuse("--by thread is for one recording");
+  if (options.rows.over_time) refuse("--columns over-time is for one recording");
+}
+
 void declare_report(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::App& command =
       add_command(app, kWhere, "report", "Print totals, and the call sites and stacks that use the most memory");
-  add_trace_options(command, options->trace);
+  add_trace_options(command, options->trace, {.several = &options->traces});
   add_cost(command, options->cost, "Rank call sites and stacks by this cost");
   add_rows(command, *options);  // the groups of a command of its own precede those that it shares
   add_call_site_options(command, options->call_sites);
@@ -231,6 +247,7 @@ void declare_report(CLI::App& app, Chosen& chosen) {
   const CLI::Option* const top = command.get_option("--top");
   choose(command, chosen, options, [top](ReportOptions& read) {
     if (read.rows.by && ends_in(read.trace.output, ".csv")) read.rows.csv = true;
+    take_several_traces(read);
     check_rows(read);
     // A program that reads the rows needs all of them, unless it asks for fewer.
     if (read.rows.by && (read.trace.json || read.rows.csv) && !was_given(top)) read.top = 0;

@@ -68,6 +68,7 @@ struct RowOptions {
 
 struct ReportOptions {
   TraceOptions trace;
+  std::vector<std::string> traces;  ///< files and directories; empty: the one in `trace`
   RowOptions rows;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;

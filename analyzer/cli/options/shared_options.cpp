@@ -183,10 +183,13 @@ CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& value,
   return command.add_flag(name, value, help);
 }
 
-void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help) {
-  const CLI::Option* const argument =
-      add_text(command, "TRACE", trace, "TRACE",
-               help + "; by default, the newest recording (*.heapprof, *.hprof) in the current directory");
+namespace {
+
+constexpr const char* kNewestByDefault =
+    "; by default, the newest recording (*.heapprof, *.hprof) in the current directory";
+
+/// Takes the newest recording where `argument` was not given.
+void take_newest_by_default(CLI::App& command, const CLI::Option* argument, std::string& trace) {
   command.parse_complete_callback([&command, argument, &trace] {
     if (was_given(argument)) return;
     for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
@@ -210,14 +213,29 @@ void add_optional_trace(CLI::App& command, std::string& trace, const std::string
   });
 }
 
+}  // namespace
+
+void add_optional_trace(CLI::App& command, std::string& trace, const std::string& help) {
+  take_newest_by_default(command, add_text(command, "TRACE", trace, "TRACE", help + kNewestByDefault), trace);
+}
+
 void add_output(CLI::App& command, std::string& output, const std::string& help) {
   add_text(command, "-o,--output", output, "FILE", help)->required();
 }
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   const std::string help = "Read this trace, of a program that has ended, was killed or still runs";
-  if (has.sole_argument) add_optional_trace(command, options.trace, help);
-  else add_text(command, "TRACE", options.trace, "TRACE", help)->required();
+  if (has.several != nullptr) {
+    CLI::Option* const argument =
+        add_list(command, "TRACE", *has.several, "TRACE",
+                 help + ", or several, or all in these directories" + kNewestByDefault);
+    argument->allow_extra_args(true);
+    take_newest_by_default(command, argument, options.trace);
+  } else if (has.sole_argument) {
+    add_optional_trace(command, options.trace, help);
+  } else {
+    add_text(command, "TRACE", options.trace, "TRACE", help)->required();
+  }
   CLI::Option* const output =
       add_value(command, "-o,--output", "FILE", "Write the output to FILE; - is standard output",
                 [&options, by_name = has.json && has.json_by_name](const std::string& name) {

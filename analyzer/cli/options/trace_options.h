@@ -19,6 +19,7 @@ struct TraceOptions {
   bool at_own_peak = false;  ///< not the slice, but the moment in it when most selected bytes were live
   symbols::Options symbols;
   bool use_index = true;
+  bool one_of_several = false;  ///< recordings that are read for one answer: some of them may have nothing selected
   bool output_is_recording = false;  ///< the output is a recording too, so it may replace another one
 };
 

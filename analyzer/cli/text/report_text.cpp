@@ -48,6 +48,7 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
     case Cost::kPeak:
       if (profile.survivors_ns) return live_words(profile);
       if (profile.is_moment()) return "Live at " + render::human_time(*profile.moment_ns());
+      if (!profile.recording.other_programs.empty()) return "Live at the peaks of the recordings";
       return profile.slice ? "Live at the slice's peak" : "Live at the peak";
     case Cost::kLeaked: return live_words(profile);
     case Cost::kAllocated: return allocated_words(profile);
