@@ -101,25 +101,36 @@ std::string short_command(const ProcessFigures& process) {
   return slash == std::string::npos ? process.command : process.command.substr(slash + 1);
 }
 
-/// The processes with the highest peaks, and all from which they come.
-std::vector<bool> worth_showing(const std::vector<ProcessFigures>& processes, std::size_t most) {
+/// The recordings with the highest peaks, and those of the processes that started them. What a process executed
+/// before, mostly a wrapper, is left out.
+std::vector<bool> worth_showing(const std::vector<ProcessFigures>& processes, bool all) {
+  constexpr std::size_t kMost = 15;
+  constexpr std::uint64_t kParts = 100;  // of the highest peak
+  if (all) return std::vector<bool>(processes.size(), true);
   std::vector<std::size_t> by_peak(processes.size());
   for (std::size_t i = 0; i < by_peak.size(); ++i) by_peak[i] = i;
   std::ranges::stable_sort(by_peak, std::ranges::greater(), [&](std::size_t i) { return processes[i].peak_bytes; });
+  const std::uint64_t highest = processes[by_peak.front()].peak_bytes;
   std::vector<bool> shown(processes.size(), false);
-  for (std::size_t i = 0; i < std::min(most, by_peak.size()); ++i)
-    for (int at = static_cast<int>(by_peak[i]); at >= 0 && !shown[static_cast<std::size_t>(at)];
-         at = processes[static_cast<std::size_t>(at)].from)
-      shown[static_cast<std::size_t>(at)] = true;
+  shown.front() = true;
+  for (std::size_t rank = 0; rank < std::min(kMost, by_peak.size()); ++rank) {
+    std::size_t at = by_peak[rank];
+    if (processes[at].peak_bytes < highest / kParts) break;
+    shown[at] = true;
+    while (processes[at].from >= 0) {
+      const bool is_parent = processes[at].began != "executed";
+      at = static_cast<std::size_t>(processes[at].from);
+      if (is_parent) shown[at] = true;
+    }
+  }
   return shown;
 }
 
 }  // namespace
 
 void write_processes(TextPage& text, const MergedRecordings& recordings, bool all) {
-  constexpr std::size_t kMaxProcesses = 15;
   const std::vector<ProcessFigures>& processes = recordings.processes;
-  const std::vector<bool> shown = worth_showing(processes, all ? processes.size() : kMaxProcesses);
+  const std::vector<bool> shown = worth_showing(processes, all);
   std::uint64_t peak = 0, rss = 0, leaked = 0, end_ns = 0;
   for (const ProcessFigures& process : processes) {
     peak = std::max(peak, process.peak_bytes);
@@ -141,16 +152,20 @@ void write_processes(TextPage& text, const MergedRecordings& recordings, bool al
       ++left_out;
       continue;
     }
-    const bool executed = process.began == "executed";
+    bool is_named = false;  // the process is, in an earlier line
+    for (int before = static_cast<int>(i); processes[static_cast<std::size_t>(before)].began == "executed";) {
+      before = processes[static_cast<std::size_t>(before)].from;
+      is_named |= shown[static_cast<std::size_t>(before)];
+    }
     const std::string indent(2 * process.depth, ' ');
-    const std::string pid = executed ? "" : std::to_string(process.pid) + " ";
     rows.push_back({{peaks.text(process.peak_bytes), TextColour::kBold},
                     {process.peak_rss_bytes == 0 ? "-" : resident.text(process.peak_rss_bytes)},
                     {leaks.text(process.leaked_bytes)},
                     {human_time(process.start_ns)},
                     {human_time(process.end_ns - process.start_ns)},
-                    {indent + pid + (executed ? "then " : process.began == "forked" ? "fork of " : "") +
-                     short_command(process) + (process.ended_well ? "" : ": " + process.end)}});
+                    {indent + (is_named ? "then " : std::to_string(process.pid) + " ") +
+                     (process.began == "forked" ? "fork of " : "") + short_command(process) +
+                     (process.ended_well ? "" : ": " + process.end)}});
   }
   write_columns(text,
                 {{"peak"},
@@ -160,8 +175,7 @@ void write_processes(TextPage& text, const MergedRecordings& recordings, bool al
                  {"ran for", Column::Kind::kFigure, 5},
                  {"process", Column::Kind::kText}},
                 rows);
-  if (left_out != 0)
-    text.line("  +" + exact_number(left_out) + " more, with lower peaks; --top 0 prints all");
+  if (left_out != 0) text.line("  +" + exact_number(left_out) + " more; --top 0 prints all");
 }
 
 Json processes_json(const MergedRecordings& recordings) {
