@@ -181,20 +181,31 @@ class HashTable {
     add("", kJemallocRows);
     for (const char* begin : {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"})
       for (const char* alignment : {"", kAlignment})
-        for (const char* nothrow : {"", kNothrow})
-          values_[count_++] = real::gnu_hash(nothrow, real::gnu_hash(alignment, real::gnu_hash(begin)));
+        for (const char* nothrow : {"", kNothrow}) add_name(begin, alignment, nothrow);
   }
   constexpr NameHashes hashes() const noexcept { return {values_, count_}; }
+  constexpr bool may_end(std::uint32_t last) const noexcept {
+    return (endings_[bit_of(last) / 64] >> bit_of(last) % 64 & 1) != 0;
+  }
 
  private:
   template <std::size_t kRows>
   constexpr void add(const char* prefix, const Row (&rows)[kRows], const char* second = "") noexcept {
-    for (const Row& row : rows)
-      values_[count_++] = real::gnu_hash(row.name, real::gnu_hash(second, real::gnu_hash(prefix)));
+    for (const Row& row : rows) add_name(prefix, second, row.name);
   }
+  /// The name consists of three parts.
+  constexpr void add_name(const char* one, const char* two, const char* three) noexcept {
+    values_[count_++] = real::gnu_hash(three, real::gnu_hash(two, real::gnu_hash(one)));
+    std::uint32_t last = 0;
+    for (const char* part : {one, two, three})
+      for (; *part != '\0'; ++part) last = last >> 8 | std::uint32_t{static_cast<unsigned char>(*part)} << 24;
+    endings_[bit_of(last) / 64] |= std::uint64_t{1} << bit_of(last) % 64;
+  }
+  static constexpr std::uint32_t bit_of(std::uint32_t last) noexcept { return last * 0x9e3779b1 >> (32 - 12); }
 
   std::uint32_t values_[256] = {};
   std::size_t count_ = 0;
+  std::uint64_t endings_[(1u << 12) / 64] = {};  ///< a Bloom filter of the names' last four bytes
 };
 constexpr HashTable kHashes;
 
@@ -291,6 +302,8 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
 }
 
 NameHashes allocator_name_hashes() noexcept { return kHashes.hashes(); }
+
+bool may_end_allocator_name(std::uint32_t last) noexcept { return kHashes.may_end(last); }
 
 const char* family_name(Family family) noexcept {
   switch (family) {

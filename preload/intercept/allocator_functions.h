@@ -64,6 +64,10 @@ struct NameHashes {
 };
 NameHashes allocator_name_hashes() noexcept;
 
+/// Whether the name of an allocator function can end with these four bytes, loaded as a word. False for nearly all
+/// others.
+bool may_end_allocator_name(std::uint32_t last) noexcept;
+
 /// The name of the allocator, for messages.
 const char* family_name(Family family) noexcept;
 

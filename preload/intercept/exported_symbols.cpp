@@ -1,6 +1,7 @@
 #include "preload/intercept/exported_symbols.h"
 
 #include "common/c_string.h"
+#include "preload/intercept/name_search.h"
 
 namespace heapprof::intercept {
 
@@ -51,18 +52,24 @@ bool ExportedSymbols::read_import(const char* name, bool& imported) noexcept {
   const std::uint64_t name_bytes = object_.names_size;
   if (name_bytes == 0) return false;
   bloom_ = nullptr;  // the same memory
-  char* const copy = scratch_.reserve(symbol_bytes + name_bytes);
-  if (copy == nullptr || !reader_.read(object_.symbols, copy, symbol_bytes) ||
-      !reader_.read(object_.names, copy + symbol_bytes, name_bytes))
-    return false;
+  char* const copy = scratch_.reserve(symbol_bytes + kNamePieceBytes);
+  if (copy == nullptr || !reader_.read(object_.symbols, copy, symbol_bytes)) return false;
   const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(copy);
-  char* const names = copy + symbol_bytes;
-  names[name_bytes - 1] = '\0';
   imported = false;
-  for (std::uint32_t i = 0; i < header_.first_symbol && !imported; ++i)
-    imported = symbols[i].st_shndx == SHN_UNDEF && symbols[i].st_name < name_bytes &&
-               text_equal(names + symbols[i].st_name, name);
-  return true;
+  std::uint32_t end = 0;
+  for (const char* at = name; *at != '\0'; ++at)
+    end = end >> 8 | std::uint32_t{static_cast<unsigned char>(*at)} << 24;
+  return find_names(
+      name_bytes, copy + symbol_bytes,
+      [&](char* to, std::size_t bytes, std::uint64_t offset) noexcept {
+        return reader_.read(object_.names + offset, to, bytes);
+      },
+      [&](std::uint32_t last) noexcept { return last == end && !imported; },
+      [&](const char* text, std::uint64_t offset) noexcept {
+        if (!text_equal(text, name)) return;
+        for (std::uint32_t i = 0; i < header_.first_symbol && !imported; ++i)
+          imported = symbols[i].st_shndx == SHN_UNDEF && symbols[i].st_name == offset;
+      });
 }
 
 }  // namespace heapprof::intercept

@@ -7,6 +7,7 @@
 
 #include "preload/base/text.h"
 #include "preload/intercept/exported_symbols.h"
+#include "preload/intercept/name_search.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 
@@ -110,6 +111,21 @@ constexpr std::uint32_t kSanitizerHashes[] = {
     real::gnu_hash(kSanitizerFunctions[2]), real::gnu_hash(kSanitizerFunctions[3])};
 constexpr const char* kLoadingFunction = "dlopen";
 
+constexpr std::uint32_t last_word_of(const char* name) noexcept {
+  std::uint32_t word = 0;
+  for (; *name != '\0'; ++name) word = word >> 8 | std::uint32_t{static_cast<unsigned char>(*name)} << 24;
+  return word;
+}
+
+/// Whether one of the names above can end with these four bytes.
+constexpr bool may_end_other_name(std::uint32_t last) noexcept {
+  static_assert(last_word_of(kSanitizerFunctions[0]) == last_word_of("init") &&
+                last_word_of(kSanitizerFunctions[1]) == last_word_of("init") &&
+                last_word_of(kSanitizerFunctions[2]) == last_word_of("init") &&
+                last_word_of(kSanitizerFunctions[3]) == last_word_of("init"));
+  return last == last_word_of("init") || last == last_word_of(kLoadingFunction);
+}
+
 bool is_sanitizer_function(const char* name) noexcept {
   if (name[0] != '_' || name[1] != '_') return false;
   for (const char* init : kSanitizerFunctions)
@@ -131,17 +147,39 @@ void visit_symbol(SymbolReader& reader, const ElfW(Sym) & symbol, const char* na
 
 void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr) & strings) noexcept {
   if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return;
+  if (table.sh_size > kMaxTableBytes || strings.sh_size > kMaxTableBytes) return;
   const int fd = reader.file.fd;
-  const Buffer symbols(table.sh_size);
-  const Buffer names(strings.sh_size);
-  if (!symbols || !names || !read_at(fd, symbols.data(), table.sh_size, table.sh_offset) ||
-      !read_at(fd, names.data(), strings.sh_size, strings.sh_offset))
-    return;
-  names.data()[strings.sh_size - 1] = '\0';
-  const auto* symbol = reinterpret_cast<const ElfW(Sym)*>(symbols.data());
-  for (std::uint64_t left = table.sh_size / sizeof *symbol; left != 0; --left, ++symbol) {
-    if (symbol->st_name >= strings.sh_size) continue;
-    visit_symbol(reader, *symbol, names.data() + symbol->st_name);
+  const Buffer piece(kNamePieceBytes);
+  const Buffer wanted(strings.sh_size / 8 + 1);  // a bit for each offset at which a name begins that matters
+  if (!piece || !wanted) return;
+  const auto bits = [&](std::uint64_t offset) noexcept -> char& { return wanted.data()[offset / 8]; };
+  const bool searched = find_names(
+      strings.sh_size, piece.data(),
+      [&](char* to, std::size_t bytes, std::uint64_t offset) noexcept {
+        return read_at(fd, to, bytes, strings.sh_offset + offset);
+      },
+      [](std::uint32_t last) noexcept { return may_end_allocator_name(last) || may_end_other_name(last); },
+      [&](const char* name, std::uint64_t offset) noexcept {
+        AllocatorFunction allocator;
+        if (find_allocator_function(name, allocator) || is_sanitizer_function(name) ||
+            text_equal(name, kLoadingFunction))
+          bits(offset) = static_cast<char>(bits(offset) | 1 << offset % 8);
+      });
+  if (!searched) return;
+  const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(piece.data());
+  constexpr std::uint64_t kPieceSymbols = kNamePieceBytes / sizeof *symbols;
+  const std::uint64_t count = table.sh_size / sizeof *symbols;
+  for (std::uint64_t first = 0; first < count; first += kPieceSymbols) {
+    const std::uint64_t in_piece = count - first < kPieceSymbols ? count - first : kPieceSymbols;
+    if (!read_at(fd, piece.data(), in_piece * sizeof *symbols, table.sh_offset + first * sizeof *symbols)) return;
+    for (std::uint64_t i = 0; i < in_piece; ++i) {
+      const std::uint64_t offset = symbols[i].st_name;
+      if (offset >= strings.sh_size || (bits(offset) >> offset % 8 & 1) == 0) continue;
+      char name[kLongestName + 1] = {};
+      const std::uint64_t left = strings.sh_size - offset;
+      if (!read_at(fd, name, left < kLongestName ? left : kLongestName, strings.sh_offset + offset)) return;
+      visit_symbol(reader, symbols[i], name);
+    }
   }
 }
 

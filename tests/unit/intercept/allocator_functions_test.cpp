@@ -2,6 +2,7 @@
 #include "preload/intercept/allocator_functions.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -173,4 +174,17 @@ TEST_CASE("Every name of an allocator function has one of the hashes") {
         CHECK(has_hash(begin + alignment + nothrow));
       }
   CHECK(found.size() == known.size());
+  const auto may_end = [](const std::string& last) {
+    std::uint32_t word;
+    std::memcpy(&word, last.data(), sizeof word);
+    return may_end_allocator_name(word);
+  };
+  for (const std::string& name : found) {
+    INFO(name);
+    REQUIRE(name.size() >= sizeof(std::uint32_t));
+    CHECK(may_end(name.substr(name.size() - sizeof(std::uint32_t))));
+  }
+  int others = 0;
+  for (std::uint32_t i = 0; i < 10'000; ++i) others += may_end(std::to_string(10'000 + i).substr(1));
+  CHECK(others < 300);
 }

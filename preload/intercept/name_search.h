@@ -1,0 +1,57 @@
+// Finds where certain names begin in a string table, without a copy of the whole table, which has some MB in large
+// programs and would have to be faulted in. Symbols are in no order of their names, and names that end with another
+// one contain it, so a symbol can refer to the middle of a string.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heapprof::intercept {
+
+inline constexpr std::size_t kLongestName = 64;  ///< of those that are found
+inline constexpr std::size_t kShortestName = 4;
+/// Of the memory for find_names().
+inline constexpr std::size_t kNamePieceBytes = 32u << 10;
+
+/// Reads a string table of `table_bytes` in pieces into `memory`, and calls visit(name, offset) for each text that
+/// ends with one of its strings, if may_end(last) is true for the text's last four bytes, loaded as a word. `read(to,
+/// bytes, offset)` copies a part of the table. Returns false when it did, too, which ends the search.
+template <typename Read, typename MayEnd, typename Visit>
+bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& may_end, Visit&& visit) noexcept {
+  constexpr std::uint64_t kZeros = 0x8080808080808080;
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  const auto end_string = [&](std::size_t end, std::uint64_t offset) noexcept {
+    std::uint32_t last;
+    if (end < sizeof last) return;
+    __builtin_memcpy(&last, memory + end - sizeof last, sizeof last);
+    if (!may_end(last)) return;
+    for (std::size_t bytes = 1; bytes <= kLongestName && bytes <= end && memory[end - bytes] != '\0'; ++bytes)
+      if (bytes >= kShortestName) visit(static_cast<const char*>(memory + end - bytes), offset + end - bytes);
+  };
+  std::size_t kept = 0;  // bytes from the end of the piece before
+  for (std::uint64_t at = 0; at < table_bytes;) {
+    const std::uint64_t left = table_bytes - at;
+    const std::size_t bytes = left < kNamePieceBytes - kept ? left : kNamePieceBytes - kept;
+    if (!read(memory + kept, bytes, at)) return false;
+    const std::uint64_t offset = at - kept;
+    const std::size_t length = kept + bytes;
+    std::size_t i = kept;
+    for (; i + 8 <= length; i += 8) {
+      std::uint64_t word;
+      __builtin_memcpy(&word, memory + i, sizeof word);
+      // Of each zero byte, and maybe of a byte above one.
+      for (std::uint64_t zeros = (word - kOnes) & ~word & kZeros; zeros != 0; zeros &= zeros - 1) {
+        const std::size_t end = i + static_cast<std::size_t>(__builtin_ctzll(zeros)) / 8;
+        if (memory[end] == '\0') end_string(end, offset);
+      }
+    }
+    for (; i < length; ++i)
+      if (memory[i] == '\0') end_string(i, offset);
+    kept = length < kLongestName ? length : kLongestName;
+    __builtin_memmove(memory, memory + length - kept, kept);
+    at += bytes;
+  }
+  return true;
+}
+
+}  // namespace heapprof::intercept
