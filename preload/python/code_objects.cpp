@@ -1,6 +1,7 @@
 #include "preload/python/code_objects.h"
 
 #include "common/trace_format.h"
+#include "preload/python/checks.h"
 #include "preload/python/interpreter.h"
 #include "preload/python/number_table.h"
 
@@ -322,7 +323,16 @@ std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uin
   return number;
 }
 
+#ifdef HEAPPROF_CHECK_STACKS
+std::uint32_t code_content_hash(const CodeReader& reader, std::uint64_t code) noexcept {
+  if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint32_t>(code) == 0)
+    return 0;
+  return static_cast<std::uint32_t>(hash_of(content_of(reader, code)).first) | 1;
+}
+#endif
+
 void forget_code_objects() noexcept {
+  if constexpr (kCheckFrames) forget_checked_contents();
   g_by_address.reset();
   g_by_content.reset();
   g_last_number = 0;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "preload/python/checks.h"
 #include "preload/python/left_out.h"
 #include "preload/python/readable_pages.h"
 #include "preload/python/stack_traits.h"
@@ -269,6 +270,7 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
     case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), native;
     case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), native;
   }
+  if constexpr (kCheckFrames) check_frames(data.frames, python, state, data.pages, stream);
   const std::uint64_t hash = data.frames.hash();
   CachedStack* const cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
   if (cached[0].hash == hash && cached[0].native == native) [[likely]]

@@ -1,0 +1,61 @@
+#include "preload/python/checks.h"
+
+#ifdef HEAPPROF_CHECK_STACKS
+
+#include "preload/python/code_objects.h"
+#include "preload/python/number_table.h"
+#include "preload/sys/kernel.h"
+
+namespace heapprof::python {
+
+namespace {
+
+/// The hash of the content, by the number of the code object.
+constinit NumberTable g_contents;
+
+[[noreturn]] void report_difference(const char* message, std::size_t length) noexcept {
+  sys::write(2, message, length);
+  __builtin_trap();
+}
+
+bool same_element(const PythonFrame& remembered, const PythonFrame& found) noexcept {
+  return remembered.address == found.address && remembered.offset == found.offset && remembered.hash == found.hash;
+}
+
+void check_content(const CodeReader& reader, const PythonFrame& frame) noexcept {
+  const std::uint32_t hash = code_content_hash(reader, frame.code);
+  if (hash == 0) return;  // it is being freed
+  constexpr std::uint32_t kNoCheck = 0;
+  const std::uint32_t known = g_contents.find(frame.number, kNoCheck);
+  if (known == 0) {
+    g_contents.store(frame.number, kNoCheck, hash);
+  } else if (known != hash) {
+    static constexpr char kMessage[] = "heapprof: a number stands for two code objects of Python\n";
+    report_difference(kMessage, sizeof kMessage - 1);
+  }
+}
+
+}  // namespace
+
+void check_frames(const ThreadFrames& frames, const Interpreter& python, std::uint64_t thread_state,
+                  ReadablePages& pages, recorder::Stream& stream) noexcept {
+  static thread_local ThreadFrames in_full [[gnu::tls_model("initial-exec")]];
+  in_full.forget();
+  const bool read = in_full.update(python, thread_state, pages, stream) == ThreadFrames::Result::kFrames;
+  bool same = read && in_full.count() == frames.count();
+  for (std::uint32_t i = 0; same && i != frames.count(); ++i)
+    same = same_element(frames.frames()[i], in_full.frames()[i]);
+  if (!same) {
+    static constexpr char kMessage[] = "heapprof: remembered Python frames differ from those of the interpreter\n";
+    report_difference(kMessage, sizeof kMessage - 1);
+  }
+  for (std::uint32_t i = 0; i != frames.count(); ++i)
+    if (const PythonFrame& frame = frames.frames()[i]; frame.number != 0 && !frame.boundary())
+      check_content({python, pages}, frame);
+}
+
+void forget_checked_contents() noexcept { g_contents.reset(); }
+
+}  // namespace heapprof::python
+
+#endif

@@ -1,0 +1,23 @@
+// Checks of a checked build (HEAPPROF_CHECK_STACKS): Python frames that were found by means of remembered ones are
+// read again in full, and the number of each code object must always stand for the same content. The program ends at
+// the first difference.
+#pragma once
+
+#include "preload/python/thread_frames.h"
+
+namespace heapprof::python {
+
+#ifdef HEAPPROF_CHECK_STACKS
+inline constexpr bool kCheckFrames = true;
+#else
+inline constexpr bool kCheckFrames = false;
+#endif
+
+/// Checks `frames` directly after an update of it with the other arguments.
+void check_frames(const ThreadFrames& frames, const Interpreter& python, std::uint64_t thread_state,
+                  ReadablePages& pages, recorder::Stream& stream) noexcept;
+
+/// Call it when the numbers of code objects begin again.
+void forget_checked_contents() noexcept;
+
+}  // namespace heapprof::python
