@@ -29,33 +29,45 @@ class ReadablePages {
 
   /// Whether these bytes, at least one, can be read.
   [[gnu::always_inline]] bool range(std::uint64_t address, std::uint64_t bytes) noexcept {
-    if (address - kPage >= kEnd || bytes > kEnd) [[unlikely]]
-      return false;
-    const std::uint64_t last = (address + bytes - 1) / kPage;
-    for (std::uint64_t page = address / kPage; page <= last; ++page)
-      if (pages_[page % kPages] != page && !add(page)) [[unlikely]]
-        return false;
-    return true;
+    const std::uint64_t page = address / kPage;
+    return is_known(page) && (address + bytes - 1) / kPage == page ? true : all_readable(address, bytes);
   }
 
  private:
   static constexpr std::uint64_t kPage = 4096;
   static constexpr std::uint64_t kEnd = std::uint64_t{1} << 47;
-  static constexpr std::uint32_t kPages = 512;
+  static constexpr std::uint32_t kSets = 512;
+  using Set = std::uint64_t[2];  ///< the second page is the one that the first one has replaced
 
-  [[gnu::noinline]] bool add(std::uint64_t page) noexcept {
+  /// Page 0 is none that can be read.
+  bool is_known(std::uint64_t page) const noexcept {
+    const Set& set = sets_[page % kSets];
+    return page != 0 && (set[0] == page || set[1] == page);
+  }
+
+  [[gnu::noinline]] bool all_readable(std::uint64_t address, std::uint64_t bytes) noexcept {
+    if (address - kPage >= kEnd || bytes > kEnd) return false;
+    const std::uint64_t last = (address + bytes - 1) / kPage;
+    for (std::uint64_t page = address / kPage; page <= last; ++page)
+      if (!is_known(page) && !add(page)) return false;
+    return true;
+  }
+
+  bool add(std::uint64_t page) noexcept {
     if (!unwind::probe(page * kPage)) return false;
-    pages_[page % kPages] = page;
+    Set& set = sets_[page % kSets];
+    set[1] = set[0];
+    set[0] = page;
     return true;
   }
 
   [[gnu::noinline]] void forget(std::uint64_t epoch) noexcept {
-    for (std::uint64_t& page : pages_) page = 0;
+    __builtin_memset(sets_, 0, sizeof sets_);
     epoch_ = epoch;
   }
 
   std::uint64_t epoch_;
-  std::uint64_t pages_[kPages];
+  Set sets_[kSets];
 };
 
 }  // namespace heapprof::python

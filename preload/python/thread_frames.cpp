@@ -72,11 +72,11 @@ constexpr std::uint32_t kNoVersion = 0;
 /// equal.
 constexpr std::uint32_t kUnknownVersion = ~0u;
 
-/// Reads the frame at `address`. Returns false if it or its code object cannot be read.
-[[gnu::always_inline]] inline bool read_frame(const Layout& layout, std::uint64_t address, ReadablePages& pages,
-                                              PythonFrame& frame) noexcept {
-  if (!pages.object(address, frame_bytes(layout))) [[unlikely]]
-    return false;
+/// Reads the frame at `address`, which can be read. Returns false if its code object cannot be read. `known_code`:
+/// one that can.
+[[gnu::always_inline]] inline bool read_live_frame(const Layout& layout, std::uint64_t address,
+                                                   std::uint64_t known_code, ReadablePages& pages,
+                                                   PythonFrame& frame) noexcept {
   frame.address = address;
   frame.code = code_of(layout, address);
   frame.instruction = instruction_word(layout, address);
@@ -89,7 +89,7 @@ constexpr std::uint32_t kUnknownVersion = ~0u;
     frame.offset = PythonFrame::kBoundary;
     return true;
   }
-  if (!pages.object(frame.code, code_bytes(layout))) [[unlikely]]
+  if (frame.code != known_code && !pages.object(frame.code, code_bytes(layout))) [[unlikely]]
     return false;
   if (layout.code_version != 0) {
     frame.identity = frame.code + layout.code_version;
@@ -97,6 +97,12 @@ constexpr std::uint32_t kUnknownVersion = ~0u;
     if (frame.version == 0) frame.version = kUnknownVersion;
   }
   return true;
+}
+
+/// Reads the frame at `address`. Returns false if it or its code object cannot be read.
+[[gnu::always_inline]] inline bool read_frame(const Layout& layout, std::uint64_t address, ReadablePages& pages,
+                                              PythonFrame& frame) noexcept {
+  return pages.object(address, frame_bytes(layout)) && read_live_frame(layout, address, 0, pages, frame);
 }
 
 bool same_code(const PythonFrame& a, const PythonFrame& b) noexcept {
@@ -166,7 +172,7 @@ template <const Layout& kLayout>
     // Another instruction, or another function that was called from the same place.
     const std::uint32_t number = frame->number;
     const std::uint32_t version = frame->version;
-    if (!read_frame(kLayout, frame->address, pages, *frame)) [[unlikely]]
+    if (!read_live_frame(kLayout, frame->address, codes == 0 ? frame->code : 0, pages, *frame)) [[unlikely]]
       return fail(Result::kUnreadable);
     if (codes == 0 && frame->version == version && version != kUnknownVersion) frame->number = number;
     resolved_ = static_cast<std::uint32_t>(frame - frames_);
@@ -179,10 +185,15 @@ bool ThreadFrames::fail(Result failure) noexcept {
   return false;
 }
 
-bool ThreadFrames::add(const PythonFrame& frame) noexcept {
-  if (read_count_ == capacity_ && !grow()) return false;
-  read_[read_count_++] = frame;
-  return true;
+/// Adds the end of an evaluation whose structure is at `address`. There must be room for it.
+inline void ThreadFrames::add_boundary(std::uint64_t address) noexcept {
+  PythonFrame& boundary = read_[read_count_++];
+  boundary.address = address;
+  boundary.code = boundary.instruction = boundary.previous = 0;
+  boundary.identity = 0;
+  boundary.version = kNoVersion;
+  boundary.number = 0;
+  boundary.offset = PythonFrame::kBoundary;
 }
 
 /// Doubles the arrays and keeps their contents.
@@ -333,10 +344,7 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
       }
     }
     if (!ends) continue;
-    PythonFrame boundary{};
-    boundary.address = evaluations.current();
-    boundary.offset = PythonFrame::kBoundary;
-    if (!add(boundary)) return false;
+    add_boundary(evaluations.current());
     if (!evaluations.next(layout, pages)) return fail(Result::kUnreadable);
   }
   return true;

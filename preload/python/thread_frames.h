@@ -88,7 +88,7 @@ class ThreadFrames {
   bool read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   const PythonFrame* find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept;
-  bool add(const PythonFrame& frame) noexcept;
+  void add_boundary(std::uint64_t address) noexcept;
   void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
                recorder::Stream& stream) noexcept;
   bool grow() noexcept;
