@@ -2,6 +2,7 @@
 // on the stack or a reserved container would save the allocator's work.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,15 +31,16 @@ struct ChurnCosts {
 
 class Churn {
  public:
-  /// `nodes`: number of nodes of the profile. `short_ns`: the longest lifetime that counts as short.
-  Churn(std::size_t nodes, std::uint64_t short_ns) : short_ns_(short_ns), costs_(nodes) {}
+  /// `short_ns`: the longest lifetime that counts as short.
+  explicit Churn(std::uint64_t short_ns) : short_ns_(short_ns) {}
 
-  void allocated(std::uint32_t node, std::uint64_t size) noexcept {
-    ++costs_[node].allocations;
-    costs_[node].allocated_bytes += size;
+  void allocated(std::uint32_t node, std::uint64_t size) {
+    ChurnCosts& costs = costs_of(node);
+    ++costs.allocations;
+    costs.allocated_bytes += size;
   }
-  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t lifetime_ns, bool temporary) noexcept {
-    ChurnCosts& costs = costs_[node];
+  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t lifetime_ns, bool temporary) {
+    ChurnCosts& costs = costs_of(node);
     ++costs.freed;
     costs.temporary += temporary;
     costs.lifetime_ns += lifetime_ns;
@@ -47,9 +49,15 @@ class Churn {
     costs.short_lived_bytes += size;
   }
 
-  const std::vector<ChurnCosts>& costs() const noexcept { return costs_; }  ///< by node
+  const std::vector<ChurnCosts>& costs() const noexcept { return costs_; }  ///< by node, up to the last that has any
 
  private:
+  ChurnCosts& costs_of(std::uint32_t node) {
+    if (node >= costs_.size()) [[unlikely]]
+      costs_.resize(node + std::size_t{1});
+    return costs_[node];
+  }
+
   std::uint64_t short_ns_;
   std::vector<ChurnCosts> costs_;
 };

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -43,8 +44,6 @@ struct ChainCosts {
 
 class ReallocChains {
  public:
-  explicit ReallocChains(std::size_t nodes) : costs_(nodes) {}
-
   /// A realloc frees the block at `address`. stepped() follows, unless it returned no block.
   void begin_step(std::uint64_t address, std::uint64_t size) {
     Chain chain{size, size, 0, kNoIndex};
@@ -63,7 +62,7 @@ class ReallocChains {
     if (at == pending_.rend()) return;  // the block is not selected
     Chain chain = at->second;
     pending_.erase(std::next(at).base());
-    ChainCosts& costs = costs_[node];
+    ChainCosts& costs = costs_of(node);
     ++costs.steps;
     if (address != old_address) {
       ++costs.moved;
@@ -87,7 +86,7 @@ class ReallocChains {
     live_.clear();
   }
 
-  const std::vector<ChainCosts>& costs() const noexcept { return costs_; }  ///< by node
+  const std::vector<ChainCosts>& costs() const noexcept { return costs_; }  ///< by node, up to the last that has any
 
  private:
   static constexpr std::size_t kMaxPending = 64;  // threads that are inside a realloc at the same time
@@ -99,14 +98,18 @@ class ReallocChains {
     std::uint32_t node;
   };
 
-  void settle(const Chain& chain) noexcept {
+  ChainCosts& costs_of(std::uint32_t node) {
+    if (node >= costs_.size()) costs_.resize(node + std::size_t{1});
+    return costs_[node];
+  }
+  void settle(const Chain& chain) {
     if (chain.node == kNoIndex) return;
     ChainCosts ended;
     ended.chains = 1;
     ended.longest = chain.steps;
     ended.longest_first_bytes = chain.first_bytes;
     ended.longest_last_bytes = chain.last_bytes;
-    costs_[chain.node] += ended;
+    costs_of(chain.node) += ended;
   }
   void settle_oldest() {
     settle(pending_.front().second);

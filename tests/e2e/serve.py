@@ -716,7 +716,14 @@ class Running(Serve):
         each step of the program, also about threads that were started meanwhile."""
         questions = (("report", [("by", "function"), ("top", "0")]), ("report", [("cost", "leaked"), ("top", "5")]),
                      ("tree", [("inverted", "1")]), ("timeline", [("sites", "6")]), ("leaks", []))
+        self.compare_repeated(questions, stay=4)
 
+    def test_questions_about_every_event_keep_their_processes(self):
+        self.compare_repeated((("churn", []), ("histogram", []), ("reallocs", []), ("threads", []),
+                               ("threads", [("min-size", "100")])), stay=5)
+
+    def compare_repeated(self, questions, stay):
+        """Asks the questions after each step of the program; `stay` of them are followed."""
         def comparable(value):
             """Without times, which go on, or are of another sample of the clock; and without the lows of a site in
             equal parts of the time: an event near the border of two parts may be in either."""
@@ -727,28 +734,28 @@ class Running(Serve):
                 return {key: comparable(one) for key, one in value.items()
                         if not key.endswith("_ns") and key not in parts}
             return [comparable(one) for one in value] if isinstance(value, list) else value
+        def check(name, parameters):
+            options = [f"--{option}" if value == "1" else f"--{option}={value}" for option, value in parameters]
+            with self.subTest(name=name, options=options):
+                answer = json.loads(self.ask(name, parameters))
+                expected = json.loads(self.heapprof(name, self.trace, *options, "--json"))
+                self.assertEqual(comparable(answer), comparable(expected))
         stays = set()
         for step in ("a", "aab", "rrf", "t", "ffrbb"):
             self.command(step)
-            for name, parameters in questions:
-                options = [f"--{option}" if value == "1" else f"--{option}={value}" for option, value in parameters]
-                with self.subTest(name=name, options=options, step=step):
-                    answer = json.loads(self.ask(name, parameters))
-                    expected = json.loads(self.heapprof(name, self.trace, *options, "--json"))
-                    self.assertEqual(comparable(answer), comparable(expected))
-            # Four questions are followed; the trends of leaks need another pass.
+            for question in questions:
+                check(*question)
             now = set(self.children())
-            self.assertEqual(len(now), 0 if step == "a" else 4)
+            self.assertEqual(len(now), 0 if step == "a" else stay)
             if stays:
                 self.assertEqual(now, stays)
             stays = now
         for child in stays:
             os.kill(int(child), signal.SIGKILL)
-        frees = json.loads(self.heapprof("report", self.trace, "--json"))["heap"]["frees"]
-        self.assertEqual(json.loads(self.ask(*questions[1]))["heap"]["frees"], frees)
+        check(*questions[1])
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
-        self.assertEqual(json.loads(self.ask(*questions[1]))["integrity"]["ended_by"], "exit")
+        check(*questions[1])
 
     def test_control(self):
         def control(action):

@@ -29,20 +29,24 @@ Json costs_json(const ChurnCosts& costs) {
   return json;
 }
 
-void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
-  model::Churn churn(profile.nodes.size(), options.within_ns);
-  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+struct ChurnSums {
+  model::Churn churn;
+  void add(const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) churn.allocated(event.node, event.size);
     else if (event.kind == replay::ResolvedKind::kFree)
       churn.freed(event.node, event.size, lifetime_of(event), event.temporary);
-  });
+  }
+};
+
+void print_churn(const ChurnOptions& options, const replay::Analysis& analysis, const model::Churn& churn) {
+  const model::Profile& profile = analysis.profile();
+  const std::vector<ChurnCosts> costs_of_nodes = by_node(analysis, churn.costs());
   ChurnCosts total;
-  for (const ChurnCosts& costs : churn.costs()) total += costs;
+  for (const ChurnCosts& costs : costs_of_nodes) total += costs;
   StackNames names(profile, options.trace.symbols);
   // The stacks of a site that have no short-lived block count, too: the share of a site is that of all its blocks.
   auto sites = costs_by_site(
-      profile, names, options.call_sites, churn.costs(),
+      profile, names, options.call_sites, costs_of_nodes,
       [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
       [](const ChurnCosts& costs) { return costs.allocations != 0; });
   const std::string count = keep_first_sites(sites, options.top);
@@ -85,8 +89,9 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis) 
 }  // namespace
 
 int run_churn(const ChurnOptions& options) {
-  return run_on_trace(for_costs(options.trace),
-                      [&](const replay::Analysis& analysis) { print_churn(options, analysis); });
+  ChurnSums sums{model::Churn(options.within_ns)};
+  return run_with_events(for_costs(options.trace), sums,
+                         [&](const replay::Analysis& analysis) { print_churn(options, analysis, sums.churn); });
 }
 
 }  // namespace heapprof::cli

@@ -125,21 +125,22 @@ std::string round_time(std::uint64_t ns) {
   return std::to_string(ns / 1'000) + " µs";
 }
 
-void print_histogram(const TraceOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
+struct HistogramSums {
   model::Lifetimes lifetimes;
   Cells cells;
-  replay_events(
-      options, analysis,
-      [&](const replay::ProfileEvent& event) {
-        if (event.kind != replay::ResolvedKind::kFree) return;
-        cells.add(event.size, lifetimes.freed(lifetime_of(event), event.size));
-      },
-      [&](const replay::LiveBlock& block) {
-        cells.add(block.size, Cells::kNotFreed);
-        lifetimes.left(block.size);
-      });
+  void add(const replay::ProfileEvent& event) noexcept {
+    if (event.kind != replay::ResolvedKind::kFree) return;
+    cells.add(event.size, lifetimes.freed(lifetime_of(event), event.size));
+  }
+  void add_left(const replay::LiveBlock& block) noexcept {
+    cells.add(block.size, Cells::kNotFreed);
+    lifetimes.left(block.size);
+  }
+};
 
+void print_histogram(const TraceOptions& options, const replay::Analysis& analysis, const HistogramSums& sums) {
+  const model::Profile& profile = analysis.profile();
+  const model::Lifetimes& lifetimes = sums.lifetimes;
   bool exact = true;
   const std::vector<SizeClass> sizes = size_classes(profile, exact);
   std::uint64_t freed = 0;
@@ -173,7 +174,7 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
     }
     set_renamed(json, "not_freed", "not_released",
                 {{"blocks", lifetimes.left().blocks}, {"bytes", lifetimes.left().bytes}});
-    json["cells"] = cells.json(lifetimes);
+    json["cells"] = sums.cells.json(lifetimes);
     return write_output(options.output, dump(json));
   }
 
@@ -227,8 +228,10 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
 }  // namespace
 
 int run_histogram(const HistogramOptions& options) {
-  return run_on_trace(options.trace,
-                      [&](const replay::Analysis& analysis) { print_histogram(options.trace, analysis); });
+  HistogramSums sums;
+  return run_with_events(
+      options.trace, sums, [&](const replay::Analysis& analysis) { print_histogram(options.trace, analysis, sums); },
+      [&](const replay::LiveBlock& block) { sums.add_left(block); });
 }
 
 }  // namespace heapprof::cli

@@ -27,22 +27,26 @@ Json chain_costs_json(const ChainCosts& costs) {
   return json;
 }
 
-void print_reallocs(const ReallocsOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
-  model::ReallocChains chains(profile.nodes.size());
-  replay_events(options.trace, analysis, [&](const replay::ProfileEvent& event) {
+struct ReallocSums {
+  model::ReallocChains chains;
+  void add(const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) {
       if (event.in_realloc) chains.stepped(event.old_address, event.address, event.size, event.node);
     } else if (event.kind == replay::ResolvedKind::kFree) {
       if (event.in_realloc) chains.begin_step(event.address, event.size);
       else chains.freed(event.address);
     }
-  });
+  }
+};
+
+void print_reallocs(const ReallocsOptions& options, const replay::Analysis& analysis, model::ReallocChains& chains) {
+  const model::Profile& profile = analysis.profile();
   chains.finish();
+  const std::vector<ChainCosts> costs_of_nodes = by_node(analysis, chains.costs());
   ChainCosts total;
-  for (const ChainCosts& costs : chains.costs()) total += costs;
+  for (const ChainCosts& costs : costs_of_nodes) total += costs;
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, options.call_sites, chains.costs(),
+  auto sites = costs_by_site(profile, names, options.call_sites, costs_of_nodes,
                              [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
   const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
@@ -83,7 +87,9 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
 }  // namespace
 
 int run_reallocs(const ReallocsOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_reallocs(options, analysis); });
+  ReallocSums sums;
+  return run_with_events(options.trace, sums,
+                         [&](const replay::Analysis& analysis) { print_reallocs(options, analysis, sums.chains); });
 }
 
 }  // namespace heapprof::cli

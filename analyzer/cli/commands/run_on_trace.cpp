@@ -74,7 +74,8 @@ int guarded(const std::string& trace, const std::function<int()>& work) {
 }
 
 int run_on_trace(const TraceOptions& given, const std::function<void(const replay::Analysis&)>& print,
-                 const replay::LeakVisitor& visit_leaked, const replay::MappingVisitor& visit_mapping) {
+                 const replay::LeakVisitor& visit_leaked, const replay::MappingVisitor& visit_mapping,
+                 const replay::EventSink& follow_events) {
   return guarded(given.trace, [&] {
     TraceOptions options = given;
     resolve_peak(options);
@@ -94,7 +95,7 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     const replay::Analysis analysis(
         options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
         {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, visit_leaked,
-        visit_mapping, standing_answers());
+        visit_mapping, standing_answers(), follow_events);
     progress.show(1, 0);
     for (const std::string& warning : analysis.warnings()) print_message(warning);
     std::vector<VainValue> vain;

@@ -18,17 +18,51 @@
 
 namespace heapprof::cli {
 
-/// Calls event(const replay::ProfileEvent&) for each selected event, with a progress line, and then `survivors` for
-/// each block that was not freed.
+/// Calls event(const replay::ProfileEvent&) for each selected event, with a progress line.
 template <typename Event>
-void replay_events(const TraceOptions& options, const replay::Analysis& analysis, Event&& event,
-                   const std::function<void(const replay::LiveBlock&)>& survivors = {}) {
+void replay_events(const TraceOptions& options, const replay::Analysis& analysis, Event&& event) {
   ProgressLine progress("Reading " + options.trace + " again");
   analysis.for_each_event(
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& one : events) event(one);
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); }, {.visit_leaked = survivors});
+      [&](double share, std::uint64_t events) { progress.show(share, events); });
+}
+
+/// As run_on_trace(): calls sums.add(const replay::ProfileEvent&) for each selected event before `print`. The events
+/// come from a second replay, or, while a program is followed, from the only one. Then their nodes are dense indexes,
+/// which by_node() translates.
+template <typename Sums>
+int run_with_events(const TraceOptions& options, Sums& sums,
+                    const std::function<void(const replay::Analysis&)>& print,
+                    const replay::LeakVisitor& visit_leaked = {}) {
+  return run_on_trace(
+      options,
+      [&](const replay::Analysis& analysis) {
+        if (!analysis.has_followed())
+          replay_events(options, analysis, [&](const replay::ProfileEvent& event) { sums.add(event); });
+        print(analysis);
+      },
+      visit_leaked, {},
+      [&](std::span<const replay::ProfileEvent> events) {
+        for (const replay::ProfileEvent& one : events) sums.add(one);
+      });
+}
+
+/// The element at `index`, which is appended if it does not exist.
+template <typename Element>
+Element& grown(std::vector<Element>& list, std::size_t index) {
+  if (index >= list.size()) [[unlikely]]
+    list.resize(index + 1);
+  return list[index];
+}
+
+/// What was summed by the nodes of the events of run_with_events(), by node of the profile.
+template <typename Costs>
+std::vector<Costs> by_node(const replay::Analysis& analysis, std::vector<Costs> costs) {
+  if (analysis.has_followed()) return analysis.by_node(costs);
+  costs.resize(analysis.profile().nodes.size());
+  return costs;
 }
 
 /// The lifetime of the freed block. Precondition: `event` is a free.

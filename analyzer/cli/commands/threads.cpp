@@ -43,34 +43,41 @@ std::string name_of_thread(const model::Profile& profile, std::uint32_t index) {
 
 Json sum_json(const BlockSum& sum) { return {{"blocks", sum.blocks}, {"bytes", sum.bytes}}; }
 
-void print_threads(const ThreadsOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
-  std::vector<ThreadFrees> of_thread(profile.threads.size());
+struct ThreadSums {
+  std::vector<ThreadFrees> of_thread;  ///< by index, up to the last that has any
   model::PairSums pairs;
-  std::vector<CrossThreadFrees> by_node(profile.nodes.size());
+  std::vector<CrossThreadFrees> of_node;
   BlockSum freed;
   BlockSum cross_thread;
-  replay_events(
-      options.trace, analysis,
-      [&](const replay::ProfileEvent& event) {
-        if (event.kind != replay::ResolvedKind::kFree || event.thread >= of_thread.size()) return;
-        freed.add(event.size);
-        if (event.thread == event.freeing_thread) return of_thread[event.thread].by_itself.add(event.size);
-        if (event.freeing_thread >= of_thread.size()) return;  // the free was not recorded
-        of_thread[event.thread].by_others.add(event.size);
-        of_thread[event.freeing_thread].of_others.add(event.size);
-        cross_thread.add(event.size);
-        pairs.add(event.thread, event.freeing_thread, event.size);
-        by_node[event.node].sum.add(event.size);
-      },
-      [&](const replay::LiveBlock& block) {
-        if (block.thread < of_thread.size()) of_thread[block.thread].not_freed.add(block.size);
-      });
-  std::vector<model::PairSums::Entry> ranked = pairs.entries();
+
+  void add(const replay::ProfileEvent& event) {
+    if (event.kind != replay::ResolvedKind::kFree || event.thread == replay::kNoThread) return;
+    freed.add(event.size);
+    ThreadFrees& thread = grown(of_thread, event.thread);
+    if (event.thread == event.freeing_thread) return thread.by_itself.add(event.size);
+    if (event.freeing_thread == replay::kNoThread) return;  // the free was not recorded
+    thread.by_others.add(event.size);
+    grown(of_thread, event.freeing_thread).of_others.add(event.size);
+    cross_thread.add(event.size);
+    pairs.add(event.thread, event.freeing_thread, event.size);
+    grown(of_node, event.node).sum.add(event.size);
+  }
+  void add_left(const replay::LiveBlock& block) {
+    if (block.thread != replay::kNoThread) grown(of_thread, block.thread).not_freed.add(block.size);
+  }
+};
+
+void print_threads(const ThreadsOptions& options, const replay::Analysis& analysis, ThreadSums& sums) {
+  const model::Profile& profile = analysis.profile();
+  sums.of_thread.resize(profile.threads.size());
+  const std::vector<ThreadFrees>& of_thread = sums.of_thread;
+  const BlockSum& freed = sums.freed;
+  const BlockSum& cross_thread = sums.cross_thread;
+  std::vector<model::PairSums::Entry> ranked = sums.pairs.entries();
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.sum.blocks > b.sum.blocks; });
   StackNames names(profile, options.trace.symbols);
-  auto sites = costs_by_site(profile, names, options.call_sites, by_node,
+  auto sites = costs_by_site(profile, names, options.call_sites, by_node(analysis, sums.of_node),
                              [](const CrossThreadFrees& costs) { return costs.sum.blocks; });
   const std::string site_count = keep_first_sites(sites, options.top);
   const std::size_t all_pairs = ranked.size();
@@ -153,7 +160,10 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
 }  // namespace
 
 int run_threads(const ThreadsOptions& options) {
-  return run_on_trace(options.trace, [&](const replay::Analysis& analysis) { print_threads(options, analysis); });
+  ThreadSums sums;
+  return run_with_events(
+      options.trace, sums, [&](const replay::Analysis& analysis) { print_threads(options, analysis, sums); },
+      [&](const replay::LiveBlock& block) { sums.add_left(block); });
 }
 
 }  // namespace heapprof::cli

@@ -1,12 +1,14 @@
 #include "analyzer/replay/analysis/analysis.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/analysis/integrity.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/analysis/pass_progress.h"
+#include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/analysis/stopping_replay.h"
@@ -32,7 +34,7 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
-                   const MappingVisitor& visit_mapping, const AtPresent& at_present)
+                   const MappingVisitor& visit_mapping, const AtPresent& at_present, const EventSink& follow_events)
     : selection_(selection), index_use_(index_use),
       file_(path, index_use.use ? trace::FrameListSource(frames_in_indexes) : trace::FrameListSource()) {
   profile_.selection_text = selection_.description;
@@ -65,7 +67,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     // From here on the filter is final.
   }
 
-  const std::unique_ptr<Run> run = at_present ? follow(at_present, passes) : count(passes);
+  const std::unique_ptr<Run> run = at_present ? follow(at_present, follow_events, passes) : count(passes);
   // All events were read: from here on damage, threads and sums are final.
 
   if (followed_) {
@@ -464,7 +466,8 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
 }
 
 /// The pass that counts, again and again, of a program that runs. Sets summary_.
-std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, PassProgress& passes) {
+std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, const EventSink& follow_events,
+                                                PassProgress& passes) {
   const std::string& path = file_.input().path();
   if (selection_.needs_summary() || selection_.needs_marks() || selection_.needs_lifetimes() ||
       selection_.only_live || selection_.only_overview || file_.recorder() != trace::RecorderState::kRecording)
@@ -477,17 +480,29 @@ std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, Pas
   trace::FollowedBatches batches(path);
   const trace::Follower& follower = batches.follower();
   trace::Batch batch;
+  std::vector<ResolvedEvent> resolved;
+  ProfileEvents events(run->replay.clock());
+  const auto pass_on = [&] {
+    follow_events(events.of(resolved, false, std::identity()));
+    resolved.clear();
+  };
   do {
     batches.advance();
     if (follower.ended() || follower.header().file_id != file_.file_id())
       throw trace::TraceError(path + ": the recording has ended");
     run->replay.add_streams(follower.streams());
     while (batches.next(batch)) {
-      run->replay.replay(batch);
+      if (follow_events) {
+        run->replay.replay(batch, resolved);
+        pass_on();
+      } else {
+        run->replay.replay(batch);
+      }
       passes.show(batch);
     }
   } while (at_present());
   run->replay.finish(follower.cut_ticks());
+  if (!resolved.empty()) pass_on();
   followed_ = true;
   summary_ = std::make_shared<trace::TraceSummary>(summary_of(batches, run->replay));
   if (logs_history && !history.gave_up()) history_ = history.take(run->replay.timeline());

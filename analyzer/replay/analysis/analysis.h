@@ -80,6 +80,7 @@ struct LiveBlock {
 using AtPresent = std::function<bool()>;
 
 using LeakVisitor = std::function<void(const LiveBlock&)>;
+using EventSink = std::function<void(std::span<const ProfileEvent>)>;
 
 /// A mapping that is live at the end, or a piece of one.
 struct LiveMapping {
@@ -113,13 +114,13 @@ class Analysis {
   /// no order, for each block that the profile counts as leaked: who needs nothing else reads the trace only once.
   /// `visit_mapping` is called for each live mapping, address space without access included, in order of address.
   /// `at_present`: follows a program that runs. Times, stacks and lifetimes cannot be selected then, and what needs
-  /// another pass throws trace::TraceError.
-  /// Throws trace::TraceError when the trace cannot be read, SelectionError when the selection is not within the
-  /// recording.
+  /// another pass throws trace::TraceError. `follow_events` then gets the events of for_each_event() in the same
+  /// pass, with dense indexes of the trace as nodes, and times of the clock as it was then. Throws trace::TraceError
+  /// when the trace cannot be read, SelectionError when the selection is not within the recording.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
            const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
            const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {},
-           const AtPresent& at_present = {});
+           const AtPresent& at_present = {}, const EventSink& follow_events = {});
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -147,11 +148,20 @@ class Analysis {
     return dense_index < node_of_index_.size() ? node_of_index_[dense_index] : 0;
   }
 
+  /// What was summed by dense index, such as while a program was followed, by node of the profile.
+  template <typename Sums>
+  std::vector<Sums> by_node(const std::vector<Sums>& by_index) const {
+    std::vector<Sums> result(profile_.nodes.size());
+    for (std::size_t i = 0; i < by_index.size(); ++i) result[node_of(static_cast<std::uint32_t>(i))] += by_index[i];
+    return result;
+  }
+  /// Whether a program was followed.
+  bool has_followed() const noexcept { return followed_; }
+
   /// Calls sink with all selected allocations, frees and samples, in order, a batch at a time. With
   /// `which.with_older` the blocks that are live where the reading begins come first, as allocations. Then calls
   /// `which.visit_leaked`, in no order.
-  void for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink, const Progress& progress = {},
-                      const EventFilter& which = {}) const;
+  void for_each_event(const EventSink& sink, const Progress& progress = {}, const EventFilter& which = {}) const;
 
   /// Replays the trace once more, and gives the selected blocks of the slice to two histories: those of a node to the
   /// position that it has in each; kNoIndex: it has none. Takes half as long as for_each_event(). Heap only.
@@ -220,7 +230,7 @@ class Analysis {
   std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
   bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
-  std::unique_ptr<Run> follow(const AtPresent& at_present, PassProgress& passes);
+  std::unique_ptr<Run> follow(const AtPresent& at_present, const EventSink& follow_events, PassProgress& passes);
   std::unique_ptr<Run> count_live_at(PassProgress& passes);
   std::optional<Replay::Sample> sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);

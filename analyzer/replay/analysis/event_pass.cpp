@@ -6,13 +6,13 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/analysis/pass_progress.h"
+#include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/analysis/stopping_replay.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/summarize.h"
-#include "analyzer/trace/events/tick_cursor.h"
 
 namespace heapprof::replay {
 
@@ -53,37 +53,11 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
   visit_live(replay, which.visit_leaked, {});
 }
 
-void Analysis::for_each_event(const std::function<void(std::span<const ProfileEvent>)>& sink,
-                              const Progress& progress, const EventFilter& which) const {
-  std::vector<ProfileEvent> events;
-  trace::TickCursor times(clock_);
-  trace::TickCursor times_of_allocations(clock_);
-  read_events(
-      [&](std::span<const ResolvedEvent> resolved) {
-        events.clear();
-        // Consecutive events often have the same time, and so have the allocations of short-lived blocks.
-        std::uint64_t ticks = 0;
-        std::uint64_t ns = 0;
-        std::uint64_t allocated_ticks = 0;
-        std::uint64_t allocated_ns = 0;
-        for (const ResolvedEvent& event : resolved) {
-          if (event.before_slice && !which.with_older) continue;
-          if (event.time != ticks) {
-            ticks = event.time;
-            ns = times.to_ns(ticks);
-          }
-          if (event.allocated_ticks != allocated_ticks) {
-            allocated_ticks = event.allocated_ticks;
-            allocated_ns = times_of_allocations.to_ns(allocated_ticks);
-          }
-          events.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind,
-                            event.temporary, event.before_slice, event.in_realloc, event.freeing_thread,
-                            event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node),
-                            allocated_ns, event.old_address});
-        }
-        sink(events);
-      },
-      progress, which);
+void Analysis::for_each_event(const EventSink& sink, const Progress& progress, const EventFilter& which) const {
+  ProfileEvents events(clock_);
+  const auto node = [&](std::uint32_t index) { return node_of(index); };
+  read_events([&](std::span<const ResolvedEvent> resolved) { sink(events.of(resolved, which.with_older, node)); },
+              progress, which);
 }
 
 void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,

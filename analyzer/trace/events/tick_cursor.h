@@ -12,7 +12,8 @@ namespace heapprof::trace {
 
 class TickCursor {
  public:
-  /// `clock` must be finished, and outlive this.
+  /// `clock` must outlive this. If it is not finished, times between two of its samples may be a little different
+  /// later, when it has dropped samples.
   explicit TickCursor(const TickClock& clock) noexcept : clock_(clock) {}
 
   std::uint64_t to_ns(std::uint64_t ticks) noexcept {

@@ -5,7 +5,7 @@
 using namespace heapprof::model;
 
 TEST_CASE("Realloc chains count steps, moves and copies for the stack of each step") {
-  ReallocChains chains(3);
+  ReallocChains chains;
   // 10 -> 20 (moves) -> 40 (stays), then freed; 100 -> 50 (moves) by another stack, not freed.
   chains.begin_step(0xa, 10);
   chains.stepped(0xa, 0xb, 20, 1);

@@ -1,7 +1,11 @@
 // The analysis of a program that runs, again and again: at each time it has the figures of one that begins anew.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -91,4 +95,57 @@ TEST_CASE("What needs the whole recording first cannot be followed") {
   CHECK_THROWS_AS(followed(file.path(), slice, 1, never), trace::TraceError);
   // A program that has ended is no longer followed.
   CHECK_THROWS_AS(followed(file.path(), Selection{}, 2, [&] { file.end(); }), trace::TraceError);
+}
+
+TEST_CASE("Events come while a program is followed, as those of a second pass") {
+  using Event = std::tuple<ResolvedKind, std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, bool, bool>;
+  const auto event_of = [](const ProfileEvent& event, std::uint32_t node) {
+    return Event(event.kind, event.address, event.size, node, event.thread, event.temporary, event.in_realloc);
+  };
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    INFO("seed " << seed);
+    TraceBuilder trace;
+    GrowingFile file(trace);
+    std::vector<std::vector<std::uint8_t>> states;  // of the file
+    test::random_program(trace, seed, 2'000, [&](int i) {
+      if (i % 700 == 699) states.push_back(trace.bytes());
+    });
+    file.write(states.at(0));
+    std::vector<ProfileEvent> followed_events;  // their nodes are dense indexes
+    const Analysis again(
+        file.path(), {}, {}, kNoIndex, {}, {}, {},
+        [&, next = std::size_t{1}]() mutable {
+          if (next == states.size()) return false;
+          file.write(states[next++]);
+          return true;
+        },
+        [&](std::span<const ProfileEvent> events) {
+          followed_events.insert(followed_events.end(), events.begin(), events.end());
+        });
+    CHECK(again.has_followed());
+    const Analysis anew(file.path(), {}, {}, kNoIndex);
+    std::vector<Event> expected;
+    anew.for_each_event([&](std::span<const ProfileEvent> events) {
+      for (const ProfileEvent& event : events)
+        if (event.kind != ResolvedKind::kSample) expected.push_back(event_of(event, event.node));
+    });
+    std::vector<Event> got;
+    std::vector<std::uint64_t> allocations_by_index;
+    for (const ProfileEvent& event : followed_events) {
+      if (event.kind == ResolvedKind::kSample) continue;
+      got.push_back(event_of(event, again.node_of(event.node)));
+      if (event.kind != ResolvedKind::kAllocation) continue;
+      if (event.node >= allocations_by_index.size()) allocations_by_index.resize(event.node + 1);
+      ++allocations_by_index[event.node];
+    }
+    CHECK(!got.empty());
+    // Those of equal times may have another order.
+    std::ranges::sort(got);
+    std::ranges::sort(expected);
+    CHECK((got == expected));
+    const std::vector<std::uint64_t> by_node = again.by_node(allocations_by_index);
+    REQUIRE(by_node.size() == anew.profile().nodes.size());
+    for (std::size_t node = 0; node < by_node.size(); ++node)
+      CHECK(by_node[node] == anew.profile().nodes[node].costs.allocations);
+  }
 }
