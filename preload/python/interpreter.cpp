@@ -234,7 +234,7 @@ bool add(const Interpreter& found, ModuleId module) noexcept {
     return false;
   }
   detail::interpreters[slot] = found;
-  __atomic_store_n(&detail::interpreters[slot].module, module, __ATOMIC_RELEASE);
+  __atomic_store_n(&detail::interpreters[slot].module, static_cast<std::uint32_t>(module), __ATOMIC_RELEASE);
   return true;
 }
 

@@ -28,7 +28,7 @@ struct ObjectType {
 /// Constant once it can be found. Its memory may be read only while a frame of `module` is on the reader's stack.
 struct Interpreter {
   const Layout* layout;
-  ModuleId module;  ///< set last
+  std::uint32_t module;  ///< its ModuleId; set last
   std::uint64_t runtime;
   /// Where a thread's PyThreadState is, in bytes from the thread pointer; only if the layout has no key.
   std::int32_t state_offset;
@@ -62,7 +62,8 @@ inline std::uint32_t interpreter_number(ModuleId module) noexcept {
   if (module == ModuleId::kTruncationRoot) return 0;
   const std::uint32_t count = __atomic_load_n(&detail::interpreter_count, __ATOMIC_ACQUIRE);
   for (std::uint32_t i = 0; i != count && i != kMaxInterpreters; ++i)
-    if (__atomic_load_n(&detail::interpreters[i].module, __ATOMIC_ACQUIRE) == module) return i + 1;
+    if (__atomic_load_n(&detail::interpreters[i].module, __ATOMIC_ACQUIRE) == static_cast<std::uint32_t>(module))
+      return i + 1;
   return 0;
 }
 

@@ -482,7 +482,7 @@ class Launcher(harness.Case):
         blocker.write_text("precious")
         for output, word in ((self.dir, "directory"), (blocker / "x.heapprof", "x.heapprof"),
                              (blocker / "%e" / "x", "blocker"), ("/proc/x.heapprof", "/proc"),
-                             (f"{self.dir}/", "directory")):
+                             (f"{blocker}/", "blocker")):
             self.refused("-o", output, "touch", marker, status=2, words=[word])
         self.refused("-o", blocker, "touch", marker, status=2, words=["--force"])
         self.assertEqual(blocker.read_text(), "precious")

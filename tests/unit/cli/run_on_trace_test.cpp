@@ -121,6 +121,7 @@ TEST_CASE("unknown options and missing values give exit status 2 and no output")
   for (const Words& command : kCommands)
     for (const Words& wrong :
          {Words{"--no-such-option"}, Words{"-o"}, Words{"--min-size", "large"}, Words{"second", "third"}}) {
+      if (command.front() == "report" && wrong.front() == "second") continue;  // further traces
       INFO(command.front() << ' ' << wrong.front());
       const Outcome outcome = run(command + Words{trace.path()} + wrong);
       CHECK(outcome.status == 2);
