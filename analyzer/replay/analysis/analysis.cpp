@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "analyzer/model/call_tree.h"
+#include "analyzer/replay/analysis/costs_until_end.h"
 #include "analyzer/replay/analysis/integrity.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/analysis/pass_progress.h"
@@ -513,42 +515,82 @@ std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, con
 std::uint64_t Analysis::ticks_after_moment() const { return clock_.first_tick_at(*profile_.live_at_ns + 1); }
 
 /// Counts the blocks that are live at the moment: replays from the last snapshot before it, leaves out all others
-/// there, and replays the rest of the trace.
+/// there, and replays the rest of the trace. If nothing else is selected and an index has sums, it replays only to
+/// the next snapshot: what becomes of the blocks later follows from the lists of the intervals, and from the blocks
+/// that are live at the end of the trace.
 std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
   const std::optional<EventPosition>& position = selection_.live_at->position;
   const std::uint64_t ticks_after = ticks_after_moment();
-  std::unique_ptr<Run> run;
-  if (index_) {
+  std::optional<Index::Intervals> later;  // the intervals after that of the moment
+  // At a position, other blocks of its time are allocated later.
+  if (index_ && !position && selection_.all_sizes() && selection_.all_threads() && !selection_.select_stacks)
+    later = index_->intervals_of(ticks_after, ResolvedFilter{}.end_ticks);
+  if (later && (!later->whole_ones() || !index_->ends_trace(later->end - 1) || !index_->has_snapshot(later->end - 1)))
+    later.reset();
+
+  const auto replay_from_snapshot = [&]() -> std::unique_ptr<Run> {
+    std::unique_ptr<Run> run;
+    if (index_) {
+      try {
+        const Snapshot snapshot = index_->snapshot_before(position ? position->ticks : ticks_after);
+        if (!snapshot.empty()) run = start_at(snapshot, filter_);
+      } catch (const trace::FormatError& error) {
+        warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+      }
+    }
+    began_at_snapshot_ = run != nullptr;
+    if (run == nullptr) run = start_at({}, filter_);
+    const std::uint64_t snapshot_ticks = run->replay.now();
+    const std::uint64_t end_records =
+        later ? index_->records_to(later->first - 1) : std::numeric_limits<std::uint64_t>::max();
+    run->replay.keep_sample_before(ticks_after);
+    StoppingReplay replay(run->replay);
+    replay.stop_at(ticks_after, position);
+    bool after_moment = false;
+    passes.begin(*run->reader, filter_);
+    pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      const std::uint64_t too_many = batch.records - std::min(batch.records, end_records);
+      batch.count -= std::min<std::size_t>(batch.count, too_many);
+      if (replay.replay(batch)) {
+        run->replay.select_live();
+        after_moment = true;
+        replay.go_on();
+        replay.replay(batch);
+      }
+      passes.show(batch);
+      return batch.records < end_records;
+    });
+    if (!after_moment) run->replay.select_live();
+    std::optional<Replay::Sample> sample = run->replay.kept_sample();
+    if (!sample && began_at_snapshot_) sample = sample_before(ticks_after, snapshot_ticks);
+    if (sample) profile_.resident = {clock_.to_ns(trace::Ticks{sample->ticks}), sample->rss_bytes};
+    return run;
+  };
+
+  std::unique_ptr<Run> run = replay_from_snapshot();
+  if (later) {
+    ResolvedFilter filter = filter_;
+    filter.own_blocks_only = true;
+    filter.allocated_end_ticks = ticks_after;
+    auto at_end = std::make_unique<Run>(file_, selection_, filter);
     try {
-      const Snapshot snapshot = index_->snapshot_before(position ? position->ticks : ticks_after);
-      if (!snapshot.empty()) run = start_at(snapshot, filter_);
+      const Snapshot last = index_->snapshot_after(later->end - 1);
+      if (last.restore(at_end->replay, summary_->definitions.node_count)) {
+        at_end->replay.finish(summary_->last_time);  // what is live now is leaked
+        if (add_costs_until_end(run->replay, *index_, *later, ticks_after, at_end->replay)) {
+          for (const Replay::Thread& thread : run->replay.threads())
+            at_end->thread_sums.push_back({thread.allocations, thread.allocated_bytes});
+          intervals_added_ = later->end - later->first;
+          return at_end;
+        }
+      }
     } catch (const trace::FormatError& error) {
-      warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+      warnings_.push_back(index_->path() + ": " + error.what() + "; its sums are not used");
     }
+    later.reset();
+    run = replay_from_snapshot();
   }
-  began_at_snapshot_ = run != nullptr;
-  if (run == nullptr) run = start_at({}, filter_);
-  const std::uint64_t snapshot_ticks = run->replay.now();
-  run->replay.keep_sample_before(ticks_after);
-  StoppingReplay replay(run->replay);
-  replay.stop_at(ticks_after, position);
-  bool after_moment = false;
-  passes.begin(*run->reader, filter_);
-  pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    if (replay.replay(batch)) {
-      run->replay.select_live();
-      after_moment = true;
-      replay.go_on();
-      replay.replay(batch);
-    }
-    passes.show(batch);
-    return true;
-  });
-  if (!after_moment) run->replay.select_live();
   run->replay.finish(summary_->last_time);
-  std::optional<Replay::Sample> sample = run->replay.kept_sample();
-  if (!sample && began_at_snapshot_) sample = sample_before(ticks_after, snapshot_ticks);
-  if (sample) profile_.resident = {clock_.to_ns(trace::Ticks{sample->ticks}), sample->rss_bytes};
   return run;
 }
 
@@ -677,6 +719,10 @@ void Analysis::fill_profile(const Run& run) {
   if (costs.peak_allocations() != 0) peak_position_ = {costs.peak_time(), costs.peak_allocations()};
   if (selection_.only_live) keep_live_costs(profile_);
   fill_threads(run.replay, clock_, profile_);
+  for (std::size_t i = 0; i < run.thread_sums.size(); ++i) {
+    profile_.threads[i].allocations = run.thread_sums[i].allocations;
+    profile_.threads[i].allocated_bytes = run.thread_sums[i].allocated_bytes;
+  }
   const bool only_times = selection_.only_costs && !selection_.with_timeline;
   profile_.timeline = timeline_of(run.replay, mapping, only_times);
   timeline_width_ticks_ = run.replay.timeline().width_ticks();

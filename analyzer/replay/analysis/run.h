@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/trace/merged_reader.h"
@@ -13,6 +14,7 @@ struct Analysis::Run {
       : reader(std::make_unique<trace::MergedReader>(file)), replay(file, selection, filter) {}
   std::unique_ptr<trace::MergedReader> reader;  // never null; replaced when it resumes at a snapshot
   Replay replay;
+  std::vector<ThreadSums> thread_sums;  // instead of those of the replay's threads, by index; empty: not instead
 };
 
 }  // namespace heapprof::replay

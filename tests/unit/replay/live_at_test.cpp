@@ -115,6 +115,70 @@ TEST_CASE("Costs of what is live at a moment are the same from a snapshot, from 
   CHECK(began_at_snapshot >= 5);
 }
 
+TEST_CASE("What becomes of the blocks of a moment follows from the sums of an index") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(81, 82, 83, 84));
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  TraceBuilder trace;
+  std::vector<TraceBuilder::Stream*> streams;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    streams.push_back(&trace.stream(64));
+    streams.back()->thread(100 + i, "thread");
+  }
+  streams[0]->module(2, "/bin/one", "\x01\x02", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 20; ++node) streams[0]->node(node, node / 2, 2, node);
+  std::vector<std::uint64_t> live;
+  std::uint64_t next = 0x10000;
+  std::uint64_t time = 1;
+  const auto any = [&] {
+    std::swap(live[random() % live.size()], live.back());
+    const std::uint64_t address = live.back();
+    live.pop_back();
+    return address;
+  };
+  // Few blocks are live at once, and threads start until the end: each is named with its first event.
+  for (int i = 0; i < 40'000; ++i) {
+    TraceBuilder::Stream& stream = *streams[i < 30'000 ? random() % 2 : random() % 3];
+    const auto node = static_cast<std::uint32_t>(random() % 21);
+    const std::uint64_t size = random() % 500;
+    time += random() % 3;
+    if (i % 100 == 0) stream.sample(time, trace.header.start_monotonic_ns + time, 1'000'000 + random() % 1'000'000);
+    const std::uint64_t what = random() % 10;
+    if (what < 3 || live.size() < 20) {
+      stream.alloc(time, next, size, node);
+      if (what == 0) stream.free(time, next);  // temporary
+      else live.push_back(next);
+      next += 16;
+    } else if (what < 7 || live.size() > 60) {
+      stream.free(time, any());
+    } else {
+      stream.realloc_begin(time, any());
+      stream.realloc_end(time, next, size, node);
+      live.push_back(next);
+      next += 16;
+    }
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 2'000)};
+  std::size_t added = 0;
+  for (int i = 0; i < 12; ++i) {
+    Selection selection;
+    selection.costs_by_thread = i % 2 == 0;
+    selection.live_at = Moment{i == 0 ? 0 : static_cast<double>(random() % 1'001) / 10, true};
+    if (i == 11) selection.min_size = 50;
+    INFO("seed " << seed << ", moment " << selection.live_at->value << " %");
+    const Analysis two_passes(path.path(), selection, {}, kNoIndex);
+    selection.only_costs = true;
+    const Analysis with(path.path(), selection, {}, kIndex);
+    added += with.intervals_added();
+    if (i == 11) CHECK(with.intervals_added() == 0);
+    CHECK(with.warnings().empty());
+    CHECK(heapprof::test::first_difference(figures_of(with), figures_of(two_passes)) == "");
+    CHECK((events_of(with) == events_of(two_passes)));
+  }
+  CHECK(added >= 30);
+}
+
 TEST_CASE("The resident memory at a moment is that of the last sample, however long before") {
   TraceBuilder trace;
   TraceBuilder::Stream& stream = trace.stream(64);
