@@ -2,6 +2,8 @@
 // those of blocks that a pass of its own selected.
 #include <catch2/catch.hpp>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <sstream>
 #include <vector>
@@ -177,6 +179,24 @@ TEST_CASE("What becomes of the blocks of a moment follows from the sums of an in
     CHECK((events_of(with) == events_of(two_passes)));
   }
   CHECK(added >= 30);
+
+  // Damage, also of parts that are read only after the replay of the moment's interval, does not change the figures.
+  std::ifstream in(index.path, std::ios::binary);
+  const std::vector<std::uint8_t> sound{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Selection selection;
+  selection.only_costs = true;
+  selection.live_at = Moment{40, true};
+  const std::string expected = figures_of(Analysis(path.path(), selection, {}, kNoIndex));
+  int used = 0;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::uint8_t> bytes = sound;
+    bytes[random() % bytes.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
+    TraceBuilder::write_bytes(index.path, bytes);
+    const Analysis damaged(path.path(), selection, {}, kIndex);
+    used += damaged.intervals_added() != 0;
+    CHECK(heapprof::test::first_difference(figures_of(damaged), expected) == "");
+  }
+  CHECK(used < 20);
 }
 
 TEST_CASE("The resident memory at a moment is that of the last sample, however long before") {
