@@ -59,6 +59,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 """,
 }
+RESOLUTION = 0.01  # seconds; less is noise
 RECORDERS = ("nothing", "heapprof, C only", "heapprof, Python frames", "memray --native")
 
 
@@ -90,9 +91,9 @@ def row(name, allocator, times):
     nothing, c_only, frames, memray = (statistics.median(times[each]) if times.get(each) else None
                                        for each in RECORDERS)
     cells = [name, allocator, f"{nothing:.2f}"]
-    cells += ["" if each is None else f"+{each - nothing:.2f}" for each in (c_only, frames, memray)]
-    cells.append(f"{(frames - nothing) / (c_only - nothing):.2f}" if c_only > nothing else "")
-    cells.append(f"1/{(memray - nothing) / (frames - nothing):.1f}" if memray and frames > nothing else "")
+    cells += ["" if each is None else f"{each - nothing:+.2f}" for each in (c_only, frames, memray)]
+    cells.append(f"{(frames - nothing) / (c_only - nothing):.2f}" if c_only - nothing >= RESOLUTION else "")
+    cells.append(f"1/{(memray - nothing) / (frames - nothing):.1f}" if memray and frames - nothing >= RESOLUTION else "")
     return "| " + " | ".join(cells) + " |"
 
 
