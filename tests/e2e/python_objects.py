@@ -23,7 +23,7 @@ FREE_LISTS = {"float", "tuple", "list", "dict", "frame", "async_generator_asend"
               "slice"}
 FREE_LISTS_38 = FREE_LISTS | {"method", "builtin_function_or_method"}
 FREE_LISTS_314 = FREE_LISTS | {"int", "range", "range_iterator", "list_iterator", "tuple_iterator", "method",
-                               "builtin_function_or_method", "complex"}
+                               "builtin_function_or_method", "builtin_method", "complex"}
 
 
 def with_free_list(version):

@@ -51,7 +51,8 @@ def finalisation(result):
             self.place = code.co_filename, getattr(code, "co_qualname", code.co_name)
             self.file = os.open(result, os.O_RDWR)
 
-        def __del__(self, malloc=instant.malloc, getframe=sys._getframe, write=os.write, size=instant.FIRST_SIZE + LATE):
+        def __del__(self, malloc=instant.malloc, getframe=sys._getframe, write=os.write,
+                    size=instant.FIRST_SIZE + LATE):
             malloc(size); line = getframe().f_lineno
             write(self.file, b'{"late": ["%s", "%s", %d],' % (*map(str.encode, self.place), line))
 
