@@ -50,7 +50,7 @@ TEST_CASE("A process is below the one that forked it, and programs that it execu
 
 TEST_CASE("A process id that is used again is another process") {
   const std::vector<FileHeader> headers = {
-      header_of(10, 1, 10, 100), header_of(11, 10, 20, 200),  // 10 ends, and its id is used by a child of 11
+      header_of(10, 1, 10, 100),  header_of(11, 10, 20, 200),  // 10 ends, and its id is used by a child of 11
       header_of(10, 11, 30, 300), header_of(12, 10, 40, 400),
       header_of(13, 10, 25, 500),  // older than the second 10: a child of the first one, which began to record late
   };
