@@ -16,7 +16,8 @@ constexpr std::size_t kMaxPathBytes = 1000;
 
 constexpr RecorderSetting kSettings[] = {
     {"--output", "HEAPPROF_OUTPUT", Kind::kOutput, "FILE",
-     "Write the trace to FILE: %e is the program, %p its pid, %t the start time, %h the host, %% a percent sign. With "
+     "Write the trace to FILE: %e is the program, %p its pid, %t the start time, %h the host, %% a percent sign. "
+     "With "
      "--output DIRECTORY/, the traces of all processes are in DIRECTORY",
      kDefaultOutput},
     {"--max-file-size", "HEAPPROF_MAX_FILE_SIZE", Kind::kSize, "SIZE",

@@ -58,7 +58,8 @@ std::vector<std::uint32_t> ProfileMerger::add_modules(const Profile& profile) {
 /// The number of a line of Python: recordings number their code objects differently.
 std::uint64_t ProfileMerger::python_offset(const std::vector<symbols::SourceFrame>& frames) {
   std::vector<std::tuple<std::string, std::string, int, bool>> key;
-  for (const symbols::SourceFrame& frame : frames) key.emplace_back(frame.function, frame.file, frame.line, frame.inlined);
+  for (const symbols::SourceFrame& frame : frames)
+    key.emplace_back(frame.function, frame.file, frame.line, frame.inlined);
   const auto [at, is_new] = python_->numbers.try_emplace(std::move(key), python_->numbers.size() + 1);
   if (is_new) {
     python_->symbols.addresses.push_back(at->second);

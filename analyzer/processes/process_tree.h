@@ -1,7 +1,7 @@
 // Which process started which, from the headers of their traces.
 //
-// A process that executes another program begins a new trace, so a process has one or more traces. A forked child that
-// neither allocates nor executes a program has none; its own children have no recorded parent then.
+// A process that executes another program begins a new trace, so a process has one or more traces. A forked child
+// that neither allocates nor executes a program has none; its own children have no recorded parent then.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ struct ResolvedFilter {
   /// Only the slice's own blocks count, those that are allocated in [from_ticks, allocated_end_ticks).
   bool own_blocks_only = false;
   std::uint64_t allocated_end_ticks = std::numeric_limits<std::uint64_t>::max();
-  bool only_blocks = false;  ///< neither mappings nor failed allocations count
+  bool only_blocks = false;                          ///< neither mappings nor failed allocations count
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by dense index: 1 counts; null: all
   const std::vector<bool>* blocks = nullptr;         ///< by ordinal of the allocation in the trace; null: all
 };

@@ -46,7 +46,8 @@ class ExportedSymbols {
     return true;
   }
 
-  /// Stores whether the object refers to `name`, of 4 to 64 bytes, without defining it. Returns false when a table could not be read.
+  /// Stores whether the object refers to `name`, of 4 to 64 bytes, without defining it. Returns false when a table
+  /// could not be read.
   bool read_import(const char* name, bool& imported) noexcept;
 
  private:

@@ -29,8 +29,8 @@ struct TraceFigures {
 /// Reads the traces of the program, oldest first, and of its children, and returns the summary. Reading takes some 4
 /// s of processor time for 100 million events; after 10 s the remaining traces of children are not read. `pattern` is
 /// the pattern of the file names; `children` is whether children were recorded. Changes the modification time of the
-/// trace that the summary is about, so that it is the newest. `directory`: the one that -o names, for all traces; else
-/// empty.
+/// trace that the summary is about, so that it is the newest. `directory`: the one that -o names, for all traces;
+/// else empty.
 std::string record_summary(const std::string& pattern, const std::vector<launch::RecordedTrace>& of_program,
                            const std::vector<launch::RecordedTrace>& of_children, bool children,
                            const std::string& directory);

@@ -38,7 +38,7 @@ struct ProcessFigures {
 /// Several recordings in one profile, whose costs of peak are those at each recording's own peak.
 struct MergedRecordings {
   struct Program {
-    std::string name;  ///< base name
+    std::string name;                                       ///< base name
     std::unordered_map<std::uint32_t, model::Costs> costs;  ///< by node of `profile`; only those that are not empty
     model::Costs totals;
   };

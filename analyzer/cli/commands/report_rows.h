@@ -9,7 +9,8 @@ namespace heapprof::cli {
 
 /// Precondition: options.rows.by has a value. Throws OutputError.
 void print_report_rows(const ReportOptions& options, const replay::Analysis& analysis);
-/// The same for several recordings, below the list of their processes. There is neither a history nor rows of threads.
+/// The same for several recordings, below the list of their processes. There is neither a history nor rows of
+/// threads.
 void print_rows_of_processes(const ReportOptions& options, const MergedRecordings& recordings);
 
 }  // namespace heapprof::cli

@@ -108,8 +108,7 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     print(analysis);
     const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
-    else if (!is_empty_explained && !options.one_of_several)
-      explain_empty_result(options.trace, selection, analysis);
+    else if (!is_empty_explained && !options.one_of_several) explain_empty_result(options.trace, selection, analysis);
     if (!options.one_of_several) name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;
     warn_of_losses(options.trace, analysis.profile().integrity);

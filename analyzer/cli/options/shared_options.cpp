@@ -226,9 +226,8 @@ void add_output(CLI::App& command, std::string& output, const std::string& help)
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   const std::string help = "Read this trace, of a program that has ended, was killed or still runs";
   if (has.several != nullptr) {
-    CLI::Option* const argument =
-        add_list(command, "TRACE", *has.several, "TRACE",
-                 help + ", or several, or all in these directories" + kNewestByDefault);
+    CLI::Option* const argument = add_list(command, "TRACE", *has.several, "TRACE",
+                                           help + ", or several, or all in these directories" + kNewestByDefault);
     argument->allow_extra_args(true);
     take_newest_by_default(command, argument, options.trace);
   } else if (has.sole_argument) {

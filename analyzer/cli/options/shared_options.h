@@ -75,8 +75,8 @@ struct TraceCommand {
   bool json_by_name = true;   ///< -o FILE.json is --json; false: take_format_from_name() decides
   bool selection = true;      ///< false: of the selection only --no-index
   bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
-  /// Where all TRACE go if the command takes several, or directories; then TraceOptions::trace is set only if none was
-  /// given.
+  /// Where all TRACE go if the command takes several, or directories; then TraceOptions::trace is set only if none
+  /// was given.
   std::vector<std::string>* several = nullptr;
 };
 

@@ -56,11 +56,11 @@ std::vector<std::size_t> vain_patterns(const findings::CodeFrames& frames, const
 
 findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options) {
   const model::Recording& recording = profile.recording;
-  return findings::OriginRules(recording.other_programs.empty() ? std::vector{recording.program}
-                                                                : recording.other_programs,
-                               {compiled_patterns(options.own), compiled_patterns(options.third_party),
-                                compiled_patterns(options.standard), compiled_patterns(options.runtime)},
-                               std::ranges::any_of(profile.modules, &model::Module::is_python));
+  return findings::OriginRules(
+      recording.other_programs.empty() ? std::vector{recording.program} : recording.other_programs,
+      {compiled_patterns(options.own), compiled_patterns(options.third_party), compiled_patterns(options.standard),
+       compiled_patterns(options.runtime)},
+      std::ranges::any_of(profile.modules, &model::Module::is_python));
 }
 
 Findings::Findings(const model::Profile& profile, const StackNames& names, const CallSiteOptions& options)
