@@ -117,11 +117,22 @@ function giveUp() {
   slow.clear();
 }
 
-/// A running program has gone on: its answers are asked again. `all`: it has ended.
-function forget(all) {
+/// What the program does later does not change what a range shows that has ended before `until_ns`.
+function isPast(wanted, until_ns) {
+  const options = new URLSearchParams(wanted.slice(wanted.indexOf('?') + 1));
+  const to = options.get('to') || '';
+  return !to.endsWith('%') && !options.has('live-at') && selection.nanoseconds(to, NaN) <= until_ns;
+}
+
+/// A running program has gone on: its answers are asked again, if they can be others. `all`: it has ended.
+/// `duration_ns`: how far it was when this was called.
+let forgotten_ns = 0;   // all answers that are kept were asked for when the program was at least as far
+function forget(all, duration_ns) {
   const now = performance.now();
   for (const wanted of [...kept.keys()])
-    if (all || !(slow.has(wanted) || shownUntil_ms.get(wanted) > now)) kept.delete(wanted);
+    if (all || !(slow.has(wanted) || shownUntil_ms.get(wanted) > now || isPast(wanted, forgotten_ns)))
+      kept.delete(wanted);
+  forgotten_ns = duration_ns;
 }
 
 /// The templates that this page and `heapprof html` have in common.

@@ -5,6 +5,13 @@ const detailsPanel = (() => {
 const {make, button} = elements;
 let stack = null, turn = 0;
 
+/// Rows and frames that are no functions, and what they stand for.
+const NO_FUNCTIONS = {
+  '(no own code)': 'Blocks whose call stacks have no function of the program\'s own code. Without "only own code", ' +
+    'the page shows their functions.',
+  '(no stack recorded)': 'Blocks whose call stacks were not recorded.',
+};
+
 /// Shows a stack instead of the selected function: {title, entries, frames, name}; `later` is a function that asks
 /// for more, and returns a promise of elements.
 function showStack(shown) {
@@ -36,6 +43,8 @@ async function refresh(isOther = false) {
   };
   document.getElementById('columns').classList.toggle('without-details', !stack && !state.name);
   if (!stack && !state.name) return replace(details.nothing());
+  if (!stack && Object.hasOwn(NO_FUNCTIONS, state.name))
+    return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, NO_FUNCTIONS[state.name])]);
   const waiting = setTimeout(() => { if (mine === turn) host.classList.add('waiting'); },
                              feedback.PROGRESS_AFTER_MS);
   const context = recording.contextOf(state);

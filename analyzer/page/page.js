@@ -49,7 +49,7 @@ function follow() {
           selectionBar.draw();
         }
         if (ended) await view;
-        ask.forget(ended);
+        ask.forget(ended, recording.info().duration_ns);
         const {view: key} = selection.now();
         const isAsked = view === null && (ended || key !== long.key || performance.now() >= long.until_ms);
         if (isAsked) view = viewPanel.refresh().finally(() => {

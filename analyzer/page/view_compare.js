@@ -41,9 +41,24 @@ function treeOf(stacks, total) {
   return root;
 }
 
+/// The tree without the frames that all stacks begin with, apart from the last one: on a low picture they would leave
+/// no room for those that differ. Returns their names, the outermost first.
+function withoutCommonFrames(root) {
+  const left = [];
+  let [only, ...others] = root.children;
+  while (only && !others.length && only.children.length === 1 && only.children[0].total.width === only.total.width) {
+    left.push(only.name);
+    [only, ...others] = only.children;
+  }
+  const any = left.length !== 0 && only.children.length !== 0;
+  return any ? {tree: {...root, children: [only]}, left} : {tree: root, left: []};
+}
+const withoutText = left => left.length ?
+  `; without the ${figures.plural(left.length, 'frame')} from ${names.label(left[0])} that all its stacks begin with` : '';
+
 /// The flame graph in red and blue: mounts itself in `host`, when that is on the page.
-function graphOf(host, stacks, total, unit) {
-  const {data, all: values} = viewFlame.dataOf(treeOf(stacks, total), value => value.width, unit);
+function graphOf(host, tree, unit) {
+  const {data, all: values} = viewFlame.dataOf(tree, value => value.width, unit);
   data.was = values.map(value => value.before);
   data.is = values.map(value => value.after);
   data.grade = values.map(value => gradeOf(value.before, value.after));
@@ -119,14 +134,15 @@ async function showRecordings(context) {
   const host = make('div', {class: 'flame half'});
   const stacks = rows.map(row => ({stack: row.stack, bytes_before: row[value + '_before'],
                                    bytes_after: row[value + '_after']}));
+  const {tree, left} = withoutCommonFrames(treeOf(stacks, total));
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
       focus: table.focus,
-    attached() { graph = graphOf(host, stacks, total, about.unit); },
+    attached() { graph = graphOf(host, tree, about.unit); },
     filter: wanted => { table.filter(wanted); graph.search(wanted); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text),
-    shown: `${figures.plural(answer.changed_stacks, 'stack')} changed`,
+    shown: `${figures.plural(answer.changed_stacks, 'stack')} changed; the graph has those${withoutText(left)}`,
   };
 }
 
@@ -134,7 +150,8 @@ async function show(context) {
   if (context.state.other && context.traces.some(trace => String(trace.n) === context.state.other))
     return showRecordings(context);
   const {state, info} = context;
-  let before = state.before || state.from || '0', after = state.after || state.to || 'end';
+  const isRange = [state.before, state.from, state.after, state.to].some(text => text);
+  let before = state.before || state.from || '0', after = state.after || state.to || (isRange ? 'end' : 'peak');
   const nsOf = text => selection.nanoseconds(text, info.duration_ns);
   if (nsOf(before) > nsOf(after)) [before, after] = [after, before];
   const field = (key, label, value) => {
@@ -143,7 +160,7 @@ async function show(context) {
     return make('label', {}, label + ' ', input);
   };
   const tools = [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
-                 make('span', {class: 'muted'}, 'seconds, a share (40%), start, end, or a mark')];
+                 make('span', {class: 'muted'}, 'seconds, a share (40%), start, peak, end, or a mark')];
   const moments = [`${context.tracePath}@${before}`, `${context.tracePath}@${after}`];
   const command = ['diff', ['--top', String(MAX_STACKS)], null, moments];
   const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
@@ -186,14 +203,16 @@ async function show(context) {
     more: more(answer.sites.length, answer.changed_sites, 'call site'),
   });
   const host = make('div', {class: 'flame half'});
+  const {tree, left} = withoutCommonFrames(treeOf(answer.top, total));
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
-    attached() { graph = graphOf(host, answer.top, total, 'bytes'); },
+    attached() { graph = graphOf(host, tree, 'bytes'); },
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
-      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}; the graph has stacks that changed`,
+      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}; the graph has stacks that changed` +
+      withoutText(left),
   };
 }
 

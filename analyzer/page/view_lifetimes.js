@@ -71,20 +71,20 @@ function rowsOf(sites) {
 
 async function show(context) {
   const {state, metric} = context;
-  const [histogram, churn, reallocs] = await Promise.all([context.ask('histogram', {}), context.ask('churn', {}),
-                                                          context.ask('reallocs', {})]);
   const shown = ['churn', 'reallocs'].includes(state.shown) ? state.shown : '';
+  const answer = await context.ask(shown || 'histogram', {});
   const choice = viewParts.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
                                          ['reallocs', 'Reallocations']]);
   const command = [shown || 'histogram', shown ? ['--top', '100'] : []];
   const select = row => detailsPanel.showStack({
     title: names.label(row.name), frames: row.stack || [], name: row.name, entries: [
       ['allocations', row.allocations === undefined ? '' : figures.count(row.allocations)],
-      ['freed within ' + figures.time(churn.within_ns), row.short_lived === undefined ? '' :
-        figures.count(row.short_lived)],
+      ...row.short_lived === undefined ? [] :
+        [['freed within ' + figures.time(answer.within_ns), figures.count(row.short_lived)]],
       ['mean lifetime', row.mean_lifetime_ns === undefined ? '' : figures.time(row.mean_lifetime_ns)],
       ['copied by realloc', row.copied_bytes === undefined ? '' : figures.bytes(row.copied_bytes)]]});
   if (shown === 'churn') {
+    const churn = answer;
     const table = rowTable.create({
       label: 'Short-lived allocations by call site', rows: rowsOf(churn.sites),
       columns: [siteColumn, number('short_lived', `Freed within ${figures.time(churn.within_ns)}`, figures.count),
@@ -104,6 +104,7 @@ async function show(context) {
               `freed within ${figures.time(churn.within_ns)}`};
   }
   if (shown === 'reallocs') {
+    const reallocs = answer;
     const table = rowTable.create({
       label: 'Buffers that grow by realloc', rows: rowsOf(reallocs.sites),
       columns: [siteColumn, number('copied_bytes', 'Copied', figures.bytes), number('chains', 'Buffers',
@@ -113,6 +114,7 @@ async function show(context) {
     return {node: reallocs.sites.length ? table.host : viewParts.emptySelection('No buffer grew by realloc'),
             tools: [choice], command, csv: table.csv, filter: table.filter, focus: table.focus};
   }
+  const histogram = answer;
   if (histogram.allocations === 0)
     return {node: viewParts.emptySelection('No block was allocated'), tools: [choice], command};
   const sizes = histogram.sizes.map(part => [`${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`,

@@ -34,20 +34,24 @@ async function show(context) {
   /// The nodes in view, in preorder. A node of `left_out` stands for what is too small.
   function visible() {
     const rows = [];
-    const path = [{nodes: root.children, rest: root.left_out, depth: 0, at: 0}];
+    const path = [{of: null, nodes: root.children, rest: root.left_out, depth: 0, at: 0}];
     while (path.length) {
       const level = path.at(-1);
       if (level.at === level.nodes.length) {
-        if (level.rest) rows.push({rest: level.rest, depth: level.depth, total: level.rest.total, self: null});
+        if (level.rest)
+          rows.push({rest: level.rest, of: level.of, depth: level.depth, total: level.rest.total, self: null});
         path.pop();
         continue;
       }
       const node = level.nodes[level.at++];
       rows.push({node, depth: level.depth, total: node.total, self: node.self});
-      if (open.has(node)) path.push({nodes: node.children, rest: node.left_out, depth: level.depth + 1, at: 0});
+      if (open.has(node)) path.push({of: node, nodes: node.children, rest: node.left_out, depth: level.depth + 1, at: 0});
     }
     return rows;
   }
+  /// Selects the function whose parts are left out: their shares are then those of this function.
+  const canNarrow = row => row.rest && row.of && !ask.file && !isPinned;
+  const narrow = row => selection.add('function', selection.exactly(row.of.name));
   const canOpen = row => row.node && (row.node.children.length > 0 || row.node.left_out);
   let table = null;
   function toggle(row, wanted = !open.has(row.node)) {
@@ -60,8 +64,10 @@ async function show(context) {
     const cell = make('span', {class: 'name tree-name'});
     cell.style.setProperty('--depth', row.depth);
     if (row.rest) {
-      cell.append(make('span', {class: 'muted', title: 'heapprof tree --min-share 0 prints all'},
-                       `+${figures.count(row.rest.nodes)} more with small shares`));
+      const text = `+${figures.count(row.rest.nodes)} more with small shares`;
+      const title = 'heapprof tree --min-share 0 prints all';
+      cell.append(canNarrow(row) ? button(text, () => narrow(row), {class: 'plain', tabindex: '-1',
+        title: `Show only ${names.label(row.of.name)}. ${title}`}) : make('span', {class: 'muted', title}, text));
       return cell;
     }
     const sign = canOpen(row) ? button(open.has(row.node) ? '\u25be' : '\u25b8', () => toggle(row),
@@ -93,7 +99,10 @@ async function show(context) {
     ],
     rows: visible(),
     isSelected: row => row.node && row.node.name === state.name,
-    onSelect: row => { if (row.node) selection.change({name: row.node.name}); },
+    onSelect: row => {
+      if (row.node) selection.change({name: row.node.name});
+      else if (canNarrow(row)) narrow(row);
+    },
     onKey: (event, row) => {
       if (event.key === 'ArrowRight') toggle(row, true);
       else if (event.key === 'ArrowLeft') toggle(row, false);

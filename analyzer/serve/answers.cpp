@@ -206,10 +206,7 @@ void Answers::start(const std::shared_ptr<Task>& task) {
     Repeated& repeated = entry->second;
     repeated.asked = Clock::now();
     if (repeated.process != nullptr && repeated.process->has_ended()) repeated.process.reset();
-    const auto stays =
-        std::ranges::count_if(repeated_, [](const auto& one) { return one.second.process != nullptr; });
-    if (repeated.process == nullptr && !is_first && repeated.can_stand &&
-        static_cast<std::size_t>(stays) < kMaxStanding)
+    if (repeated.process == nullptr && !is_first && repeated.can_stand && can_start_standing())
       repeated.process = StandingProcess::start(context_, words, kLimits);
     if (repeated.process != nullptr)
       return repeated.process->ask([this, weak = std::weak_ptr(task)](std::optional<ChildResult>&& result) {
@@ -232,6 +229,21 @@ void Answers::start(const std::shared_ptr<Task>& task) {
         // server.
         if (const auto ended = weak.lock()) finish(ended, std::move(result));
       });
+}
+
+/// Whether another process may stay. Ends the one that nobody asked for the longest time if there are too many.
+bool Answers::can_start_standing() {
+  std::size_t stay = 0;
+  Repeated* oldest = nullptr;
+  for (auto& [key, one] : repeated_) {
+    if (one.process == nullptr) continue;
+    ++stay;
+    if (!one.process->is_busy() && (oldest == nullptr || one.asked < oldest->asked)) oldest = &one;
+  }
+  if (stay < kMaxStanding) return true;
+  if (oldest == nullptr || Clock::now() - oldest->asked < kMinIdle) return false;
+  oldest->process.reset();
+  return true;
 }
 
 /// As long as there are repeated questions: forgets those that were not asked for a while, which ends their

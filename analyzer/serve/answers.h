@@ -49,6 +49,8 @@ class Answers {
   static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
   static constexpr std::size_t kMaxStanding = 6;          ///< processes that stay
   static constexpr std::chrono::seconds kMaxIdle{30};     ///< of these
+  /// Of these, if all are in use: then another question takes the place of the least recently asked one.
+  static constexpr std::chrono::seconds kMinIdle{3};
 
   /// The state of a trace: equal texts mean that it has not changed. Empty: it may change at any time, so answers
   /// about it are not kept.
@@ -109,6 +111,7 @@ class Answers {
   void start_next();
   void start(const std::shared_ptr<Task>& task);
   void wait_for_idle();
+  bool can_start_standing();
   void finish(const std::shared_ptr<Task>& task, ChildResult&& result);
   void keep(const std::string& key, const Answer& answer);
 

@@ -205,6 +205,22 @@ class Page(PageCase):
             for line in lines:
                 self.assertIn((int(line[0]), line[1].removeprefix("'"), line[head.index("Total")]), known)
 
+    def test_rows_that_are_no_functions(self):
+        """They are explained, and what is left out of a branch of the tree can be shown."""
+        self.open(self.real(), view="table", name="(no own code)", **{"only-own": "1"})
+        self.assertIn("have no function of the program's own code", self.text("#details"))
+        self.assertIsNone(self.text("#details .error"))
+        self.open(self.real(), view="tree", metric="allocated")
+        row = "[...document.querySelectorAll('#view tr')].find(row => row.querySelector('button.plain'))"
+        left_out = self.browser.evaluate(f"(() => {{ const row = {row}; return row ? row.textContent : null; }})()")
+        if left_out is None:
+            self.skipTest("nothing is left out")
+        self.assertIn("more with small shares", left_out)
+        before = self.browser.evaluate("selection.now().filters.length")
+        self.click("#view tr button.plain")
+        self.assertEqual(self.browser.evaluate("selection.now().filters.length"), before + 1)
+        self.assertNotIn(left_out, self.texts("#view tr"))
+
     def check_zoom(self):
         """The zoomed frame is in the address, and Back zooms out."""
         everything = self.texts(".flame svg text.label")
@@ -412,7 +428,19 @@ class Page(PageCase):
                              [(str(line["line"] or ""),
                                str(line["self"]["allocated_bytes"])) for line in answer["lines"]])
         peak = self.json("report")["heap"]["peak_time_ns"]
+        self.select(view="compare")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#view-head input[size]')].map("
+                                               "input => input.value)"), ["0", "peak"])
+        self.check_changes()
+        # Frames that all stacks begin with are left out of the picture, and are said to be.
+        said = re.search(r"without the ([\d,]+) frames? from", self.text("#view-head .shown"))
+        deepest = max(len(change["stack"]) for change in self.printed()["top"])
+        if said:
+            self.assertLess(int(said[1].replace(",", "")), deepest)
         self.select(view="compare", before="start", after=f"{peak}ns")
+        self.check_changes()
+
+    def check_changes(self):
         head, *lines = self.saved_rows()
         self.assertEqual({(line[0].removeprefix("'"), line[head.index("Net")],
                            line[head.index("New")]) for line in lines},

@@ -2,7 +2,7 @@
 """Measure the page of `heapprof serve` in Chromium, used as a user does, and print a table.
 
 usage: tools/bench/page.py --work DIR [--build DIR] [--events N] [--live N] [--rounds N] [--pace N] [--follow-s N]
-                           [--seed N] [--only NAME,...]
+                           [--views NAME,...] [--seed N] [--only NAME,...]
 
 Records ranges.cpp once (DIR/page.heapprof; remove it after a change of --events or --live), and writes its index. All
 times are wall times that the page itself measures, from the user's action to the frame that shows the result:
@@ -15,8 +15,9 @@ times are wall times that the page itself measures, from the user's action to th
   scroll    the blocks that are live at the peak are scrolled with the mouse wheel, and with a jump to another place:
             frames per second, the longest time between two frames, the processor time of the page for each frame
             (which other load on the machine changes least), and the time until the rows are filled in
-  follow    a program that makes a million events a second (--pace, for --follow-s seconds) is watched while it runs:
-            how far the program's clock is ahead of the time in the header, and of the figures that are shown
+  follow    a program that makes a million events a second (--pace) is watched while it runs, in each of --views for
+            --follow-s seconds: how far the program's clock is ahead of the time in the header, and of the figures that
+            are shown, without the first 5 seconds of a view
   memory    the highest resident memory (proportional set size) of the server and of the processes of its answers,
             in all of the above, and of one alone
 
@@ -291,30 +292,35 @@ class Bench:
                        check=True)
         options = self.options
         with subprocess.Popen([self.heapprof, "record", "-q", "--force", "-o", trace, "--", program,
-                               str(options.pace), str(options.follow_s)], stdout=subprocess.PIPE, text=True) as paced:
+                               str(options.pace), str(options.follow_s * len(options.views))],
+                              stdout=subprocess.PIPE, text=True) as paced:
             began_ns = int(paced.stdout.readline())
             with Server(self, trace) as server:
-                self.open(server)
-                while paced.poll() is None:
-                    time.sleep(0.1)
-                    now_ns = time.monotonic_ns() - began_ns
-                    shown = self.evaluate("[document.querySelector('#about').dataset.shownNs, "
-                                          "document.documentElement.dataset.followedNs]")
-                    if now_ns > 1e9 * options.follow_s:
-                        break
-                    for name, text, target in (("header", shown[0], 1000), ("figures", shown[1], 1000)):
-                        if text is None:
-                            continue
-                        delay_ms = (now_ns - int(text)) / 1e6
-                        self.note(f"delay of the {name} behind the program", delay_ms, target)
-                        if now_ns > 1e9 * (options.follow_s - 5):
-                            self.note(f"delay of the {name} in the last 5 s", delay_ms, target)
-                spent_ms = server.processor_ms()
+                for number, view in enumerate(options.views, start=1):
+                    self.open(server, f"#view={view}")
+                    self.watch_view(paced, began_ns, view, number * options.follow_s)
                 self.note("processor time of the answers and events, for each second",
-                          spent_ms / options.follow_s)
+                          server.processor_ms() / (options.follow_s * len(options.views)))
+                self.note("memory of the server and its processes while a program is followed", server.memory.all,
+                          unit="MB")
             about = json.loads(subprocess.run([self.heapprof, "report", "--json", "--top", "1", trace], check=True,
                                               capture_output=True).stdout)
             self.note("events a second", about["events"] / (about["duration_ns"] / 1e9), unit="events")
+
+    def watch_view(self, paced, began_ns, view, until_s):
+        opened_ns = time.monotonic_ns() - began_ns
+        while paced.poll() is None:
+            time.sleep(0.1)
+            now_ns = time.monotonic_ns() - began_ns
+            shown = self.evaluate("[document.querySelector('#about').dataset.shownNs, "
+                                  "document.documentElement.dataset.followedNs]")
+            if now_ns > 1e9 * until_s:
+                break
+            if now_ns < opened_ns + 5e9:
+                continue
+            for name, text in (("header", shown[0]), ("figures", shown[1])):
+                if text is not None:
+                    self.note(f"delay of the {name} behind the program: {view}", (now_ns - int(text)) / 1e6, 1000)
 
     def measure_filter(self, server):
         for name, fragment in (("table of functions", "view=table"), ("table of stacks", "view=table&by=stack"),
@@ -428,6 +434,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pace", type=int, default=1_000_000)
     parser.add_argument("--follow-s", type=int, default=30)
+    parser.add_argument("--views", type=lambda text: text.split(","), default=["summary"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
     options = parser.parse_args()
