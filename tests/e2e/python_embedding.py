@@ -1,0 +1,103 @@
+"""Python frames of a C++ program that embeds the interpreter, linked with its library or loading it with dlopen: they
+equal those that the interpreter shows, and stand between the right functions of the program."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import harness
+import pythons
+import trace_reader
+from python_stacks import PROGRAMS, compare_instants, recorded_instants
+
+SCRIPT = """
+import sys, threading
+sys.path.insert(0, {programs!r})
+import instant
+
+def inner():
+    return instant.instant()
+
+def outer():
+    call_from_host(inner)
+    return [call_from_host(lambda: inner()) for _ in range(2)]
+
+def deeper(depth):
+    return call_from_host(lambda: deeper(depth - 1)) if depth else call_from_host(inner)
+
+outer()
+sorted(range(3), key=lambda value: call_from_host(inner))
+deeper(5)
+thread = threading.Thread(target=outer)
+thread.start()
+thread.join()
+instant.instant()
+instant.write({result!r})
+"""
+INSTANTS = 11
+
+
+def libraries():
+    """[(interpreter, its shared library)], where there is one."""
+    found = []
+    for python in pythons.supported_pythons():
+        home = Path(python.path).resolve().parent.parent
+        found += [(python, path) for path in home.glob(f"lib/libpython3.{python.version[1]}.so.1.0")]
+    return found
+
+
+class Embedding(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.compiled = harness.shared_folder() / "embedding.o"
+        subprocess.run(["c++", "-O2", "-g", "-fPIE", "-c", PROGRAMS / "embedding.cpp", "-o", cls.compiled], check=True)
+
+    def linked(self, name, *arguments):
+        program = self.dir / name
+        subprocess.run(["c++", "-pie", self.compiled, "-o", program, *arguments, "-ldl"], check=True)
+        return program
+
+    def check(self, python, program, library):
+        result = self.dir / f"{self.count}.json"
+        run = self.record(program, library, SCRIPT.format(programs=str(PROGRAMS), result=str(result)), PYTHON=1,
+                          _PYTHONHOME=Path(python.path).resolve().parent.parent, _PYTHONDONTWRITEBYTECODE=1)
+        trace = run.read()
+        self.assertEqual([reason for _, reason in trace.interpreters], [""])
+        expected = json.loads(result.read_text())
+        self.assertEqual(compare_instants(self, python, trace, expected)[0], INSTANTS)
+        symbols = trace_reader.Symbols(str(program))
+        program_module = next(module for module in trace.modules.values() if module.path == os.path.realpath(program))
+        calls = 0
+        for event in recorded_instants(trace, expected).values():
+            # Host::call stands between the line that called into the program and the function that it called back.
+            stack = trace.stack(event.node)
+            names = []
+            for module, offset in stack:
+                if module == trace_reader.MODULE_PYTHON:
+                    names.append(trace.python_frame(offset)[0].name.rpartition(".")[2])
+                elif module == program_module.number:
+                    names.append(harness.plain_name(symbols.name(offset) or "").rpartition("::")[2])
+            for inside, outside, next_one in zip(names, names[1:], names[2:]):
+                if outside == "call":
+                    self.assertIn(inside, ("inner", "<lambda>"), names)
+                    self.assertIn(next_one, ("outer", "<listcomp>", "<lambda>", "deeper"), names)
+                    calls += 1
+        # outer twice: 1 + 2 calls; sorted: 3; deeper: 6
+        self.assertEqual(calls, 2 * 3 + 3 + 6)
+
+    def test_linked_and_loaded(self):
+        loading = self.linked("loading")
+        for python, library in libraries():
+            with self.subTest(str(python), how="dlopen"):
+                self.check(python, loading, library)
+            with self.subTest(str(python), how="linked"):
+                program = self.linked(f"linked-{python.version[1]}", "-Wl,--no-as-needed", library,
+                                      f"-Wl,-rpath,{library.parent}")
+                self.check(python, program, "-")
+
+
+if __name__ == "__main__":
+    harness.skip_unless(libraries() and shutil.which("c++"), "no Python library or no compiler")
+    harness.main()
