@@ -151,7 +151,9 @@ async function show(context) {
     return showRecordings(context);
   const {state, info} = context;
   const isRange = [state.before, state.from, state.after, state.to].some(text => text);
-  let before = state.before || state.from || '0', after = state.after || state.to || (isRange ? 'end' : 'peak');
+  const hasPeak = info.threads.some(thread => thread.allocated_bytes !== 0);
+  let before = state.before || state.from || '0';
+  let after = state.after || state.to || (isRange || !hasPeak ? 'end' : 'peak');
   const nsOf = text => selection.nanoseconds(text, info.duration_ns);
   if (nsOf(before) > nsOf(after)) [before, after] = [after, before];
   const field = (key, label, value) => {

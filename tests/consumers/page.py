@@ -921,7 +921,7 @@ class Page(PageCase):
                 shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
                 self.assertTrue(shown)
                 if view == "compare":  # two moments that a user chooses
-                    self.assertRegex(shown[0], "heapprof diff .*@0 .*@end .*heapprof serve")
+                    self.assertRegex(shown[0], "heapprof diff .*@0 .*@peak .*heapprof serve")
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
