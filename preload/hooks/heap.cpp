@@ -95,6 +95,14 @@ HEAPPROF_HOOK(void, free, (void* block)) {
   real::functions().free(block);
 }
 
+// The address of the hook, for preload/python/freed_code.cpp. By the alias it is this hook's also if another library
+// before this one defines free.
+extern "C" {
+[[gnu::alias("free"), gnu::visibility("hidden")]] void heapprof_free_hook(void* block) noexcept;
+[[gnu::visibility("hidden")]] extern void (*const heapprof_free_hook_address)(void*) noexcept;
+void (*const heapprof_free_hook_address)(void*) noexcept = heapprof_free_hook;
+}
+
 // Without a real cfree, free_sized or free_aligned_sized, the hook jumps to the free that the program would call:
 // the free hook, which records the call, or the free of an allocator before this library, which owns the block. A
 // jump keeps the program's return address, so the recorded stack is the program's.

@@ -38,10 +38,11 @@ void check_content(const CodeReader& reader, const PythonFrame& frame) noexcept 
 }  // namespace
 
 void check_frames(const ThreadFrames& frames, const Interpreter& python, std::uint64_t thread_state,
-                  ReadablePages& pages, recorder::Stream& stream) noexcept {
+                  bool frees_noticed, ReadablePages& pages, recorder::Stream& stream) noexcept {
   static thread_local ThreadFrames in_full [[gnu::tls_model("initial-exec")]];
   in_full.forget();
-  const bool read = in_full.update(python, thread_state, pages, stream) == ThreadFrames::Result::kFrames;
+  const bool read =
+      in_full.update(python, thread_state, frees_noticed, pages, stream) == ThreadFrames::Result::kFrames;
   bool same = read && in_full.count() == frames.count();
   for (std::uint32_t i = 0; same && i != frames.count(); ++i)
     same = same_element(frames.frames()[i], in_full.frames()[i]);

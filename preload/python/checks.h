@@ -15,7 +15,7 @@ inline constexpr bool kCheckFrames = false;
 
 /// Checks `frames` directly after an update of it with the other arguments.
 void check_frames(const ThreadFrames& frames, const Interpreter& python, std::uint64_t thread_state,
-                  ReadablePages& pages, recorder::Stream& stream) noexcept;
+                  bool frees_noticed, ReadablePages& pages, recorder::Stream& stream) noexcept;
 
 /// Call it when the numbers of code objects begin again.
 void forget_checked_contents() noexcept;

@@ -305,12 +305,10 @@ std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexc
   return hash_bytes(table.at + table.count - kMaxHashedBytes / 2, kMaxHashedBytes / 2, hash) | 1;
 }
 
-std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint64_t interpreter_state,
-                          recorder::Stream& stream) noexcept {
+std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint32_t version,
+                          std::uint64_t interpreter_state, recorder::Stream& stream) noexcept {
   // Addresses have 47 bits; the upper ones distinguish interpreters.
   const std::uint64_t key = code | (interpreter_state * 0x9e3779b97f4a7c15) >> 48 << 48;
-  const std::uint16_t version_offset = reader.python.layout->code_version;
-  const std::uint32_t version = version_offset == 0 ? 0 : load<std::uint32_t>(code + version_offset);
   if (version != 0) {
     if (const std::uint32_t known = g_by_address.find(key, version)) return known;
   }

@@ -210,6 +210,7 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
   }
   if (!code_type_matches(*layout, result.code_type.in_module))
     return "the interpreter's layout is not that of its version";
+  if (layout->code_version == 0) result.release.find(symbols.find("PyObject_Free"));
   result.layout = layout;
   return nullptr;
 }

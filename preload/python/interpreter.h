@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "preload/python/freed_code.h"
 #include "preload/python/layout.h"
 #include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
@@ -42,6 +43,7 @@ struct Interpreter {
   /// Counts how often the runtime was ended and begun again (note_runtime()).
   std::uint32_t restarts;
   std::uint32_t initialized;  ///< whether the runtime was seen initialized
+  CodeRelease release;        ///< only if code objects have no versions
 };
 
 inline constexpr std::uint32_t kMaxInterpreters = 8;

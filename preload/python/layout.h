@@ -261,7 +261,7 @@ inline constexpr unsigned kTypeBasicSize = 32;
 inline constexpr unsigned kTypeMembers = 240;
 
 template <typename T>
-inline T load(std::uint64_t address) noexcept {
+[[gnu::always_inline]] inline T load(std::uint64_t address) noexcept {
   return __atomic_load_n(reinterpret_cast<const T*>(address), __ATOMIC_RELAXED);
 }
 

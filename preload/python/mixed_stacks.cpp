@@ -263,14 +263,15 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
     if (data.state.state != 0 && !data.state.valid) leave_out(LeftOut::kUnreadable, stream);
     return native;
   }
-  switch (data.frames.update(python, state, data.pages, stream)) {
+  const bool frees_noticed = python.release.is_noticed(data.pages);
+  switch (data.frames.update(python, state, frees_noticed, data.pages, stream)) {
     case ThreadFrames::Result::kFrames: break;
     case ThreadFrames::Result::kNone: return native;
     case ThreadFrames::Result::kUnreadable: return leave_out(LeftOut::kUnreadable, stream), native;
     case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), native;
     case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), native;
   }
-  if constexpr (kCheckFrames) check_frames(data.frames, python, state, data.pages, stream);
+  if constexpr (kCheckFrames) check_frames(data.frames, python, state, frees_noticed, data.pages, stream);
   const std::uint64_t hash = data.frames.hash();
   CachedStack* const cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
   if (cached[0].hash == hash && cached[0].native == native) [[likely]]

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "preload/python/code_objects.h"
+#include "preload/python/freed_code.h"
 #include "preload/sys/kernel.h"
 
 namespace heapprof::python {
@@ -185,17 +186,6 @@ bool ThreadFrames::fail(Result failure) noexcept {
   return false;
 }
 
-/// Adds the end of an evaluation whose structure is at `address`. There must be room for it.
-inline void ThreadFrames::add_boundary(std::uint64_t address) noexcept {
-  PythonFrame& boundary = read_[read_count_++];
-  boundary.address = address;
-  boundary.code = boundary.instruction = boundary.previous = 0;
-  boundary.identity = 0;
-  boundary.version = kNoVersion;
-  boundary.number = 0;
-  boundary.offset = PythonFrame::kBoundary;
-}
-
 /// Doubles the arrays and keeps their contents.
 bool ThreadFrames::grow() noexcept {
   const std::uint32_t old_capacity = capacity_;
@@ -232,10 +222,16 @@ class Evaluations {
     return find_outer(layout, pages);
   }
   std::uint64_t current() const noexcept { return current_; }
+  /// The next outer structure; 0: there is none.
+  std::uint64_t outer() const noexcept { return outer_; }
+  /// The frame to which the next outer structure refers; 0: none, or the version has no such reference (3.10).
+  std::uint64_t outer_frame(const Layout& layout) const noexcept {
+    return outer_ == 0 || layout.frame != 0 ? 0 : load<std::uint64_t>(outer_ + layout.cframe_frame);
+  }
 
   /// Whether the current evaluation's outermost frame is the one that links to `previous`.
   bool ends_before(const Layout& layout, std::uint64_t previous) const noexcept {
-    return previous == (outer_ == 0 ? 0 : load<std::uint64_t>(outer_ + layout.cframe_frame));
+    return previous == outer_frame(layout);
   }
   bool next(const Layout& layout, ReadablePages& pages) noexcept {
     current_ = outer_;
@@ -263,6 +259,15 @@ bool may_delegate_throw(const Layout& layout, std::uint64_t frame) noexcept {
          load<std::int32_t>(frame + layout.stack_depth) >= 0;
 }
 
+/// Whether a link of a boundary of 3.10 or 3.11 has changed. The structure of the boundary must be live.
+[[gnu::always_inline]] inline bool boundary_changed(const Layout& layout, const PythonFrame& boundary) noexcept {
+  if (boundary.address == 0) return false;
+  if (boundary.previous == 0)  // the link of the outermost structure of 3.10 is not initialized
+    return layout.root_cframe == 0 && load<std::uint64_t>(boundary.address + layout.cframe_previous) != 0;
+  if (load<std::uint64_t>(boundary.address + layout.cframe_previous) != boundary.previous) return true;
+  return layout.frame == 0 && load<std::uint64_t>(boundary.previous + layout.cframe_frame) != boundary.instruction;
+}
+
 /// 3.10: how many of the frames from `frame` on have no evaluation. `evaluations`: that of the next frame that has
 /// one.
 std::uint32_t count_delegating(const Layout& layout, std::uint64_t frame, Evaluations evaluations,
@@ -280,6 +285,110 @@ std::uint32_t count_delegating(const Layout& layout, std::uint64_t frame, Evalua
 }
 
 }  // namespace
+
+/// Adds the end of the current evaluation. There must be room for it.
+template <typename Evaluations>
+inline void ThreadFrames::add_boundary(const Layout& layout, const Evaluations& evaluations) noexcept {
+  PythonFrame& boundary = read_[read_count_++];
+  boundary.address = evaluations.current();
+  boundary.code = 0;
+  boundary.instruction = evaluations.outer_frame(layout);
+  boundary.previous = evaluations.outer();
+  boundary.identity = 0;
+  boundary.version = kNoVersion;
+  boundary.number = 0;
+  boundary.offset = PythonFrame::kBoundary;
+}
+
+/// Sets the version of a frame that was read, where frees of code objects are noticed.
+inline void ThreadFrames::set_noticed_version(PythonFrame& frame) noexcept {
+  const VersionWord version = version_of_code(frame.code);
+  frame.identity = reinterpret_cast<std::uint64_t>(version == nullptr ? &kNoVersion : version);
+  frame.version = load<std::uint32_t>(frame.identity);
+  if (frame.version != 0) return;
+  frame.version = kUnknownVersion;
+  version_unknown_ = true;
+}
+
+/// As follow(), for 3.10 and 3.11: there, boundaries are structures that are linked with each other. Each boundary
+/// among the remembered frames refers to the structure of the next one.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::follow_evaluations(std::uint64_t thread_state, std::uint64_t first,
+                                                                    bool verify_versions,
+                                                                    ReadablePages& pages) noexcept {
+  static_assert(kLayout.links != FrameLinks::kShim && kLayout.code_version == 0);
+  constexpr std::uint32_t kElements = 2 * kWindow;  // frames and boundaries
+  Evaluations evaluations;
+  if (!evaluations.begin(kLayout, thread_state, pages)) return fail(Result::kUnreadable);
+  std::uint64_t address = first;
+  std::uint32_t left = last_count_;
+  read_count_ = 0;
+  while (address != 0) {
+    const std::uint32_t end = left > kElements ? left - kElements : 0;
+    std::uint32_t known = left;
+    while (known != end && frames_[known - 1].address != address) --known;
+    if (known != end) {
+      left = known;
+      break;
+    }
+    if (read_count_ + 1 >= capacity_ && !grow()) return false;  // also for a boundary
+    PythonFrame& frame = read_[read_count_];
+    if (!read_frame(kLayout, address, pages, frame)) [[unlikely]]
+      return fail(Result::kUnreadable);
+    if (may_delegate_throw(kLayout, address)) [[unlikely]]
+      return false;
+    set_noticed_version(frame);
+    ++read_count_;
+    address = frame.previous;
+    if (kLayout.links == FrameLinks::kEntryFlag && address != 0 && !evaluations.ends_before(kLayout, address))
+      continue;
+    add_boundary(kLayout, evaluations);
+    if (!evaluations.next(kLayout, pages)) return fail(Result::kUnreadable);
+  }
+  if (address == 0) {
+    kept_ = resolved_ = 0;
+    return true;
+  }
+  // The first remembered frame must belong to the current evaluation.
+  if (frames_[left - 1].boundary()) return false;
+  std::uint32_t boundary = left - 1;
+  while (boundary != 0 && !frames_[--boundary].boundary()) {
+    if (kLayout.links == FrameLinks::kOneFrame) return false;
+  }
+  if (!frames_[boundary].boundary() || frames_[boundary].address != evaluations.current()) return false;
+  return verify_evaluations<kLayout>(left, verify_versions, pages);
+}
+
+/// Verifies the outermost `count` remembered frames, as follow() does.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::verify_evaluations(std::uint32_t count, bool verify_versions,
+                                                                    ReadablePages& pages) noexcept {
+  kept_ = resolved_ = count;
+  PythonFrame* frame = frames_ + count;
+  while (frame != frames_) {
+    --frame;
+    if (frame->boundary()) {
+      if (boundary_changed(kLayout, *frame)) return false;
+      continue;
+    }
+    if (load<std::uint64_t>(frame->address + kLayout.previous) != frame->previous) return false;
+    if (may_delegate_throw(kLayout, frame->address)) [[unlikely]]
+      return false;
+    const std::uint64_t codes = load<std::uint64_t>(frame->address + kLayout.code) ^ frame->code;
+    const std::uint64_t instructions = instruction_word(kLayout, frame->address) ^ frame->instruction;
+    if ((codes | instructions) == 0 && (!verify_versions || load<std::uint32_t>(frame->identity) == frame->version))
+        [[likely]]
+      continue;
+    const std::uint32_t number = frame->number;
+    const std::uint32_t version = frame->version;
+    if (!read_live_frame(kLayout, frame->address, codes == 0 ? frame->code : 0, pages, *frame)) [[unlikely]]
+      return fail(Result::kUnreadable);
+    set_noticed_version(*frame);
+    if (codes == 0 && frame->version == version && version != kUnknownVersion) frame->number = number;
+    resolved_ = static_cast<std::uint32_t>(frame - frames_);
+  }
+  return true;
+}
 
 /// The remembered frame at `address`, if it is one of the innermost ones of the outermost `left`, which are then
 /// those outside of it; else null.
@@ -317,6 +426,8 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
       if (inner_code == frame.code) {  // a recursion
         frame.version = inner_version;
         frame.identity = inner_identity;
+      } else if (frees_noticed_) {
+        set_noticed_version(frame);
       } else {
         frame.version = quick_signature(reader, frame.code);
         frame.identity =
@@ -344,7 +455,7 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
       }
     }
     if (!ends) continue;
-    add_boundary(evaluations.current());
+    add_boundary(layout, evaluations);
     if (!evaluations.next(layout, pages)) return fail(Result::kUnreadable);
   }
   return true;
@@ -358,7 +469,11 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
     frame.hash = mix(outer_hash, PythonFrame::kBoundary);
     return;
   }
-  if (frame.number == 0) frame.number = code_number(reader, frame.code, identity_.hash(), stream);
+  if (frame.number == 0) {
+    const bool has_version = layout.code_version != 0 || frees_noticed_;
+    const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
+    frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
+  }
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
   if (layout.bytecode != 0) {
     constexpr std::int64_t kInstructionBytes = 2;
@@ -390,8 +505,8 @@ bool ThreadFrames::read_all(const CodeReader& reader, std::uint64_t thread_state
   return true;
 }
 
-ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64_t thread_state, ReadablePages& pages,
-                                          recorder::Stream& stream) noexcept {
+ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64_t thread_state, bool frees_noticed,
+                                          ReadablePages& pages, recorder::Stream& stream) noexcept {
   if (skipped_ != 0) [[unlikely]] {
     --skipped_;
     return Result::kTooMany;
@@ -402,6 +517,13 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   count_ = 0;
   resolved_ = last_count_;
   std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (frees_noticed != frees_noticed_) [[unlikely]] {
+    frees_noticed_ = frees_noticed;
+    last_count_ = resolved_ = 0;
+  }
+  const std::uint64_t freed = freed_code_objects();  // before any version is read
+  const bool verify_versions = freed != freed_;
+  version_unknown_ = false;
   std::uint64_t first;
   if (!innermost(layout, thread_state, pages, first)) return Result::kUnreadable;
   if (first == 0) return Result::kNone;
@@ -410,11 +532,17 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
     last_count_ = resolved_ = 0;
   }
   failure_ = Result::kFrames;
-  const bool followed = layout.version == 0x030c   ? follow<kLayout312>(first, pages)
-                        : layout.version == 0x030d ? follow<kLayout313>(first, pages)
-                        : layout.version == 0x030e ? follow<kLayout314>(first, pages)
-                        : layout.version == 0x030f ? follow<kLayout315>(first, pages)
-                                                   : false;
+  const bool is_remembered = frees_noticed && last_count_ != 0;
+  const bool followed =
+      layout.version == 0x030a
+          ? is_remembered && follow_evaluations<kLayout310>(thread_state, first, verify_versions, pages)
+      : layout.version == 0x030b
+          ? is_remembered && follow_evaluations<kLayout311>(thread_state, first, verify_versions, pages)
+      : layout.version == 0x030c ? follow<kLayout312>(first, pages)
+      : layout.version == 0x030d ? follow<kLayout313>(first, pages)
+      : layout.version == 0x030e ? follow<kLayout314>(first, pages)
+      : layout.version == 0x030f ? follow<kLayout315>(first, pages)
+                                 : false;
   if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state, first))) {
     if (failure_ == Result::kTooMany) skipped_ = kSkippedEvents;
     return failure_;
@@ -429,6 +557,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   }
   for (std::uint32_t i = resolved_; i != count; ++i)
     resolve(reader, frames_[i], i == 0 ? 0 : frames_[i - 1].hash, stream);
+  freed_ = version_unknown_ ? kVerify : freed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   count_ = count;
   return Result::kFrames;

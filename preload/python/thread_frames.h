@@ -2,9 +2,9 @@
 // event before.
 //
 // Frames are followed from the innermost to the outermost, one at a time: a frame is live if the one inside of it
-// links to it, and only then its memory may be read. Where code objects have versions, a frame whose words and
-// version are those of the last event is the same frame at the same instruction, so it costs a few comparisons.
-// Otherwise (code_objects.h) every code object is identified again.
+// links to it, and only then its memory may be read. Where code objects have versions, their own or the number of
+// frees that were noticed (freed_code.h), a frame whose words and version are those of the last event is the same
+// frame at the same instruction, so it costs a few comparisons. Otherwise every code object is identified again.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,13 @@ struct PythonFrame {
   static constexpr std::uint64_t kBoundary = ~std::uint64_t{0} - 1;  ///< the end of an evaluation
 
   std::uint64_t address;  ///< of a boundary: an address in the C frame of the evaluation
-  // The words that are compared.
+  // The words that are compared. Of a boundary of 3.10 and 3.11, `previous` is the structure of the next outer
+  // evaluation, and `instruction` the frame that this structure refers to, if it does.
   std::uint64_t code;
   std::uint64_t instruction;
   std::uint64_t previous;
-  /// Where code objects have versions: the address of the version; for a boundary, that of an unchanging word.
-  /// Elsewhere: the signature of the code object (code_objects.h).
+  /// Where code objects have versions: the address of the version; for a boundary of frames, that of an unchanging
+  /// word. Elsewhere: the signature of the code object (code_objects.h).
   std::uint64_t identity;
   std::uint32_t version;  ///< of the code object; its quick signature where it has none
 
@@ -69,8 +70,9 @@ class ThreadFrames {
   };
   static constexpr std::uint32_t kMaxFrames = 1u << 18;
 
-  /// Reads the frames of `thread_state`, which is the calling thread's.
-  Result update(const Interpreter& python, std::uint64_t thread_state, ReadablePages& pages,
+  /// Reads the frames of `thread_state`, which is the calling thread's. `frees_noticed`: of code objects
+  /// (CodeRelease::is_noticed).
+  Result update(const Interpreter& python, std::uint64_t thread_state, bool frees_noticed, ReadablePages& pages,
                 recorder::Stream& stream) noexcept;
 
   /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
@@ -85,10 +87,17 @@ class ThreadFrames {
  private:
   template <const Layout& kLayout>
   bool follow(std::uint64_t first, ReadablePages& pages) noexcept;
+  template <const Layout& kLayout>
+  bool follow_evaluations(std::uint64_t thread_state, std::uint64_t first, bool verify_versions,
+                          ReadablePages& pages) noexcept;
+  template <const Layout& kLayout>
+  bool verify_evaluations(std::uint32_t count, bool verify_versions, ReadablePages& pages) noexcept;
+  void set_noticed_version(PythonFrame& frame) noexcept;
   bool read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   const PythonFrame* find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept;
-  void add_boundary(std::uint64_t address) noexcept;
+  template <typename Evaluations>
+  void add_boundary(const Layout& layout, const Evaluations& evaluations) noexcept;
   void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
                recorder::Stream& stream) noexcept;
   bool grow() noexcept;
@@ -104,7 +113,12 @@ class ThreadFrames {
   std::uint32_t last_count_;  ///< count_ before the update
   std::uint32_t skipped_;     ///< events that are still to be skipped after kTooMany
   Result failure_;            ///< of the current update
+  bool frees_noticed_;        ///< the remembered frames have versions by noticed frees
+  bool version_unknown_;      ///< a frame of the current update has no version although frees are noticed
+  std::uint64_t freed_;       ///< freed_code_objects() at the last update; kVerify: all versions must be compared
   PythonIdentity identity_;   ///< of the remembered frames
+
+  static constexpr std::uint64_t kVerify = ~std::uint64_t{0};
 };
 
 }  // namespace heapprof::python

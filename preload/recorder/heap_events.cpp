@@ -3,6 +3,7 @@
 // detail::allocated and detail::freed are the fast path, which calls no function. For everything unusual they jump to
 // a function of the slow path: ..._slow if the thread has not entered its state yet, ..._entered if it has.
 // tools/bench/instructions.json has their cost.
+#include "preload/python/freed_code.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/settings.h"
 
@@ -138,8 +139,14 @@ template <bool kTimed>
 
 // ---- frees -----------------------------------------------------------------------------------------
 
+/// Call it for each free that is not on the fast path, whether it is recorded or not. It may be called twice.
+inline void notice_free(const void* block) noexcept {
+  if (python::is_on()) python::block_freed(block);
+}
+
 [[gnu::noinline]] void freed_entered(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                      std::uint64_t fp) noexcept {
+  notice_free(block);
   if (g_settings.free_stacks) {
     const std::uint32_t node = capture(*thread, {pc, sp, fp});
     append(*thread, Op::kFreeStack, time_of_block_event(*thread, block, PageEvent::kFree), block, 0, node);
@@ -151,6 +158,7 @@ template <bool kTimed>
 }
 
 [[gnu::noinline]] void freed_slow(const void* block, ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
+  notice_free(block);
   if (t_local.allocator_depth != 0) {
     // The real realloc frees its old block by calling the hook of free. realloc_begin() has already recorded this.
     if (t_local.reallocating == block) return;
@@ -162,9 +170,11 @@ template <bool kTimed>
 [[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                    std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  if (!multi_threaded_is_noted()) [[unlikely]]
+  if (is_mode(kPythonFrames)) python::block_freed(block);
+  const bool single_threaded = is_single_threaded();
+  if (!single_threaded && !multi_threaded_is_noted()) [[unlikely]]
     return freed_entered(thread, block, pc, sp, fp);
-  if (!owns_page(stream.id(), stream.last_time(), block, PageEvent::kFree)) [[unlikely]]
+  if (!single_threaded && !owns_page(stream.id(), stream.last_time(), block, PageEvent::kFree)) [[unlikely]]
     return freed_with_own_time(thread, block);
   if (!in_forked_child()) [[likely]]
     stream.commit_next(block, op_size(Op::kFree, 0), 0);
@@ -205,7 +215,7 @@ void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::u
   Stream& stream = thread->stream;
   if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]]
     return freed_entered(thread, block, pc, sp, fp);
-  if (!is_single_threaded()) return freed_timed(thread, block, pc, sp, fp);
+  if (*__atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED) == 0) return freed_timed(thread, block, pc, sp, fp);
   if (!in_forked_child()) [[likely]]
     stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);
@@ -232,6 +242,7 @@ bool realloc_begin(const void* old_block, const EntryRegisters& entry) noexcept 
     if (t_local.reallocating == old_block) return false;
     forget_inner_block(old_block);
   }
+  notice_free(old_block);
   ThreadState* thread = enter();
   if (thread == nullptr) return false;
   if (unwind::is_loader(entry.pc)) [[unlikely]]

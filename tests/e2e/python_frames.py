@@ -92,9 +92,9 @@ class Frames(harness.Case):
             with self.subTest(str(python)):
                 self.check(python)
 
-    def check_reused_code(self, python):
+    def check_reused_code(self, python, allocator):
         result = self.dir / "reused.json"
-        run = self.record(python.path, PROGRAMS / "reused_code.py", result, PYTHON=1)
+        run = self.record(python.path, PROGRAMS / "reused_code.py", result, PYTHON=1, _PYTHONMALLOC=allocator)
         with open(result) as file:
             expected = json.load(file)
         trace = run.read()
@@ -106,12 +106,13 @@ class Frames(harness.Case):
                     code, _ = python_stack(trace, event.node)[1]
                     found[number] = [code.name, code.first_line]
         self.assertEqual([found[number] for number in range(len(found))], expected["expected"])
-        print(f"{python}: {len(found)} allocations by code objects whose memory is reused", flush=True)
+        print(f"{python}, {allocator}: {len(found)} allocations by code objects whose memory is reused", flush=True)
 
     def test_reused_code(self):
         for python in pythons.supported_pythons():
-            with self.subTest(str(python)):
-                self.check_reused_code(python)
+            for allocator in ("pymalloc", "malloc"):
+                with self.subTest(f"{python}, {allocator}"):
+                    self.check_reused_code(python, allocator)
 
     def named_stack(self, trace, node):
         """(name, whether it is a Python frame), innermost first; "" for C functions without a name."""

@@ -66,8 +66,8 @@ extern std::uint32_t g_process_generation;
 extern const char* g_single_threaded [[gnu::visibility("hidden")]];
 extern const char kMultiThreaded [[gnu::visibility("hidden")]];
 
-/// Determines the fast path of allocations. Points to kPythonFrames, which is 0, once frames of Python are recorded;
-/// until then it equals g_single_threaded.
+/// Determines the fast path of allocations and frees. Points to kPythonFrames, which is 0, once frames of Python are
+/// recorded; until then it equals g_single_threaded.
 extern const char* g_allocation_mode [[gnu::visibility("hidden")]];
 extern const char kPythonFrames [[gnu::visibility("hidden")]];
 

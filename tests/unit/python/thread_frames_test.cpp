@@ -103,7 +103,7 @@ class Thread {
   ThreadFrames::Result update(std::uint64_t innermost) {
     Memory::set(memory_.state + kLayout.frame, innermost);
     pages.begin_event();
-    return frames.update(memory_.python, memory_.state, pages, recording_.state->stream);
+    return frames.update(memory_.python, memory_.state, false, pages, recording_.state->stream);
   }
   std::uint32_t number(std::uint32_t index) const { return frames.frames()[index].number; }
 
