@@ -161,6 +161,12 @@ constexpr const char* kAlignment = "St11align_val_t";
 constexpr const char* kNothrow = "RKSt9nothrow_t";
 
 class HashTable {
+  // Before the constructor: clang executes at compile time only what is defined already.
+  template <std::size_t kRows>
+  constexpr void add(const char* prefix, const Row (&rows)[kRows], const char* second = "") noexcept {
+    for (const Row& row : rows) add_name(prefix, second, row.name);
+  }
+
  public:
   constexpr HashTable() noexcept {
     for (const char* prefix : kJemallocPrefixes) {
@@ -189,10 +195,6 @@ class HashTable {
   }
 
  private:
-  template <std::size_t kRows>
-  constexpr void add(const char* prefix, const Row (&rows)[kRows], const char* second = "") noexcept {
-    for (const Row& row : rows) add_name(prefix, second, row.name);
-  }
   /// The name consists of three parts.
   constexpr void add_name(const char* one, const char* two, const char* three) noexcept {
     values_[count_++] = real::gnu_hash(three, real::gnu_hash(two, real::gnu_hash(one)));

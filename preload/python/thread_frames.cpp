@@ -352,7 +352,9 @@ template <const Layout& kLayout>
   // The first remembered frame must belong to the current evaluation.
   if (frames_[left - 1].boundary()) return false;
   std::uint32_t boundary = left - 1;
-  while (boundary != 0 && !frames_[--boundary].boundary()) {
+  while (boundary != 0) {
+    --boundary;
+    if (frames_[boundary].boundary()) break;
     if (kLayout.links == FrameLinks::kOneFrame) return false;
   }
   if (!frames_[boundary].boundary() || frames_[boundary].address != evaluations.current()) return false;
