@@ -11,8 +11,9 @@
 // Invariant: a group with a never-used entry was never full, so no block was put into a later group because of it,
 // and a probe ends there. An erased entry of such a group becomes never-used again; of any other, a tombstone.
 //
-// Large tables grow by a quarter and in place, so that they need no memory for a second table: entries are sorted by
-// the upper bits of their hash, so those of a group move to groups near the same fraction of a larger table.
+// Large tables are fuller, and grow by an eighth and in place, so that they need no memory for a second table: entries
+// are sorted by the upper bits of their hash, so those of a group move to groups near the same fraction of a larger
+// table. A block then takes 44 to 50 bytes.
 #pragma once
 
 #include <bit>
@@ -139,6 +140,7 @@ class BlockTable {
  private:
   static constexpr std::size_t kGroup = 8;
   static constexpr std::size_t kMinGroups = 1 << 9;
+  static constexpr std::size_t kLargeGroups = 1 << 18;  // 69 MB
   static constexpr std::size_t kNoEntry = ~std::size_t{0};
   static constexpr std::uint8_t kNeverUsed = 0x80;
   static constexpr std::uint8_t kUsed = 0xfe;
@@ -171,11 +173,12 @@ class BlockTable {
     return reinterpret_cast<std::uint8_t*>(control_) + entry;
   }
 
-  /// At this load one group in eight is full.
-  static std::size_t max_used(std::size_t groups) noexcept { return groups * kGroup / 8 * 5; }
+  /// At this load one group in eight is full, of a large table one in four.
+  static std::size_t max_used(std::size_t groups) noexcept {
+    return groups * kGroup / 8 * (groups < kLargeGroups ? 5 : 6);
+  }
   static std::size_t next_size(std::size_t groups) noexcept {
-    constexpr std::size_t kLarge = 1 << 18;  // 69 MB
-    return groups < kLarge ? groups * 2 : groups / 4 * 5;
+    return groups < kLargeGroups ? groups * 2 : groups / 8 * 9;
   }
 
   Block& put(std::size_t entry, std::uint64_t hash) noexcept {
