@@ -49,7 +49,7 @@ test=(
   # consumers of exports; tools/consumers.sh fetches those that Debian lacks
   golang-go nodejs python3-pip
   # the format of the sources
-  clang-format-16 clang-tidy-16
+  clang-format-16
 )
 demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)

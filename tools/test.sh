@@ -50,7 +50,6 @@ if [ "$build_first" = yes ]; then
   if [ "$install" = yes ]; then
     tools/build.sh "${build_options[@]}"
     tools/consumers.sh
-    tools/clang-tidy.sh
   else
     tools/build.sh --no-install "${build_options[@]}"
   fi
