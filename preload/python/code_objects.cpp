@@ -17,8 +17,6 @@ constinit std::uint32_t g_last_number = 0;
 constexpr std::uint32_t kMaxNumber = (1u << (46 - kPythonInstructionBits)) - 1;
 /// A longer line table is not read.
 constexpr std::uint64_t kMaxTableBytes = 1u << 20;
-/// Of a longer table, only the first and the last half of this are hashed.
-constexpr std::uint64_t kMaxHashedBytes = 1u << 12;
 /// Longer names are cut.
 constexpr std::uint64_t kMaxNameCharacters = 1u << 12;
 
@@ -124,13 +122,7 @@ Hash hash_of(const Content& content) noexcept {
   hash.add(content.first_line);
   hash.add(content.file);
   hash.add(content.name);
-  if (content.table_bytes <= kMaxHashedBytes) {
-    hash.add(content.table, content.table_bytes);
-    return hash;
-  }
-  hash.add(content.table_bytes);
-  hash.add(content.table, kMaxHashedBytes / 2);
-  hash.add(content.table + content.table_bytes - kMaxHashedBytes / 2, kMaxHashedBytes / 2);
+  hash.add(content.table, content.table_bytes);
   return hash;
 }
 
@@ -265,33 +257,6 @@ std::uint64_t text_signature(const CodeReader& reader, std::uint64_t text) noexc
 
 }  // namespace
 
-std::uint32_t quick_signature(const CodeReader& reader, std::uint64_t code) noexcept {
-  const Layout& layout = *reader.python.layout;
-  if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint64_t>(code) == 0)
-    return 0;
-  const auto file = load<std::uint64_t>(code + layout.file);
-  const auto name = load<std::uint64_t>(code + layout.name);
-  const auto table = load<std::uint64_t>(code + layout.table);
-  constexpr std::uint64_t kObjectBytes = 64;
-  if (!reader.pages.object(name, kObjectBytes) || !reader.pages.object(table, kBytesData + sizeof(std::uint64_t)))
-    return 0;
-  const auto table_bytes = load<std::uint64_t>(table + kObjectSize);
-  std::uint64_t table_end = table + kBytesData;
-  if (table_bytes > sizeof(std::uint64_t) && table_bytes <= kMaxTableBytes)
-    table_end += (table_bytes - sizeof(std::uint64_t)) & ~std::uint64_t{7};
-  if (!reader.pages.object(table_end, sizeof(std::uint64_t))) return 0;
-  const auto part = [](std::uint64_t word, std::uint64_t factor) noexcept { return (word ^ word >> 29) * factor; };
-  std::uint64_t hash =
-      part(load<std::uint64_t>(name + kObjectBytes - 16), 0x9e3779b97f4a7c15) +
-      part(load<std::uint64_t>(name + kObjectBytes - 8), 0xc2b2ae3d27d4eb4f) +
-      part(load<std::uint64_t>(name + kObjectSize) ^ name, 0xd6e8feb86659fd93) +
-      part(load<std::uint64_t>(table + kBytesData), 0x9fb21c651e98df25) +
-      part(load<std::uint64_t>(table_end), 0xff51afd7ed558ccd) + part(table_bytes ^ table, 0xc4ceb9fe1a85ec53) +
-      part(file ^ std::uint64_t{load<std::uint32_t>(code + layout.first_line)} << 32, 0xbf58476d1ce4e5b9);
-  hash ^= hash >> 32;
-  return static_cast<std::uint32_t>(hash) | 1;
-}
-
 std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept {
   const Layout& layout = *reader.python.layout;
   if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType)) || load<std::uint64_t>(code) == 0)
@@ -300,9 +265,7 @@ std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexc
   hash = mix(hash, text_signature(reader, load<std::uint64_t>(code + layout.file)));
   hash = mix(hash, text_signature(reader, load<std::uint64_t>(code + layout.name)));
   const Bytes table = bytes_of(reader, load<std::uint64_t>(code + layout.table));
-  if (table.count <= kMaxHashedBytes) return hash_bytes(table.at, table.count, hash) | 1;
-  hash = hash_bytes(table.at, kMaxHashedBytes / 2, mix(hash, table.count));
-  return hash_bytes(table.at + table.count - kMaxHashedBytes / 2, kMaxHashedBytes / 2, hash) | 1;
+  return hash_bytes(table.at, table.count, hash) | 1;
 }
 
 std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint32_t version,

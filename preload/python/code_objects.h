@@ -37,11 +37,6 @@ std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uin
 /// hash of 64 bits in most texts. Precondition: as code_number().
 std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexcept;
 
-/// A number that is nearly always different for different code objects: it depends on the places of file, name and
-/// line table, and on the beginnings of name and table and the end of the table. 0: as code_signature().
-/// Precondition: as code_number().
-std::uint32_t quick_signature(const CodeReader& reader, std::uint64_t code) noexcept;
-
 #ifdef HEAPPROF_CHECK_STACKS
 /// A hash of what a trace has of the code object at `code`, not 0; 0: it is no code object, or it is being freed.
 /// Precondition: as code_number().

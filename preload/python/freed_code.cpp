@@ -1,5 +1,7 @@
 #include "preload/python/freed_code.h"
 
+#include "preload/unwind/stack_bounds.h"
+
 // The address of the hook of free (preload/hooks/heap.cpp). Absent in programs that contain the recorder's core
 // without hooks.
 extern "C" {
@@ -57,8 +59,9 @@ class ObjectFreeCode {
   std::uint64_t find(const unsigned char* at) noexcept {
     constexpr unsigned kMaxInstructions = 12;
     registers_[kRdi] = kBlock;
+    if (!is_readable(at)) return 0;
     at = after_endbr64(at);
-    for (unsigned i = 0; i != kMaxInstructions && at != nullptr; ++i) {
+    for (unsigned i = 0; i != kMaxInstructions && at != nullptr && is_readable(at); ++i) {
       if (at[0] == 0xff && at[1] == 0x25) return checked(relative_address(at + 2));        // jmp *d(%rip)
       if (at[0] == 0xff && (at[1] & 0xf8) == 0xe0) return checked(registers_[at[1] & 7]);  // jmp *%reg
       at = next(at);
@@ -74,6 +77,18 @@ class ObjectFreeCode {
 
   std::uint64_t checked(std::uint64_t place) const noexcept {
     return registers_[kRdi] == place - kFreeOffset && registers_[kRsi] == kBlock && place % 8 == 0 ? place : 0;
+  }
+
+  /// Whether the instruction at `at` can be read: in other code than that of PyObject_Free, a jump may lead anywhere.
+  bool is_readable(const unsigned char* at) noexcept {
+    constexpr std::uint64_t kPage = 4096, kMaxInstructionBytes = 8;
+    const auto begin = reinterpret_cast<std::uint64_t>(at);
+    for (std::uint64_t page = begin / kPage; page <= (begin + kMaxInstructionBytes - 1) / kPage; ++page) {
+      if (page == readable_page_) continue;
+      if (!unwind::probe(page * kPage)) return false;
+      readable_page_ = page;
+    }
+    return true;
   }
 
   /// Executes one instruction. Returns the next one; null: it is unexpected.
@@ -106,6 +121,7 @@ class ObjectFreeCode {
   }
 
   std::uint64_t registers_[8] = {};  ///< from which address each was loaded
+  std::uint64_t readable_page_ = 0;
 };
 
 /// Returns where the address of the function is to which the instruction at `at` jumps, directly or by an entry of
@@ -151,9 +167,11 @@ VersionWord version_of_code(std::uint64_t code) noexcept {
       if (other != code) continue;
       return &slot.version;
     }
-    __atomic_store_n(&slot.version, 1, __ATOMIC_RELAXED);
+    // The version last: if a signal handler leaves by longjmp before, frees at the address may not be counted, but
+    // its version remains 0, which identifies nothing.
     const std::uint64_t bit = detail::hash_of_block(code) >> (64 - detail::kFilterBits);
-    __atomic_fetch_or(&detail::code_filter[bit / 8], static_cast<std::uint8_t>(1u << bit % 8), __ATOMIC_RELEASE);
+    __atomic_fetch_or(&detail::code_filter[bit / 8], static_cast<std::uint8_t>(1u << bit % 8), __ATOMIC_RELAXED);
+    __atomic_store_n(&slot.version, 1, __ATOMIC_RELEASE);
     return &slot.version;
   }
 }

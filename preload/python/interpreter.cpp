@@ -95,18 +95,79 @@ std::uint32_t version_of(const Symbols& symbols) noexcept {
   return 0;
 }
 
-/// Finds the thread-local variable that PyGILState_GetThisThreadState returns (3.15). In an executable the function
-/// is one load from a constant distance to the thread pointer. Returns false if it is anything else.
-bool find_state_offset(std::uint64_t function, std::int32_t& offset) noexcept {
-  static constexpr unsigned char kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-  static constexpr unsigned char kLoad[] = {0x64, 0x48, 0x8b, 0x04, 0x25};  // mov %fs:imm32, %rax
-  constexpr unsigned char kReturn = 0xc3;
+/// Instructions that are compared one after the other.
+class Instructions {
+ public:
+  explicit Instructions(std::uint64_t at) noexcept : at_(at) {}
+
+  /// Whether these are the next bytes; then they are skipped.
+  template <std::size_t kBytes>
+  bool skip(const unsigned char (&bytes)[kBytes]) noexcept {
+    if (__builtin_memcmp(reinterpret_cast<const void*>(at_), bytes, kBytes) != 0) return false;
+    at_ += kBytes;
+    return true;
+  }
+  template <typename Operand>
+  Operand operand() noexcept {
+    Operand value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(at_), sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  std::uint64_t at() const noexcept { return at_; }
+
+ private:
+  std::uint64_t at_;
+};
+
+/// Finds the thread-local variable that PyGILState_GetThisThreadState returns (3.15). Returns false if the function
+/// is none of these:
+/// 1. In an executable, a load from a constant distance to the thread pointer.
+/// 2. In a library, a call of __tls_get_addr with a tls_index, and a load from a constant distance to its result.
+bool find_state_variable(std::uint64_t function, ThreadVariable& variable) noexcept {
   if (function == 0) return false;
-  const auto* at = reinterpret_cast<const unsigned char*>(function);
-  if (__builtin_memcmp(at, kEndbr64, sizeof kEndbr64) == 0) at += sizeof kEndbr64;
-  if (__builtin_memcmp(at, kLoad, sizeof kLoad) != 0 || at[sizeof kLoad + sizeof offset] != kReturn) return false;
-  __builtin_memcpy(&offset, at + sizeof kLoad, sizeof offset);
-  return true;
+  Instructions next(function);
+  next.skip({0xf3, 0x0f, 0x1e, 0xfa});              // endbr64
+  if (next.skip({0x64, 0x48, 0x8b, 0x04, 0x25})) {  // mov %fs:imm32, %rax
+    variable = {0, next.operand<std::int32_t>()};
+    return next.skip({0xc3});
+  }
+  const bool has_frame = next.skip({0x55, 0x48, 0x89, 0xe5});            // push %rbp; mov %rsp, %rbp
+  if (!has_frame && !next.skip({0x48, 0x83, 0xec, 0x08})) return false;  // sub $8, %rsp
+  next.skip({0x66});                                                     // of a general dynamic access
+  if (!next.skip({0x48, 0x8d, 0x3d})) return false;                      // lea imm32(%rip), %rdi
+  const std::int64_t distance = next.operand<std::int32_t>();
+  variable.index = next.at() + static_cast<std::uint64_t>(distance);
+  // A general dynamic access has an offset of its own in the tls_index; the linker does not change the call.
+  next.skip({0x66, 0x66, 0x48});
+  if (!next.skip({0xe8}) && !next.skip({0xff, 0x15})) return false;  // call
+  next.operand<std::int32_t>();
+  const auto leave = [&] { return has_frame ? next.skip({0x5d}) : next.skip({0x48, 0x83, 0xc4, 0x08}); };
+  const bool left = leave();
+  if (next.skip({0x48, 0x8b, 0x00})) variable.offset = 0;  // mov (%rax), %rax
+  else if (next.skip({0x48, 0x8b, 0x40})) variable.offset = next.operand<std::int8_t>();
+  else if (next.skip({0x48, 0x8b, 0x80})) variable.offset = next.operand<std::int32_t>();
+  else return false;
+  return variable.index % 8 == 0 && (left || leave()) && next.skip({0xc3});
+}
+
+/// The value of a variable; 0: the thread has not used any variable of the module, and so this one is 0. Only
+/// readable memory is read, because libc may be about to move the thread's table of modules.
+std::uint64_t value_of(const ThreadVariable& variable, ReadablePages& pages) noexcept {
+  const std::uint64_t thread = arch::thread_pointer();
+  if (variable.index == 0) return load<std::uint64_t>(thread + static_cast<std::int64_t>(variable.offset));
+  // glibc, sysdeps/x86_64/nptl/tls.h and sysdeps/generic/dl-dtv.h: the element before the table has its size.
+  constexpr unsigned kTable = 8, kElement = 16;
+  constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
+  const auto module = load<std::uint64_t>(variable.index);
+  const auto table = load<std::uint64_t>(thread + kTable);
+  if (!pages.object(table - kElement, kElement) || module > load<std::uint64_t>(table - kElement)) return 0;
+  if (!pages.object(table + module * kElement, sizeof(std::uint64_t))) return 0;
+  const auto variables = load<std::uint64_t>(table + module * kElement);
+  if (variables == 0 || variables == kUnallocated) return 0;
+  const std::uint64_t at =
+      variables + load<std::uint64_t>(variable.index + 8) + static_cast<std::uint64_t>(std::int64_t{variable.offset});
+  return pages.object(at, sizeof(std::uint64_t)) ? load<std::uint64_t>(at) : 0;
 }
 
 /// An element of PyTypeObject.tp_members (PyMemberDef).
@@ -195,7 +256,9 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
   result.bytes_type = find_type(symbols, program, "PyBytes_Type");
   if (result.code_type.in_module == 0 || result.text_type.in_module == 0 || result.bytes_type.in_module == 0)
     return "the interpreter does not export its types";
-  if (layout->tss_key == 0 && !find_state_offset(symbols.find("PyGILState_GetThisThreadState"), result.state_offset))
+  if (layout->tss_key == 0 &&
+      (!find_state_variable(symbols.find("PyGILState_GetThisThreadState"), result.state_variable) ||
+       (result.state_variable.index != 0 && sys::is_musl())))
     return "it is not known where this build keeps the state of a thread";
   result.first_state = layout->first_state;
   result.next_state = 0;
@@ -287,9 +350,22 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
   const std::uint32_t version = version_of(symbols);
   Interpreter result{};
   const char* reason = examine(symbols, runtime, version, result);
+  result.module_begin = module.map_begin;
+  result.module_end = module.map_end;
   if (reason == nullptr && !add(result, module.id)) reason = "the program has loaded too many interpreters";
   stream.append_text(TextKind::kPythonInterpreter, version, 0, reason, reason == nullptr ? 0 : text_length(reason));
   if (reason != nullptr) write_note(stream, version, reason);
+}
+
+bool is_static(std::uint64_t object) noexcept {
+  const std::uint32_t count = __atomic_load_n(&detail::interpreter_count, __ATOMIC_ACQUIRE);
+  for (std::uint32_t i = 0; i != count && i != kMaxInterpreters; ++i) {
+    const Interpreter& python = detail::interpreters[i];
+    if (__atomic_load_n(&python.module, __ATOMIC_ACQUIRE) != 0 && object >= python.module_begin &&
+        object < python.module_end)
+      return true;
+  }
+  return false;
 }
 
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
@@ -297,7 +373,7 @@ std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedSta
   bool has_key = true;
   std::uint64_t state = 0;
   if (layout.tss_key == 0) {
-    state = load<std::uint64_t>(arch::thread_pointer() + static_cast<std::int64_t>(python.state_offset));
+    state = value_of(python.state_variable, pages);
   } else {
     const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
     has_key = static_cast<std::uint32_t>(key) != 0;

@@ -26,13 +26,22 @@ struct ObjectType {
   bool is(std::uint64_t type) const noexcept { return type != 0 && (type == in_module || type == in_program); }
 };
 
+/// A thread-local variable.
+struct ThreadVariable {
+  std::uint64_t index;  ///< address of its module's tls_index: the number of the module is there; 0: it has none
+  std::int32_t
+      offset;  ///< in bytes from the module's variables of the thread; without `index`: from the thread pointer
+};
+
 /// Constant once it can be found. Its memory may be read only while a frame of `module` is on the reader's stack.
 struct Interpreter {
   const Layout* layout;
   std::uint32_t module;  ///< its ModuleId; set last
   std::uint64_t runtime;
-  /// Where a thread's PyThreadState is, in bytes from the thread pointer; only if the layout has no key.
-  std::int32_t state_offset;
+  std::uint64_t module_begin;  ///< addresses of the module
+  std::uint64_t module_end;
+  /// Where the address of a thread's PyThreadState is; only if the layout has no key.
+  ThreadVariable state_variable;
   ObjectType code_type;
   ObjectType text_type;
   ObjectType bytes_type;
@@ -68,6 +77,9 @@ inline std::uint32_t interpreter_number(ModuleId module) noexcept {
       return i + 1;
   return 0;
 }
+
+/// Whether an object is a part of an interpreter's module, so that it is never freed.
+bool is_static(std::uint64_t object) noexcept;
 
 /// Call it when a module has been defined in the trace, on the thread that has the module on its stack: so the module
 /// stays loaded during the call. If the module is an interpreter, its record is written to `stream`. Does nothing if

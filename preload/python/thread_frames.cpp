@@ -72,6 +72,20 @@ constexpr std::uint32_t kNoVersion = 0;
 /// The version of frames that must always be identified again. It differs from kNoVersion, so they never compare
 /// equal.
 constexpr std::uint32_t kUnknownVersion = ~0u;
+/// The version of frames whose code object is identified by its signature.
+constexpr std::uint32_t kBySignature = 1;
+
+/// Sets the version of a frame whose code object has none, because the interpreter's counter has reached its end. The
+/// code objects in the interpreter's module have none either, and are never freed: that of a frame which calls
+/// `__init__` (from 3.13 on), for example.
+[[gnu::noinline]] void set_missing_version(PythonFrame& frame) noexcept {
+  if (is_static(frame.code)) {
+    frame.identity = reinterpret_cast<std::uint64_t>(&kNoVersion);
+    frame.version = kNoVersion;
+  } else {
+    frame.version = kUnknownVersion;
+  }
+}
 
 /// Reads the frame at `address`, which can be read. Returns false if its code object cannot be read. `known_code`:
 /// one that can.
@@ -95,7 +109,8 @@ constexpr std::uint32_t kUnknownVersion = ~0u;
   if (layout.code_version != 0) {
     frame.identity = frame.code + layout.code_version;
     frame.version = load<std::uint32_t>(frame.identity);
-    if (frame.version == 0) frame.version = kUnknownVersion;
+    if (frame.version == 0) [[unlikely]]
+      set_missing_version(frame);
   }
   return true;
 }
@@ -113,13 +128,6 @@ bool same_code(const PythonFrame& a, const PythonFrame& b) noexcept {
 bool same_words(const PythonFrame& a, const PythonFrame& b) noexcept {
   return a.address == b.address && a.instruction == b.instruction && a.previous == b.previous && same_code(a, b) &&
          a.boundary() == b.boundary();
-}
-
-/// Whether `now` is the remembered frame at the same instruction, for code objects with signatures. Only if another
-/// frame has been at the same place meanwhile, a code object with the same quick signature could be a different one.
-bool unchanged(const PythonFrame& remembered, const PythonFrame& now) noexcept {
-  return remembered.code == now.code && remembered.instruction == now.instruction &&
-         remembered.previous == now.previous && remembered.version == now.version && now.version != 0;
 }
 
 }  // namespace
@@ -392,16 +400,19 @@ template <const Layout& kLayout>
   return true;
 }
 
-/// The remembered frame at `address`, if it is one of the innermost ones of the outermost `left`, which are then
-/// those outside of it; else null.
-const PythonFrame* ThreadFrames::find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept {
-  const std::uint32_t end = left > kWindow ? left - kWindow : 0;
-  for (std::uint32_t known = left; known != end; --known) {
-    if (frames_[known - 1].address != address) continue;
-    left = known - 1;
-    return frames_ + left;
-  }
-  return nullptr;
+/// The identity of a code object without a version: its signature. Each code object is read once per event, because
+/// the frames of one event keep their code objects alive; between events anything may have changed.
+std::uint64_t ThreadFrames::signature_of(const CodeReader& reader, std::uint64_t code) noexcept {
+  SeenCode& seen = seen_codes_[(code >> 4) * 0x9e3779b97f4a7c15 >> (64 - kSeenCodeBits)];
+  if (seen.event == event_ && seen.code == code) return seen.signature;
+  // A signal handler may leave by longjmp between these.
+  seen.event = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  seen.code = code;
+  seen.signature = code_signature(reader, code);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  seen.event = event_;
+  return seen.signature;
 }
 
 /// Reads all frames from `first` on.
@@ -410,10 +421,7 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
   ReadablePages& pages = reader.pages;
   read_count_ = 0;
   const bool has_shims = layout.links == FrameLinks::kShim;
-  std::uint32_t left = last_count_;  // the remembered frames with which the next ones are compared
-  // Of the frame inside of the next one.
-  std::uint64_t inner_code = 0, inner_identity = 0;
-  std::uint32_t inner_version = 0;
+  ++event_;
   constexpr std::uint32_t kNotCounted = ~0u;
   std::uint32_t delegating = kNotCounted;
   Evaluations evaluations;
@@ -423,22 +431,11 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
     PythonFrame& frame = read_[read_count_];
     if (!read_frame(layout, address, pages, frame)) return fail(Result::kUnreadable);
     ++read_count_;
-    if (layout.code_version == 0) {
-      const PythonFrame* const known = find_remembered(address, left);
-      if (inner_code == frame.code) {  // a recursion
-        frame.version = inner_version;
-        frame.identity = inner_identity;
-      } else if (frees_noticed_) {
-        set_noticed_version(frame);
-      } else {
-        frame.version = quick_signature(reader, frame.code);
-        frame.identity =
-            known != nullptr && unchanged(*known, frame) ? known->identity : code_signature(reader, frame.code);
-      }
-      if (frame.identity == 0) frame.version = kUnknownVersion;
-      inner_code = frame.code;
-      inner_version = frame.version;
-      inner_identity = frame.identity;
+    if (frees_noticed_) {
+      set_noticed_version(frame);
+    } else if (layout.code_version == 0) {
+      frame.identity = signature_of(reader, frame.code);
+      frame.version = frame.identity == 0 ? kUnknownVersion : kBySignature;
     }
     address = frame.previous;
     if (has_shims) continue;
@@ -471,21 +468,20 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
     frame.hash = mix(outer_hash, PythonFrame::kBoundary);
     return;
   }
-  if (frame.number == 0) {
-    const bool has_version = layout.code_version != 0 || frees_noticed_;
-    const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
-    frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
-  }
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
   if (layout.bytecode != 0) {
     constexpr std::int64_t kInstructionBytes = 2;
     instruction = static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) / kInstructionBytes;
   }
-  bool incomplete = frame.number == 0;
-  if (!incomplete && layout.first_traceable != 0)
-    incomplete = instruction < load<std::int32_t>(frame.code + layout.first_traceable) &&
-                 load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
-  if (incomplete) {
+  const bool incomplete = layout.first_traceable != 0 &&
+                          instruction < load<std::int32_t>(frame.code + layout.first_traceable) &&
+                          load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
+  if (!incomplete && frame.number == 0) {
+    const bool has_version = layout.code_version != 0 || frees_noticed_;
+    const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
+    frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
+  }
+  if (incomplete || frame.number == 0) {
     frame.offset = PythonFrame::kHidden;
     frame.hash = outer_hash;
     return;

@@ -32,7 +32,7 @@ struct PythonFrame {
   /// Where code objects have versions: the address of the version; for a boundary of frames, that of an unchanging
   /// word. Elsewhere: the signature of the code object (code_objects.h).
   std::uint64_t identity;
-  std::uint32_t version;  ///< of the code object; its quick signature where it has none
+  std::uint32_t version;  ///< of the code object
 
   std::uint32_t number;  ///< of the code object
   std::uint64_t offset;  ///< of the node (python_offset), or a value from above
@@ -95,7 +95,7 @@ class ThreadFrames {
   void set_noticed_version(PythonFrame& frame) noexcept;
   bool read_all(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
   bool read(const CodeReader& reader, std::uint64_t thread_state, std::uint64_t first) noexcept;
-  const PythonFrame* find_remembered(std::uint64_t address, std::uint32_t& left) const noexcept;
+  std::uint64_t signature_of(const CodeReader& reader, std::uint64_t code) noexcept;
   template <typename Evaluations>
   void add_boundary(const Layout& layout, const Evaluations& evaluations) noexcept;
   void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
@@ -117,6 +117,16 @@ class ThreadFrames {
   bool version_unknown_;      ///< a frame of the current update has no version although frees are noticed
   std::uint64_t freed_;       ///< freed_code_objects() at the last update; kVerify: all versions must be compared
   PythonIdentity identity_;   ///< of the remembered frames
+
+  /// The signature of a code object that was read at an event.
+  struct SeenCode {
+    std::uint64_t event;
+    std::uint64_t code;
+    std::uint64_t signature;
+  };
+  static constexpr unsigned kSeenCodeBits = 6;
+  std::uint64_t event_;  ///< counts the readings of all frames
+  SeenCode seen_codes_[1u << kSeenCodeBits];
 
   static constexpr std::uint64_t kVerify = ~std::uint64_t{0};
 };

@@ -12,7 +12,7 @@ import subprocess
 import harness
 import pythons
 import trace_reader
-from python_stacks import PROGRAMS, compare_instants, python_stack
+from python_stacks import PROGRAMS, Lines, compare_instants, python_stack
 
 MIN_INSTANTS = 200
 
@@ -98,14 +98,17 @@ class Frames(harness.Case):
         with open(result) as file:
             expected = json.load(file)
         trace = run.read()
-        found = {}
+        frames = {}
         for thread in trace.threads():
             for event in thread.events:
                 number = event.size - expected["first_size"]
                 if event.op == trace_reader.ALLOC and 0 <= number < len(expected["expected"]):
-                    code, _ = python_stack(trace, event.node)[1]
-                    found[number] = [code.name, code.first_line]
-        self.assertEqual([found[number] for number in range(len(found))], expected["expected"])
+                    frames[number] = python_stack(trace, event.node)[1]
+        lines = Lines(python, frames.values())
+        found = [[code.name, code.first_line, lines.of(code, instruction)]
+                 for code, instruction in (frames[number] for number in range(len(frames)))]
+        wrong = [pair for pair in zip(found, expected["expected"]) if pair[0] != pair[1]]
+        self.assertEqual((len(found), wrong[:3]), (len(expected["expected"]), []), f"{len(wrong)} wrong")
         print(f"{python}, {allocator}: {len(found)} allocations by code objects whose memory is reused", flush=True)
 
     def test_reused_code(self):
