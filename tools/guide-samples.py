@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Run the commands that docs/guide.md shows, and write their output below them.
+"""Run the commands that docs/guide.md and docs/python.md show, and write their output below them.
 
-usage: tools/guide-samples.py [BUILD_DIR]
+usage: tools/guide-samples.py [BUILD_DIR [PAGE]]         # PAGE: guide or python; without it, both
 
 A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
 the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
-directory, shown as /home/ann, with docs/examples/gateway.cpp and pages.cpp as the programs `./gateway` and `./pages`.
+directory, shown as /home/ann, with docs/examples/gateway.cpp and pages.cpp as the programs `./gateway` and `./pages`,
+or with orders.py and the extension module of fields.c, for the system's python3.
 Each run has other times and process ids, so no test compares them; run this script after a change of what commands
 print.
 """
@@ -18,26 +19,39 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "docs" / "examples"
 SAMPLE = re.compile(r"(<!-- sample: (\w+) -->\n```console\n)(.*?)(```)", re.S)
 
 
 def output_of(command, directory, build):
-    environment = dict(os.environ, PATH=f"{build / 'analyzer'}:{os.environ['PATH']}", LC_ALL="C.UTF-8", COLUMNS="100")
+    path = f"{build / 'analyzer'}:/usr/bin:{os.environ['PATH']}"  # the python3 of pyenv is a script
+    environment = dict(os.environ, PATH=path, LC_ALL="C.UTF-8", COLUMNS="100")
     done = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     text = done.stdout.replace(str(directory), "/home/ann")
     return re.sub(r"^(  host +).*", r"\1laptop", text, flags=re.M).splitlines()
 
 
-def main():
-    build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
-    guide = ROOT / "docs" / "guide.md"
+def prepare_guide(directory):
+    for program in ("gateway", "pages"):
+        shutil.copy(EXAMPLES / f"{program}.cpp", directory)
+        subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", f"{program}.cpp", "-o", program, "-pthread"],
+                       cwd=directory, check=True)
+
+
+def prepare_python(directory):
+    for name in ("orders.py", "fields.c"):
+        shutil.copy(EXAMPLES / name, directory)
+
+
+PAGES = {"guide": prepare_guide, "python": prepare_python}
+
+
+def renew_page(page, build):
+    path = ROOT / "docs" / f"{page}.md"
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        for program in ("gateway", "pages"):
-            shutil.copy(ROOT / "docs" / "examples" / f"{program}.cpp", directory)
-            subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", f"{program}.cpp", "-o", program, "-pthread"],
-                           cwd=directory, check=True)
+        PAGES[page](directory)
 
         def renew(sample):
             begin, lines, body, end = sample.groups()
@@ -50,7 +64,13 @@ def main():
                     text += "...\n"
             return begin + text + end
 
-        guide.write_text(SAMPLE.sub(renew, guide.read_text()))
+        path.write_text(SAMPLE.sub(renew, path.read_text()))
+
+
+def main():
+    build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
+    for page in sys.argv[2:] or PAGES:
+        renew_page(page, build)
 
 
 if __name__ == "__main__":

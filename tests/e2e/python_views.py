@@ -2,7 +2,10 @@
 
 import json
 import os
+import shutil
+import subprocess
 import unittest
+from pathlib import Path
 
 import harness
 from python_lines import interpreters
@@ -59,6 +62,7 @@ except StopIteration as end:
 os._exit(0)
 '''
 EXEC_BLOCKS = 9
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def wanted():
@@ -94,6 +98,9 @@ class PythonViews(harness.Case):
         result = self.heapprof("report", trace, "--by", "line", "--min-size", "5000", "--json", *options)
         return json.loads(result)["rows"]
 
+    def rows_of_lines(self, trace):
+        return json.loads(self.heapprof("report", trace, "--by", "line", "--json", "--top", "0"))["rows"]
+
     def test_lines_and_names(self):
         for version, trace in self.recordings():
             with self.subTest(version=version):
@@ -123,6 +130,35 @@ class PythonViews(harness.Case):
         whole = self.heapprof("flamegraph", trace, "--format", "folded", "--cost", "leaked", "--function", "by_size",
                               "--interpreter-frames")
         self.assertGreater(whole.count(";"), folded.count(";"))
+
+    def test_example_of_the_documents(self):
+        """docs/examples/orders.py: both leaks are found, the one in C by its line and that of its caller."""
+        for version, path in sorted(interpreters().items(), key=lambda one: int(one[0][2:]), reverse=True):
+            include = subprocess.run([path, "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
+                                     capture_output=True, text=True, check=True).stdout.strip()
+            if os.path.exists(f"{include}/Python.h") and shutil.which("cc"):
+                break
+        else:
+            self.skipTest("no interpreter with headers, or no compiler")
+        shutil.copy(EXAMPLES / "orders.py", self.dir)
+        subprocess.run(["cc", "-g", "-O1", "-shared", "-fPIC", f"-I{include}", EXAMPLES / "fields.c", "-o",
+                        self.dir / "fields.so"], check=True)
+        orders = 3000
+        run = self.record(path, self.dir / "orders.py", orders, PYTHON="1", _PYTHONMALLOC="malloc")
+        lines = {name: (EXAMPLES / name).read_text().splitlines() for name in ("orders.py", "fields.c")}
+        leaked, at_peak = {}, {}
+        for row in self.rows_of_lines(run.trace):
+            file = os.path.basename(row["file"] or "")
+            if file in lines:
+                line = lines[file][row["line"] - 1].strip()
+                leaked[line], at_peak[line] = row["self"]["leaked_blocks"], row["self"]["peak_blocks"]
+        field = next(line for line in leaked if "PyUnicode_FromStringAndSize" in line)
+        self.assertEqual(leaked[field], 5 * orders)
+        # Python frees the sessions when it ends.
+        notes = "self.notes = bytearray(400)"
+        self.assertGreaterEqual(at_peak[notes], orders)
+        self.assertEqual(leaked[notes], 0)
+        print(f"{version}: found the leaks of orders.py", flush=True)
 
     def test_copies_and_sources(self):
         """A compacted trace has the same rows; a bundle shows the source when the file is gone."""

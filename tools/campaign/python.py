@@ -9,6 +9,7 @@ the other:
 frames      tests/e2e/python_frames.py: file, name and line of each frame equal those of sys._getframe in all kinds of
             code, also when memory of code objects is reused; callbacks through C stand between the right C frames
 objects     tests/e2e/python_objects.py, large: the stacks of live objects equal those of tracemalloc
+embedding   tests/e2e/python_embedding.py: a C++ program that is linked with the interpreter's library, or loads it
 hazards     tests/e2e/python_hazards.py: finalisation, forks, greenlets, subinterpreters, ...
 
 --roots also runs them in minimal systems of Debian (mmdebstrap) with the Python packages of the suite: bullseye (3.9),
@@ -31,8 +32,8 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE / "tests/support"))
 SUITES = {"bullseye": ["python3.9"], "bookworm": ["python3.11"], "trixie": ["python3.13"],
-          "sid": ["python3.14", "python3.15"]}
-TESTS = ("frames", "objects", "hazards")
+          "sid": ["python3.14", "python3.15", "libpython3.15"]}
+TESTS = ("frames", "objects", "embedding", "hazards")
 MIRROR = "http://deb.debian.org/debian"
 
 
@@ -113,6 +114,8 @@ def summary(test, output):
         return "{0}, {1}; {2}; {3}".format(*(int(number) for each in found for number in each.groups()))
     if test == "objects":
         return "{0:,}, {1:,}".format(*map(int, re.search(r"(\d+) objects of .* types, (\d+) stacks", output).groups()))
+    if test == "embedding":
+        return ", ".join(re.findall(r" (linked|loading)\S*: \d+ calls", output)) or "no library"
     ran, skipped = re.search(r"Ran (\d+) tests", output), re.findall(r"^test_(\w+) .*skipped|test_(\w+) .*\n.*skipped",
                                                                      output, re.M)
     return f"{int(ran.group(1)) - len(skipped)} of {ran.group(1)}"
@@ -149,8 +152,8 @@ def main():
 
     import pythons
     (cache() / "heapprof-python").mkdir(parents=True, exist_ok=True)
-    lines = ["| interpreter | instants, frames; reused code; callbacks | live objects, stacks | hazards |",
-             "|---|---|---|---|"]
+    lines = ["| interpreter | instants, frames; reused code; callbacks | live objects, stacks | embedded | hazards |",
+             "|---|---|---|---|---|"]
     print("\n".join(lines), flush=True)
     good = True
     with tempfile.TemporaryDirectory(prefix="heapprof-python-") as folder:
@@ -159,7 +162,8 @@ def main():
                   for python in pythons.all_pythons()]
         for suite in filter(None, options.roots.split(",")):
             root = Root(suite, folder, build)
-            wanted += [(f"Debian {suite}", f"/usr/bin/{name}", root.environment()) for name in SUITES[suite]]
+            wanted += [(f"Debian {suite}", f"/usr/bin/{name}", root.environment()) for name in SUITES[suite]
+                       if name.startswith("python")]
         for origin, path, environment in wanted:
             answer = ask(path, environment)
             if not answer:
