@@ -1,5 +1,5 @@
-// The extension module that docs/examples/orders.py imports: fields.split("a;b") returns ["a", "b"]. It never frees the
-// fields, unless it is compiled with -DFIXED.
+// The extension module that docs/examples/orders.py imports: fields.split("a;b") returns ["a", "b"]. It never frees
+// the fields, unless it is compiled with -DFIXED.
 //
 //   gcc -g -O1 -shared -fPIC $(python3-config --includes) fields.c -o fields.so
 #define PY_SSIZE_T_CLEAN

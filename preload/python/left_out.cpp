@@ -2,6 +2,7 @@
 
 #include "common/note_kind.h"
 #include "preload/base/text.h"
+#include "preload/sys/kernel.h"
 
 namespace heapprof::python {
 
@@ -15,6 +16,7 @@ constexpr const char* kReasons[kLeftOutReasons] = {
     "where the interpreter's data are not as its version has them",
     "in recursions of more than 262,144 Python frames",
     "for which there was no memory",
+    "while a filter (seccomp) forbids to test whether memory is readable",
 };
 
 void write_note(recorder::Stream& stream, const Text& text) noexcept {
@@ -23,6 +25,8 @@ void write_note(recorder::Stream& stream, const Text& text) noexcept {
 }
 
 }  // namespace
+
+LeftOut unreadable_reason() noexcept { return sys::forbidden() ? LeftOut::kNotProbed : LeftOut::kUnreadable; }
 
 void leave_out(LeftOut reason, recorder::Stream& stream) noexcept {
   const auto index = static_cast<unsigned>(reason);

@@ -12,8 +12,12 @@ enum class LeftOut : std::uint8_t {
   kUnreadable,  ///< a pointer of the interpreter is wrong
   kTooMany,     ///< more frames than ThreadFrames::kMaxFrames
   kNoMemory,
+  kNotProbed,  ///< it cannot be tested whether memory is readable
 };
-inline constexpr unsigned kLeftOutReasons = 4;
+inline constexpr unsigned kLeftOutReasons = 5;
+
+/// The reason when memory of the interpreter was not found readable.
+LeftOut unreadable_reason() noexcept;
 
 /// Counts a stack. The first one of each reason adds a note to the trace.
 void leave_out(LeftOut reason, recorder::Stream& stream) noexcept;

@@ -260,14 +260,14 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
   data.pages.begin_event();
   const std::uint64_t state = thread_state(python, data.pages, data.state);
   if (state == 0) {
-    if (data.state.state != 0 && !data.state.valid) leave_out(LeftOut::kUnreadable, stream);
+    if (data.state.state != 0 && !data.state.valid) leave_out(unreadable_reason(), stream);
     return native;
   }
   const bool frees_noticed = python.release.is_noticed(data.pages);
   switch (data.frames.update(python, state, frees_noticed, data.pages, stream)) {
     case ThreadFrames::Result::kFrames: break;
     case ThreadFrames::Result::kNone: return native;
-    case ThreadFrames::Result::kUnreadable: return leave_out(LeftOut::kUnreadable, stream), native;
+    case ThreadFrames::Result::kUnreadable: return leave_out(unreadable_reason(), stream), native;
     case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), native;
     case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), native;
   }

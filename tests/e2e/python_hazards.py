@@ -81,7 +81,9 @@ class Hazards(harness.Case):
         folder = pythons.packages_of(python)
         if not folder or not list(folder.glob("greenlet/__init__.py")):
             self.skipTest(f"greenlet is not installed for {python}")
-        self.check(python, "greenlets", at_least=50, _PYTHONPATH=folder)
+        # With stacks of frees: a switch frees what it has copied.
+        for free_stacks in (0, 1):
+            self.check(python, "greenlets", at_least=50, _PYTHONPATH=folder, FREE_STACKS=free_stacks)
 
     @for_each()
     def test_subinterpreters(self, python):
@@ -90,6 +92,23 @@ class Hazards(harness.Case):
     @for_each()
     def test_deep_recursion_and_back(self, python):
         self.check(python, "recursion_and_back", at_least=40, MAX_DEPTH=20000)
+
+    @for_each()
+    def test_threads_that_exit_in_python(self, python):
+        self.check(python, "thread_exits", at_least=2 * (1 + 2 + 3) + 1)
+
+    @for_each()
+    def test_filter_of_system_calls(self, python):
+        """Frames in memory that cannot be tested are left out, and the reason is right."""
+        run, result = self.record_hazard(python, "filtered")
+        trace = run.read()
+        expected = json.loads(result.read_text())
+        notes = " ".join(text for _, text in trace.notes)
+        self.assertIn("while a filter (seccomp) forbids to test whether memory is readable", notes)
+        self.assertNotIn("where the interpreter's data are not as its version has them", notes)
+        # That in the recursion has no Python frames.
+        expected["instants"] = expected["instants"][:1]
+        self.assertEqual(compare_instants(self, python, trace, expected)[0], 1)
 
     @for_each(minimum=(3, 12))
     def test_perf_trampolines(self, python):

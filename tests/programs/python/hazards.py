@@ -159,6 +159,49 @@ def recursion_and_back(result):
     write(result)
 
 
+def thread_exits(result):
+    """Threads that a C function ends while they execute Python: pthread_exit, called from two lines of depth 3."""
+    import ctypes
+
+    pthread_exit = ctypes.CDLL(None).pthread_exit
+    # The unwinder that it loads, before there are several threads.
+    ctypes.CDLL("libgcc_s.so.1")
+
+    def ends(number):
+        resume()
+        instant.instant()
+        if number:
+            ends(number - 1)
+        pthread_exit(None)
+
+    for number in range(6):
+        threading.Thread(target=ends, args=(number % 3,), daemon=True).start()
+        while len(os.listdir("/proc/self/task")) != 1:
+            recursion(number)
+    recursion(3)
+    write(result)
+
+
+def filtered(result):
+    """A filter of system calls, which allows all. The recorder cannot know that, and makes none after it."""
+    import ctypes
+
+    recursion(2)
+    prctl = ctypes.CDLL(None).prctl
+    allow = ctypes.create_string_buffer(bytes([6, 0, 0, 0, 0, 0, 0xff, 0x7f]), 8)  # RET | K, SECCOMP_RET_ALLOW
+
+    class Filter(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
+
+    PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or \
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Filter(1, ctypes.addressof(allow)))):
+        sys.exit("prctl failed")
+    sys.setrecursionlimit(4000)
+    recursion(3000)
+    write(result)
+
+
 def ordinary(result):
     recursion(3)
     sorted([2, 1], key=instant.instant)
