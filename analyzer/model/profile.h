@@ -36,7 +36,7 @@ struct Integrity {
 
 /// What was recorded, and how.
 struct Recording {
-  std::string program;  ///< absolute path of the executable; of several recordings (merged_profile.h): empty
+  std::string program;                        ///< absolute path of the executable; of several recordings: empty
   std::vector<std::string> other_programs{};  ///< of several recordings: their executables
   std::vector<std::string> command_line;
   bool command_line_cut = false;
@@ -120,6 +120,39 @@ struct Costs {
     return *this;
   }
   bool empty() const noexcept { return (allocations | leaked_blocks | peak_blocks | live_blocks) == 0; }
+};
+
+/// What one recording of several says about its process.
+struct ProcessFigures {
+  std::string trace;  ///< path
+  std::string program;
+  std::string command;  ///< quoted for a shell, clean
+  std::string end;      ///< "exited with status 0"; clean
+  bool ended_well = true;
+  std::uint32_t pid = 0;
+  std::uint32_t parent_pid = 0;
+  std::uint64_t start_ns = 0;  ///< since the first recording began
+  std::uint64_t end_ns = 0;    ///< likewise
+  std::uint64_t events = 0;
+  std::uint64_t peak_bytes = 0;  ///< of the selection; at a moment, what is live then
+  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t leaked_bytes = 0;
+  Costs costs;  ///< of everything that is selected
+  bool complete = true;
+  std::string began;  ///< "forked", "started", "executed", or "root"
+  int from = -1;      ///< position of the process that it comes from; -1: it is not among them
+  std::size_t depth = 0;
+};
+
+/// Several recordings that one profile adds up (merged_profile.h). Its times are on the one clock of all: nanoseconds
+/// since the first recording began.
+struct Together {
+  std::string name;                       ///< "build/", or "3 recordings"
+  std::vector<ProcessFigures> processes;  ///< each after the one that it comes from
+  std::size_t unread = 0;                 ///< recordings that could not be read
+  std::size_t copies = 0;                 ///< files left out, because they are copies of others
+  std::size_t outside = 0;                ///< recordings that have no part in the selected time
+  std::vector<std::string> notes{};       ///< sentences about their clocks and versions
 };
 
 /// A node of the call tree: a frame and, by its parents, its call stack. `costs` are those of this stack, without its
@@ -222,8 +255,9 @@ struct ResidentAt {
 
 struct Profile {
   Recording recording;
-  std::optional<Slice> slice;  ///< nullopt: the whole recording. Figures of a slice: docs/concepts/analysis.md
-  std::string selection_text;  ///< the selecting options but --from, --to and --kind; empty: none
+  std::optional<Together> together;  ///< nullopt: one recording
+  std::optional<Slice> slice;        ///< nullopt: the whole recording. Figures of a slice: docs/concepts/analysis.md
+  std::string selection_text;        ///< the selecting options but --from, --to and --kind; empty: none
   std::optional<std::uint64_t> live_at_ns;  ///< only the blocks live at this moment are selected
   /// The blocks of the slice were followed until this moment, at or after its end: costs of peak, leaked and live are
   /// those of the blocks that are still live there. Only with a slice.

@@ -79,6 +79,13 @@ struct LiveBlock {
 /// state; that is possible once, so a process that returns true first makes a copy of itself that returns false.
 using AtPresent = std::function<bool()>;
 
+/// The live bytes after an event that changed them.
+struct LiveStep {
+  std::uint64_t time_ns;
+  std::uint64_t live_bytes;  ///< of what Selection::kind counts
+  EventPosition position;    ///< directly after the event, if it is an allocation and no heap block is left out
+};
+
 using LeakVisitor = std::function<void(const LiveBlock&)>;
 using EventSink = std::function<void(std::span<const ProfileEvent>)>;
 
@@ -162,6 +169,9 @@ class Analysis {
   /// `which.with_older` the blocks that are live where the reading begins come first, as allocations. Then calls
   /// `which.visit_leaked`, in no order.
   void for_each_event(const EventSink& sink, const Progress& progress = {}, const EventFilter& which = {}) const;
+
+  /// Replays the trace once more, and calls sink with every change of its live bytes, in order, a batch at a time.
+  void for_each_step(const std::function<void(std::span<const LiveStep>)>& sink, const Progress& progress = {}) const;
 
   /// Replays the trace once more, and gives the selected blocks of the slice to two histories: those of a node to the
   /// position that it has in each; kNoIndex: it has none. Takes half as long as for_each_event(). Heap only.

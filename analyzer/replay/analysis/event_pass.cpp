@@ -1,4 +1,4 @@
-// Further passes of an analysis, which hand out events: Analysis::for_each_event(), follow_leaks(),
+// Further passes of an analysis, which hand out events: Analysis::for_each_event(), for_each_step(), follow_leaks(),
 // for_each_record(), for_each_batch(), for_each_live_at(), live_by_group() and live_by_thread().
 #include <algorithm>
 #include <numeric>
@@ -58,6 +58,27 @@ void Analysis::for_each_event(const EventSink& sink, const Progress& progress, c
   const auto node = [&](std::uint32_t index) { return node_of(index); };
   read_events([&](std::span<const ResolvedEvent> resolved) { sink(events.of(resolved, which.with_older, node)); },
               progress, which);
+}
+
+void Analysis::for_each_step(const std::function<void(std::span<const LiveStep>)>& sink,
+                             const Progress& progress) const {
+  std::uint64_t live_bytes = 0;
+  EventPosition position;
+  std::vector<LiveStep> steps;
+  read_events(
+      [&](std::span<const ResolvedEvent> events) {
+        steps.clear();
+        for (const ResolvedEvent& event : events) {
+          if (event.kind == ResolvedKind::kSample) continue;
+          if (event.time != position.ticks) position = {event.time, 0};
+          const bool allocated = event.kind == ResolvedKind::kAllocation;
+          live_bytes = allocated ? live_bytes + event.size : live_bytes - event.size;
+          position.allocations += allocated;
+          steps.push_back({clock_.to_ns(trace::Ticks{event.time}), live_bytes, position});
+        }
+        sink(steps);
+      },
+      progress, {.with_older = true, .of_kind = true});
 }
 
 void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,
