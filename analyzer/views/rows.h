@@ -15,12 +15,13 @@
 
 namespace heapprof::views {
 
-enum class By { kFunction, kLine, kSite, kStack, kModule, kThread };
+/// The last two are of several recordings.
+enum class By { kFunction, kLine, kSite, kStack, kModule, kThread, kProcess, kProgram };
 
 struct Row {
   findings::FrameRef frame;                ///< one of its frames; exists() is false: stacks without frames, threads
   std::uint32_t node = 0;                  ///< of kStack: the node of the profile
-  std::uint32_t thread = model::kNoIndex;  ///< of kThread: in Profile::threads
+  std::uint32_t thread = model::kNoIndex;  ///< of kThread: in Profile::threads; of kProcess: in Together::processes
   std::uint32_t group = model::kNoIndex;   ///< of its own stacks, as StackGroups numbers them; of kThread: the thread
   model::Costs self;
   model::Costs total;

@@ -14,4 +14,16 @@ std::vector<Row> rows_by_thread(const model::Profile& profile) {
   return rows;
 }
 
+std::vector<Row> rows_by_process(const model::Profile& profile) {
+  std::vector<Row> rows;
+  const std::vector<model::ProcessFigures>& processes = profile.together->processes;
+  for (std::uint32_t process = 0; process < processes.size(); ++process) {
+    if (processes[process].costs.empty()) continue;
+    Row& row = rows.emplace_back();
+    row.thread = process;
+    row.self = row.total = processes[process].costs;
+  }
+  return rows;
+}
+
 }  // namespace heapprof::views

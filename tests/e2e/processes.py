@@ -110,7 +110,12 @@ class Processes(harness.Case):
     def test_what_cannot_be_read_is_named(self):
         traces = self.record_tree()
         whole = self.report_of(self.folder)
-        (self.folder / "cut.heapprof").write_bytes(traces[0].read_bytes()[:4096])
+        # A truncated copy of a recording that is there as a whole.
+        (self.folder / "a-copy.heapprof").write_bytes(traces[0].read_bytes()[:4096])
+        done = self.run_heapprof("report", self.folder, "--json")
+        self.assertIn(f"a-copy.heapprof: is a copy of {traces[0]}", done.stderr)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["heap"]), (0, whole["heap"]))
+        (self.folder / "cut.heapprof").write_bytes(traces[0].read_bytes()[:2000])
         done = self.run_heapprof("report", self.folder, "--json")
         report = json.loads(done.stdout)
         self.assertIn("cut.heapprof", done.stderr)
@@ -119,8 +124,7 @@ class Processes(harness.Case):
 
     def test_refusals(self):
         traces = self.record_tree()
-        for words, text in ((("--from", "1"), "one recording"), (("--live-at", "50%"), "one recording"),
-                            (("--by", "thread"), "one recording"),
+        for words, text in ((("--survivors", "end"), "one recording"), (("--by", "thread"), "one recording"),
                             (("--by", "site", "--columns", "over-time"), "one recording")):
             done = self.run_heapprof("report", self.folder, *words)
             self.assertEqual(done.returncode, 2)

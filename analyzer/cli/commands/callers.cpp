@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/named_functions.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -189,8 +190,7 @@ std::optional<RankedStack> largest_stack_of(const std::vector<std::uint32_t>& fu
 }
 
 /// Returns whether the function occurs.
-bool print_callers(const CallersOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
+bool print_callers(const CallersOptions& options, const model::Profile& profile) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
@@ -234,8 +234,8 @@ bool print_callers(const CallersOptions& options, const replay::Analysis& analys
 
 int run_callers(const CallersOptions& options) {
   bool found = true;
-  const int status = run_on_trace(
-      for_costs(options.trace), [&](const replay::Analysis& analysis) { found = print_callers(options, analysis); });
+  const int status = run_on_profile(for_costs(options.trace),
+                                    [&](const model::Profile& profile) { found = print_callers(options, profile); });
   return found ? status : std::max(status, 1);
 }
 

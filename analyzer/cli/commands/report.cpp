@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/next_commands.h"
-#include "analyzer/cli/commands/report_processes.h"
 #include "analyzer/cli/commands/report_rows.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -214,7 +214,10 @@ void print_report(const ReportOptions& options, const replay::Analysis& analysis
 }  // namespace
 
 int run_report(const ReportOptions& options) {
-  if (!options.traces.empty()) return run_report_of_processes(options);
+  if (!options.trace.traces.empty())
+    return run_on_recordings(for_costs(options.trace), [&](const RecordingSet&, const MergedRecordings& merged) {
+      print_rows_of_processes(options, merged);
+    });
   TraceOptions trace = for_costs(options.trace);
   trace.selection.costs_by_thread = options.rows.by == views::By::kThread;
   return run_on_trace(trace, [&](const replay::Analysis& analysis) {

@@ -16,6 +16,7 @@
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
 #include "analyzer/cli/text/figures.h"
+#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_columns.h"
@@ -57,6 +58,8 @@ ByWords words_for(By by) {
     case By::kStack: return {"stack", "stack", true};
     case By::kModule: return {"module", "module", false};
     case By::kThread: return {"thread", "thread", true};
+    case By::kProcess: return {"process", "process", true};
+    case By::kProgram: break;
   }
   return {};
 }
@@ -88,6 +91,8 @@ GroupedRows rows_of(const ReportOptions& options, const model::Profile& profile,
       return {views::rows_by_stack(findings.frames(), findings.helpers(), scope), std::move(itself)};
     }
     case By::kThread: return {views::rows_by_thread(profile), std::nullopt};
+    case By::kProcess: return {views::rows_by_process(profile), std::nullopt};
+    case By::kProgram: break;
     case By::kFunction: return rows_at(findings, views::Level::kFunction, scope);
     case By::kLine: return rows_at(findings, views::Level::kLine, scope);
     case By::kModule: return rows_at(findings, views::Level::kModule, scope);
@@ -161,29 +166,8 @@ void read_history(RankedRows& ranked, const replay::Analysis& analysis,
                             [&](double share, std::uint64_t events) { progress.show(share, events); });
 }
 
-/// In place of head_json(): what one recording has, several do not have in common.
-Json head_of_processes_json(const MergedRecordings& recordings) {
-  Json json = json_document();
-  json["processes"] = processes_json(recordings);
-  json["unread"] = recordings.unread;
-  json["selected"] =
-      recordings.profile.selection_text.empty() ? Json(nullptr) : Json(recordings.profile.selection_text);
-  json["events"] = recordings.profile.events();
-  const model::HeapTotals& heap = recordings.profile.heap;
-  json["heap"] = {{"allocations", heap.allocations},
-                  {"allocated_bytes", heap.allocated_bytes},
-                  {"frees", heap.frees},
-                  {"failed", heap.failed},
-                  {"leaked_bytes", heap.leaked_bytes},
-                  {"leaked_blocks", heap.leaked_blocks},
-                  {"temporary_allocations", heap.temporary_allocations},
-                  {"unmatched_frees", heap.unmatched_frees},
-                  {"implied_frees", heap.implied_frees}};
-  return json;
-}
-
 Json rows_json(const RankedRows& ranked, const StackNames& names) {
-  Json json = ranked.recordings == nullptr ? head_json(ranked.profile) : head_of_processes_json(*ranked.recordings);
+  Json json = head_json(ranked.profile);
   json["by"] = words_for(ranked.by()).name;
   json["sort"] = ranked.sort.name();
   json["only_own"] = ranked.options.call_sites.view.only_own;
@@ -197,9 +181,13 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
       entry["index"] = row.thread;
       entry["tid"] = ranked.profile.threads[row.thread].tid;
     }
+    if (ranked.by() == By::kProcess) {
+      entry["pid"] = ranked.profile.together->processes[row.thread].pid;
+      entry["process"] = row.thread;
+    }
     entry["self"] = figures_json(row.self);
     entry["total"] = figures_json(row.total);
-    if (ranked.recordings != nullptr) {
+    if (!ranked.programs.empty()) {
       Json& programs = entry["programs"] = Json::array();
       for (const RowsOfProgram& program : ranked.programs)
         if (const model::Costs self = program.self(row); !self.empty())
@@ -474,10 +462,13 @@ void append_rest(ReportText& text, const RankedRows& ranked) {
 void append_next_command(ReportText& text, const RankedRows& ranked) {
   if (ranked.shown == 0) return;
   if (ranked.recordings != nullptr) {
-    const auto& processes = ranked.recordings->processes;
-    const auto highest = std::ranges::max_element(processes, {}, &ProcessFigures::peak_bytes);
-    text.line().command("The process with the highest peak",
-                        "heapprof report " + shell_quoted(render::clean_utf8(highest->trace)));
+    const auto& processes = ranked.profile.together->processes;
+    const auto highest = std::ranges::max_element(processes, {}, &model::ProcessFigures::peak_bytes);
+    text.line();
+    if (!ranked.profile.slice && !ranked.profile.is_moment() && processes.size() > 1)
+      text.command("Live when all processes together had most", "heapprof report TRACE --live-at peak");
+    text.command("The process with the highest peak",
+                 "heapprof report " + shell_quoted(render::clean_utf8(highest->trace)));
     return;
   }
   const Row& first = ranked.rows.front();
@@ -509,16 +500,15 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
   const model::Profile& profile = ranked.profile;
   const RankedStack whole = figures_of(profile.totals, options.cost);
   ReportText text(profile, style_for(options.trace.output, options.frames), &findings);
-  if (ranked.recordings == nullptr) {
-    text.title().line();
-  } else {
-    write_processes(text, *ranked.recordings, options.top == 0);
-    text.line();
-  }
+  text.title();
+  if (profile.together) write_processes(text, profile, options.top == 0);
+  text.line();
   text.line(heading_of(options.cost, profile) + ": " + render::human_bytes(whole.bytes) + " in " +
             count_of_kind(profile, whole.blocks) + (chosen.empty() ? "; shares are of this." : "."));
   text.heading(std::string("By ") + words_for(ranked.by()).heading +
-               (options.call_sites.view.only_own && ranked.by() != By::kThread ? ", own code only" : "") +
+               (options.call_sites.view.only_own && ranked.by() != By::kThread && ranked.by() != By::kProcess
+                    ? ", own code only"
+                    : "") +
                ", sorted by " + (chosen.empty() ? options.rows.sort : ranked.sort.name()));
   if (ranked.shown == 0) text.line("  none");
   else append_table(text, ranked, findings, chosen);
@@ -547,7 +537,7 @@ void print_rows(const ReportOptions& options, const model::Profile& profile, con
                  : options.top == 0 ? ranked.rows.size()
                                     : std::min(options.top, ranked.rows.size());
   ranked.recordings = recordings;
-  if (recordings != nullptr) {
+  if (recordings != nullptr && grouped.groups) {
     for (const MergedRecordings::Program& program : recordings->programs)
       ranked.programs.emplace_back(program, *grouped.groups);
     std::ranges::stable_sort(ranked.programs, std::ranges::greater(), [&](const RowsOfProgram& program) {

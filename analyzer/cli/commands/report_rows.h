@@ -1,7 +1,7 @@
 // report --by: what costs memory, one row for each function, line, call site, stack, module or thread.
 #pragma once
 
-#include "analyzer/cli/commands/report_processes.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/options/command_options.h"
 #include "analyzer/replay/analysis/analysis.h"
 

@@ -8,6 +8,7 @@
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/named_functions.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/source_output.h"
@@ -23,12 +24,12 @@ namespace {
 using views::SourceFile;
 
 /// The source files that the trace contains. Prints a message if they are damaged.
-symbols::PackedSources packed_sources(const TraceOptions& options, const trace::TraceFile& file) {
+symbols::PackedSources packed_sources(const trace::TraceFile& file) {
   if (!file.symbols()) return {};
   const std::optional<std::string> packed = trace::read_sources(file.input(), file.file_id(), *file.symbols());
   if (packed && packed->empty()) return {};
   if (auto sources = packed ? symbols::decode_sources(*packed) : std::nullopt) return std::move(*sources);
-  print_message(options.trace + ": its source files are damaged; they are searched on this machine");
+  print_message(file.input().path() + ": its source files are damaged; they are searched on this machine");
   return {};
 }
 
@@ -164,8 +165,7 @@ void print_files(const SourceAnswer& answer) {
 }
 
 /// Returns whether there is what the user named.
-bool print_source(const SourceOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
+bool print_source(const SourceOptions& options, const model::Profile& profile, symbols::PackedSources packed) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
@@ -174,8 +174,7 @@ bool print_source(const SourceOptions& options, const replay::Analysis& analysis
     print_files(answer);
     return true;
   }
-  const symbols::SourcePlaces places{options.source_paths, options.trace.symbols.sysroot,
-                                     packed_sources(options.trace, analysis.file())};
+  const symbols::SourcePlaces places{options.source_paths, options.trace.symbols.sysroot, std::move(packed)};
   bool answered = true;
   if (print_file(answer, places, answered) || print_function(answer, places, answered)) return answered;
   std::vector<std::string> file_names;
@@ -190,8 +189,22 @@ bool print_source(const SourceOptions& options, const replay::Analysis& analysis
 
 int run_source(const SourceOptions& options) {
   bool found = true;
-  const int status = run_on_trace(for_costs(options.trace),
-                                  [&](const replay::Analysis& analysis) { found = print_source(options, analysis); });
+  const TraceOptions trace = for_costs(options.trace);
+  symbols::PackedSources packed;
+  const auto add_packed = [&](const replay::Analysis& analysis) { packed.merge(packed_sources(analysis.file())); };
+  const int status =
+      options.trace.traces.empty()
+          ? run_on_trace(trace,
+                         [&](const replay::Analysis& analysis) {
+                           add_packed(analysis);
+                           found = print_source(options, analysis.profile(), std::move(packed));
+                         })
+          : run_on_recordings(
+                trace,
+                [&](const RecordingSet&, const MergedRecordings& merged) {
+                  found = print_source(options, merged.profile, std::move(packed));
+                },
+                [&](std::size_t, const replay::Analysis& analysis, std::uint64_t) { add_packed(analysis); });
   return found ? status : std::max(status, 1);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/answer_text.h"
@@ -163,8 +164,7 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
   return text.text();
 }
 
-void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
-  const model::Profile& profile = analysis.profile();
+void print_tree(const TreeOptions& options, const model::Profile& profile) {
   StackNames names(profile, options.trace.symbols);
   names.resolve(nodes_with_costs(profile));
   const Findings findings(profile, names, options.call_sites);
@@ -185,8 +185,8 @@ void print_tree(const TreeOptions& options, const replay::Analysis& analysis) {
 }  // namespace
 
 int run_tree(const TreeOptions& options) {
-  return run_on_trace(for_costs(options.trace),
-                      [&](const replay::Analysis& analysis) { print_tree(options, analysis); });
+  return run_on_profile(for_costs(options.trace),
+                        [&](const model::Profile& profile) { print_tree(options, profile); });
 }
 
 }  // namespace heapprof::cli

@@ -39,11 +39,19 @@ CLI::App& add_command(CLI::App& app, const char* group, const char* name, const 
   return *command;
 }
 
+/// "report", "export pprof"
+std::string full_name_of(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  const bool is_nested = parent != nullptr && parent->get_parent() != nullptr;
+  return (is_nested ? full_name_of(*parent) + " " : "") + command.get_name();
+}
+
 /// Makes the parser call `check`, which refuses contradictory options, add the settings of the project file, and then
 /// copy `options` to `chosen`.
 template <typename Options, typename Check>
 void choose(CLI::App& command, Chosen& chosen, const std::shared_ptr<Options>& options, Check&& check) {
   command.callback([options, &command, &chosen, check = std::forward<Check>(check)] {
+    if constexpr (requires { options->trace.traces; }) take_traces(options->trace, full_name_of(command));
     check(*options);
     CallSiteOptions* call_sites = nullptr;
     SuppressionOptions* suppressions = nullptr;
@@ -161,19 +169,20 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 void add_rows(CLI::App& command, ReportOptions& options) {
   constexpr const char* kGroup = "Rows";
   using views::By;
-  static constexpr std::pair<const char*, By> kWords[] = {{"function", By::kFunction}, {"line", By::kLine},
-                                                          {"site", By::kSite},         {"stack", By::kStack},
-                                                          {"module", By::kModule},     {"thread", By::kThread}};
-  add_value(
-      command, "--by", "KEY",
-      "Print one row for each function, line, site, stack, module or thread: what it costs itself, and in total; "
-      "the table ends where a row has less than 0.5% of the column by which it is sorted, unless --top is 0",
-      [&options](const std::string& text) {
-        options.rows.by.reset();
-        for (const auto& [word, by] : kWords)
-          if (text == word) options.rows.by = by;
-        if (!options.rows.by) refuse_value(text, "--by", "function, line, site, stack, module or thread");
-      })
+  static constexpr std::pair<const char*, By> kWords[] = {
+      {"function", By::kFunction}, {"line", By::kLine},     {"site", By::kSite},      {"stack", By::kStack},
+      {"module", By::kModule},     {"thread", By::kThread}, {"process", By::kProcess}};
+  add_value(command, "--by", "KEY",
+            "Print one row for each function, line, site, stack, module or thread, or of several recordings for each "
+            "process: what it costs itself, and in total; "
+            "the table ends where a row has less than 0.5% of the column by which it is sorted, unless --top is 0",
+            [&options](const std::string& text) {
+              options.rows.by.reset();
+              for (const auto& [word, by] : kWords)
+                if (text == word) options.rows.by = by;
+              if (!options.rows.by)
+                refuse_value(text, "--by", "function, line, site, stack, module, thread or process");
+            })
       ->group(kGroup);
   add_text(command, "--sort", options.rows.sort, "COLUMN", "Sort the rows by this column, largest first")
       ->default_str(options.rows.sort)
@@ -214,27 +223,23 @@ void check_rows(const ReportOptions& options) {
   for (const std::string& name : rows.columns) check(name, "--columns");
 }
 
-/// A single file is an ordinary report. Refuses what cannot be said of several recordings.
-void take_several_traces(ReportOptions& options) {
-  std::error_code ignored;
-  if (options.traces.size() == 1 && !std::filesystem::is_directory(options.traces.front(), ignored)) {
-    options.trace.trace = options.traces.front();
-    options.traces.clear();
+/// Refuses what cannot be said of several recordings.
+void check_several_traces(ReportOptions& options) {
+  if (options.trace.traces.empty()) {
+    if (options.rows.by == views::By::kProcess)
+      refuse("--by process is for several recordings: heapprof report DIRECTORY");
+    return;
   }
-  if (options.traces.empty()) return;
-  const SelectionTexts& texts = options.trace.texts;
-  if (!texts.from.empty() || !texts.to.empty() || !texts.live_at.empty() || !texts.survivors.empty())
-    refuse("--from, --to, --live-at and --survivors are for one recording: several have no common time yet");
   if (!options.rows.by) options.rows.by = views::By::kSite;
-  if (options.rows.by == views::By::kThread) refuse("--by thread is for one recording");
-  if (options.rows.over_time) refuse("--columns over-time is for one recording");
+  refuse_for_several(options.trace, options.rows.by == views::By::kThread, "--by thread", "");
+  refuse_for_several(options.trace, options.rows.over_time, "--columns over-time", "heapprof timeline");
 }
 
 void declare_report(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<ReportOptions>();
   CLI::App& command =
       add_command(app, kWhere, "report", "Print totals, and the call sites and stacks that use the most memory");
-  add_trace_options(command, options->trace, {.several = &options->traces});
+  add_trace_options(command, options->trace, {.several = true});
   add_cost(command, options->cost, "Rank call sites and stacks by this cost");
   add_rows(command, *options);  // the groups of a command of its own precede those that it shares
   add_call_site_options(command, options->call_sites);
@@ -247,7 +252,7 @@ void declare_report(CLI::App& app, Chosen& chosen) {
   const CLI::Option* const top = command.get_option("--top");
   choose(command, chosen, options, [top](ReportOptions& read) {
     if (read.rows.by && ends_in(read.trace.output, ".csv")) read.rows.csv = true;
-    take_several_traces(read);
+    check_several_traces(read);
     check_rows(read);
     // A program that reads the rows needs all of them, unless it asks for fewer.
     if (read.rows.by && (read.trace.json || read.rows.csv) && !was_given(top)) read.top = 0;
@@ -264,7 +269,7 @@ void declare_tree(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<TreeOptions>();
   CLI::App& command =
       add_command(app, kWhere, "tree", "Print the call tree, with what each function costs itself and in total");
-  add_trace_options(command, options->trace);
+  add_trace_options(command, options->trace, {.several = true});
   add_cost(command, options->cost, "Sort and limit the tree by this cost");
   add_by_line(command, options->by_line);
   add_switch(command, "--inverted", options->inverted, "Begin with the call sites; their callers follow");
@@ -287,7 +292,7 @@ void declare_tree(CLI::App& app, Chosen& chosen) {
 void declare_callers(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<CallersOptions>();
   CLI::App& command = add_command(app, kWhere, "callers", "Print who calls a function, and what it calls");
-  add_trace_options(command, options->trace, {.sole_argument = false});
+  add_trace_options(command, options->trace, {.sole_argument = false, .several = true});
   add_text(command, "FUNCTION", options->function, "FUNCTION",
            "Print this function, named as in a report, with or without arguments and scopes; functions of one name "
            "count as one")
@@ -345,7 +350,7 @@ void declare_source(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<SourceOptions>();
   CLI::App& command =
       add_command(app, kWhere, "source", "Print the lines of a source file or function, with what each costs");
-  add_trace_options(command, options->trace, {.sole_argument = false});
+  add_trace_options(command, options->trace, {.sole_argument = false, .several = true});
   add_text(
       command, "NAME", options->what, "NAME",
       "Print this file, named by any last part of its path; FILE:LINE: the lines around one; or the lines of this "

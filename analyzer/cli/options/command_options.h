@@ -68,7 +68,6 @@ struct RowOptions {
 
 struct ReportOptions {
   TraceOptions trace;
-  std::vector<std::string> traces;  ///< files and directories; empty: the one in `trace`
   RowOptions rows;
   CallSiteOptions call_sites;
   Cost cost = Cost::kPeak;

@@ -225,15 +225,17 @@ void add_output(CLI::App& command, std::string& output, const std::string& help)
 
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   const std::string help = "Read this trace, of a program that has ended, was killed or still runs";
-  if (has.several != nullptr) {
-    CLI::Option* const argument = add_list(command, "TRACE", *has.several, "TRACE",
+  options.takes_several = has.several;
+  if (has.several && has.sole_argument) {
+    CLI::Option* const argument = add_list(command, "TRACE", options.traces, "TRACE",
                                            help + ", or several, or all in these directories" + kNewestByDefault);
     argument->allow_extra_args(true);
     take_newest_by_default(command, argument, options.trace);
   } else if (has.sole_argument) {
     add_optional_trace(command, options.trace, help);
   } else {
-    add_text(command, "TRACE", options.trace, "TRACE", help)->required();
+    add_text(command, "TRACE", options.trace, "TRACE", has.several ? help + ", or all in this directory" : help)
+        ->required();
   }
   CLI::Option* const output =
       add_value(command, "-o,--output", "FILE", "Write the output to FILE; - is standard output",
@@ -251,6 +253,32 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   CLI::Option* const no_index = add_no_index(command, options.use_index);
   if (has.selection) no_index->group(kSelection);
   add_symbol_options(command, options.symbols);
+}
+
+bool is_directory(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+void take_traces(TraceOptions& options, const std::string& command) {
+  if (options.takes_several && is_directory(options.trace)) options.traces = {options.trace};
+  if (options.traces.size() == 1 && !is_directory(options.traces.front())) {
+    options.trace = options.traces.front();
+    options.traces.clear();
+  }
+  if (!options.traces.empty())
+    options.trace =
+        options.traces.size() == 1 ? options.traces.front() : std::to_string(options.traces.size()) + " recordings";
+  else if (is_directory(options.trace))
+    refuse(options.trace + ": is a directory, and heapprof " + command +
+           " answers for one recording; 'heapprof report " + options.trace + "' lists those in it");
+}
+
+void refuse_for_several(const TraceOptions& options, bool given, const std::string& option,
+                        const std::string& instead) {
+  if (given && !options.traces.empty())
+    refuse(option + " is for one recording; name one of " + options.trace +
+           (instead.empty() ? std::string() : ", or use " + instead));
 }
 
 void add_symbol_options(CLI::App& command, symbols::Options& options) {

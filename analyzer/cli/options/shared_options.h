@@ -75,9 +75,7 @@ struct TraceCommand {
   bool json_by_name = true;   ///< -o FILE.json is --json; false: take_format_from_name() decides
   bool selection = true;      ///< false: of the selection only --no-index
   bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
-  /// Where all TRACE go if the command takes several, or directories; then TraceOptions::trace is set only if none
-  /// was given.
-  std::vector<std::string>* several = nullptr;
+  bool several = false;  ///< the command takes several TRACE and directories; with another argument, one directory
 };
 
 /// TRACE, -o, --json, the selection and the symbols.
@@ -132,6 +130,17 @@ void take_format_from_name(const CLI::Option* given, const std::string& output, 
   for (const auto& [ending, value] : more)
     if (ends_in(output, ending)) format = value;
 }
+
+/// After the arguments were read: several recordings, or a directory, are in TraceOptions::traces, and one file in
+/// `trace`. Refuses a directory for a command that answers for one recording.
+void take_traces(TraceOptions& options, const std::string& command);
+
+/// Whether `path` is a directory.
+bool is_directory(const std::string& path);
+
+/// Refuses times of several recordings that they do not have in common, and --kind.
+void refuse_for_several(const TraceOptions& options, bool given, const std::string& option,
+                        const std::string& instead);
 
 /// Refuses to write `what` ("an SVG picture") to a terminal; `example` is a file name for the message.
 void refuse_terminal(const std::string& output, const std::string& what, const std::string& example);

@@ -11,7 +11,9 @@
 namespace heapprof::cli {
 
 struct TraceOptions {
-  std::string trace;
+  std::string trace;                ///< of several recordings: what messages call them
+  std::vector<std::string> traces;  ///< several files and directories; empty: the one in `trace`
+  bool takes_several = false;       ///< the command answers for several recordings
   std::string output = "-";
   bool json = false;
   replay::Selection selection;  ///< sizes and kind only; the rest is in `texts` until the trace is opened

@@ -42,6 +42,7 @@ std::string ending_after(const model::Integrity& integrity, bool compacted, std:
 }
 
 std::string command_of(const model::Profile& profile) {
+  if (profile.together) return render::clean_utf8(profile.together->name);
   const model::Recording& recording = profile.recording;
   std::string command;
   for (const std::string& argument : recording.command_line) {
@@ -74,6 +75,7 @@ namespace {
 
 /// "at the end", "when it was killed", "now".
 std::string words_for_end(const model::Profile& profile) {
+  if (profile.together) return "at the ends of the recordings";
   const std::string& how = profile.integrity.ended_by;
   if (how == "running") return profile.recording.compacted ? "when this copy was written" : "now";
   if (how == "exec") return "when it executed another program";

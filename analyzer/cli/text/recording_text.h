@@ -15,7 +15,8 @@ std::string ending_of(const model::Profile& profile);
 /// the disk is full". `compacted`: a copy. Not clean.
 std::string ending_after(const model::Integrity& integrity, bool compacted, std::uint64_t duration_ns);
 
-/// The command line, quoted for a shell; the program if the command line is unknown. Clean UTF-8.
+/// The command line, quoted for a shell; the program if the command line is unknown; of several recordings, what they
+/// are called. Clean UTF-8.
 std::string command_of(const model::Profile& profile);
 
 /// What was recorded and whether it is whole: "pid 804: exited with status 0 after 1.80 s. Recording complete,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
@@ -23,6 +24,25 @@ std::string name_of(Cost cost) {
   for (const auto& [name, value] : cost_names())
     if (value == cost) return name;
   return {};
+}
+
+/// Peaks of several recordings are at different times, so they have no sum.
+Json heap_json(const model::HeapTotals& heap, bool together) {
+  Json json = {{"allocations", heap.allocations},
+               {"allocated_bytes", heap.allocated_bytes},
+               {"frees", heap.frees},
+               {"failed", heap.failed}};
+  if (!together) {
+    json["peak_bytes"] = heap.peak_bytes;
+    json["peak_time_ns"] = heap.peak_time_ns;
+    json["peak_blocks"] = heap.peak_blocks;
+  }
+  json["leaked_bytes"] = heap.leaked_bytes;
+  json["leaked_blocks"] = heap.leaked_blocks;
+  json["temporary_allocations"] = heap.temporary_allocations;
+  json["unmatched_frees"] = heap.unmatched_frees;
+  json["implied_frees"] = heap.implied_frees;
+  return json;
 }
 
 Json mmap_json(const model::MmapTotals& mmap) {
@@ -80,10 +100,16 @@ void set_renamed(Json& json, const char* name, const char* old_name, const Json&
 
 Json head_json(const model::Profile& profile) {
   Json json = json_document();
-  json["program"] = profile.recording.program;
-  json["pid"] = profile.recording.pid;
+  if (profile.together) {
+    add_processes(json, *profile.together);
+    json["events"] = profile.events();
+    json["heap"] = heap_json(profile.heap, true);
+  } else {
+    json["program"] = profile.recording.program;
+    json["pid"] = profile.recording.pid;
+  }
   json["duration_ns"] = profile.recording.duration_ns;
-  json["integrity"] = integrity_json(profile.integrity);
+  if (!profile.together) json["integrity"] = integrity_json(profile.integrity);
   json["slice"] =
       profile.slice ? Json{{"from_ns", profile.slice->from_ns}, {"to_ns", profile.slice->to_ns}} : Json(nullptr);
   json["live_at_ns"] = profile.live_at_ns ? Json(*profile.live_at_ns) : Json(nullptr);
@@ -120,30 +146,20 @@ Json threads_json(const model::Profile& profile) {
 
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,
                  const StackNames& names) {
-  const model::HeapTotals& heap = profile.heap;
   Json json = head_json(profile);
-  json["events"] = profile.events();
-  json["heap"] = {{"allocations", heap.allocations},
-                  {"allocated_bytes", heap.allocated_bytes},
-                  {"frees", heap.frees},
-                  {"failed", heap.failed},
-                  {"peak_bytes", heap.peak_bytes},
-                  {"peak_time_ns", heap.peak_time_ns},
-                  {"peak_blocks", heap.peak_blocks},
-                  {"leaked_bytes", heap.leaked_bytes},
-                  {"leaked_blocks", heap.leaked_blocks},
-                  {"temporary_allocations", heap.temporary_allocations},
-                  {"unmatched_frees", heap.unmatched_frees},
-                  {"implied_frees", heap.implied_frees}};
-  json["mmap"] = mmap_json(profile.mmap);
-  // Resident memory is that of the process, so it exists for selections by time only.
-  const Json at_moment =
-      profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
-  json["rss_bytes"] = at_moment;
-  json["peak_rss_bytes"] = profile.is_moment()              ? at_moment
-                           : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
-                                                            : Json(nullptr);
-  json["threads"] = threads_json(profile);
+  if (!profile.together) {
+    json["events"] = profile.events();
+    json["heap"] = heap_json(profile.heap, false);
+    json["mmap"] = mmap_json(profile.mmap);
+    // Resident memory is that of the process, so it exists for selections by time only.
+    const Json at_moment =
+        profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
+    json["rss_bytes"] = at_moment;
+    json["peak_rss_bytes"] = profile.is_moment()              ? at_moment
+                             : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
+                                                              : Json(nullptr);
+    json["threads"] = threads_json(profile);
+  }
   json["kind"] = kind_word(profile.kind);
   json["cost"] = name_of(cost);
   const RankedStack total = figures_of(profile.totals, cost);

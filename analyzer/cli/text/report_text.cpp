@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/findings/call_sites.h"
@@ -48,7 +49,8 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
     case Cost::kPeak:
       if (profile.survivors_ns) return live_words(profile);
       if (profile.is_moment()) return "Live at " + render::human_time(*profile.moment_ns());
-      if (!profile.recording.other_programs.empty()) return "Live at the peaks of the recordings";
+      if (profile.together)
+        return std::string("Live at the peaks of the recordings") + (profile.slice ? " in the slice" : "");
       return profile.slice ? "Live at the slice's peak" : "Live at the peak";
     case Cost::kLeaked: return live_words(profile);
     case Cost::kAllocated: return allocated_words(profile);
@@ -66,8 +68,9 @@ std::string heading_of(Cost cost, const model::Profile& profile) {
 
 ReportText& ReportText::title(Title title) {
   line(bold(clip(command_of(profile_), style().width)));
-  const std::string recorded =
-      title == Title::kWithEvents ? recorded_sentences(profile_) : completeness_of(profile_) + ".";
+  const std::string recorded = profile_.together             ? sentence_of(profile_)
+                               : title == Title::kWithEvents ? recorded_sentences(profile_)
+                                                             : completeness_of(profile_) + ".";
   for (const std::string& piece : render::wrapped(recorded, style().width)) line(piece);
   if (profile_.slice) {
     const std::string slice = human_time(profile_.slice->from_ns) + " to " + human_time(profile_.slice->to_ns);
@@ -117,9 +120,10 @@ void ReportText::peak_rows() {
   const bool running = ended_by == "running";
   // Only a program that exits leaks what it has not freed.
   const bool leaked = profile_.slice || ended_by == "exit";
-  row("peak", human_bytes(costs.peak_bytes),
-      costs.peak_bytes == 0
-          ? "no byte was live"
+  row(profile_.together ? "peaks" : "peak", human_bytes(costs.peak_bytes),
+      costs.peak_bytes == 0 ? "no byte was live"
+      : profile_.together
+          ? "in " + count_of_kind(profile_, costs.peak_blocks) + ", each process at its own peak"
           : "in " + count_of_kind(profile_, costs.peak_blocks) + ", at " + human_time(profile_.peak_time_ns));
   row(running                  ? "live now"
       : of_mappings || !leaked ? "live"
@@ -146,7 +150,7 @@ void ReportText::peak_rows() {
 /// Mappings and resident memory of the process.
 void ReportText::process_rows() {
   const bool running = profile_.integrity.ended_by == "running";
-  if (profile_.mmap.mappings != 0 && profile_.kind != model::Kind::kMmap)
+  if (profile_.mmap.mappings != 0 && !profile_.together && profile_.kind != model::Kind::kMmap)
     row("mappings", human_bytes(profile_.mmap.peak_bytes),
         "at their peak, " + human_bytes(profile_.mmap.live_bytes) +
             (running          ? " live now"
@@ -284,7 +288,11 @@ std::string note_of_missing_own_code(const Findings* findings, const model::Prof
 ReportText& ReportText::notes(const std::vector<std::string>& symbol_warnings) {
   const model::Integrity& integrity = profile_.integrity;
   const std::string no_own_code = note_of_missing_own_code(findings_, profile_);
-  if (integrity.complete && integrity.notes.empty() && symbol_warnings.empty() && no_own_code.empty()) return *this;
+  const std::vector<std::string> of_several =
+      profile_.together ? notes_of(*profile_.together) : std::vector<std::string>();
+  if (integrity.complete && integrity.notes.empty() && symbol_warnings.empty() && no_own_code.empty() &&
+      of_several.empty())
+    return *this;
   line();
   if (integrity.complete) {
     line(bold("Notes"));
@@ -294,6 +302,7 @@ ReportText& ReportText::notes(const std::vector<std::string>& symbol_warnings) {
     line(paint(TextColour::kWarning, losses));
   }
   if (!no_own_code.empty()) list_item(clean_utf8(no_own_code));
+  for (const std::string& note : of_several) list_item(clean_utf8(note));
   for (const std::string& note : integrity.notes) list_item(clean_utf8(note));
   for (const std::string& warning : symbol_warnings) list_item(clean_utf8(warning));
   return *this;

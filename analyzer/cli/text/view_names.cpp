@@ -4,6 +4,7 @@
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/cli/text/frame_text.h"
+#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
@@ -60,6 +61,8 @@ ViewName ViewNames::of_row(const views::Row& row, views::By by) const {
     case views::By::kStack: return of_stack(row);
     case views::By::kModule: return of_module(row.frame);
     case views::By::kThread: return thread_name(profile_.threads[row.thread].name, profile_.threads[row.thread].tid);
+    case views::By::kProcess: return process_name(profile_.together->processes[row.thread]);
+    case views::By::kProgram: break;
   }
   return {};
 }
@@ -93,6 +96,14 @@ ViewName ViewNames::of_stack(const views::Row& row) const {
     name.name += " < " + caller.name;
     name.label += " < " + caller.label;
   }
+  return name;
+}
+
+ViewName process_name(const model::ProcessFigures& process) {
+  ViewName name;
+  name.name = name.label = name_of(process);
+  name.location = process.command;
+  name.module = process.program;
   return name;
 }
 

@@ -56,6 +56,8 @@ class ViewNames {
 
 /// The name of a thread's row: "worker 4712".
 ViewName thread_name(const std::string& name, std::uint32_t tid);
+/// The name of a process of several recordings, as a row: "cc1plus, pid 12"; its command is the location.
+ViewName process_name(const model::ProcessFigures& process);
 
 /// The keys "name", "file", "line", "module" and "origin".
 Json name_json(const ViewName& name);

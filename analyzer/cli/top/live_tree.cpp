@@ -114,7 +114,9 @@ LiveGroups LiveTree::groups(views::By by, views::Scope scope) const {
     case views::By::kFunction: from_tree(views::Level::kFunction); break;
     case views::By::kLine: from_tree(views::Level::kLine); break;
     case views::By::kModule: from_tree(views::Level::kModule); break;
-    case views::By::kThread: return result;
+    case views::By::kThread:
+    case views::By::kProcess:
+    case views::By::kProgram: return result;
   }
   std::unordered_map<std::uint32_t, std::uint32_t> row_of_group;
   for (std::uint32_t row = 0; row < result.rows.size(); ++row) row_of_group.emplace(result.rows[row].group, row);

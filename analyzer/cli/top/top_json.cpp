@@ -16,6 +16,8 @@ const char* key_of(views::By by) noexcept {
     case views::By::kStack: return "stack";
     case views::By::kModule: return "module";
     case views::By::kThread: return "thread";
+    case views::By::kProcess:
+    case views::By::kProgram: break;
   }
   return "";
 }

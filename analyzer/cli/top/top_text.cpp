@@ -109,6 +109,8 @@ const char* heading_of(By by) noexcept {
     case By::kStack: return "stack";
     case By::kModule: return "module";
     case By::kThread: return "thread";
+    case By::kProcess:
+    case By::kProgram: break;
   }
   return "";
 }
