@@ -12,6 +12,7 @@
 #include "analyzer/cli/commands/leak_classes.h"
 #include "analyzer/cli/commands/leak_histories.h"
 #include "analyzer/cli/commands/leaks_text.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/suppressed_leaks.h"
 #include "analyzer/cli/text/findings.h"
@@ -222,9 +223,26 @@ void add_findings(Json& json, const LeaksOptions& options, const model::Profile&
   json["helpers"] = helpers_json(findings);
 }
 
-void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) {
+/// To each of the call sites in the document: what the programs of several recordings have of it.
+void add_programs(Json& json, const MergedRecordings& merged, const std::vector<LeakingSite>& sites) {
+  for (std::size_t i = 0; i < json["sites"].size(); ++i) {
+    Json& programs = json["sites"][i]["programs"] = Json::array();
+    for (const MergedRecordings::Program& program : merged.programs) {
+      findings::Held held;
+      for (const std::uint32_t node : sites[i].site->nodes)
+        if (const auto at = program.costs.find(node); at != program.costs.end())
+          held += {at->second.leaked_bytes, at->second.leaked_blocks};
+      if (held.blocks != 0)
+        programs.push_back({{"program", program.name}, {"bytes", held.bytes}, {"blocks", held.blocks}});
+    }
+  }
+}
+
+/// `analysis` is null for several recordings: call sites have no trends then, since processes begin and end at
+/// different times.
+void print_leaks(const LeaksOptions& options, const model::Profile& profile, const replay::Analysis* analysis,
+                 const MergedRecordings* merged) {
   Suppressions suppressions = read_suppressions(options.suppressions);
-  const model::Profile& profile = analysis.profile();
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
   // Suppressions match names, and helpers are found among all stacks: all are looked up.
   StackNames names(profile, options.trace.symbols);
@@ -240,8 +258,8 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
   // Mappings have no history: they are split and merged while they live.
   std::optional<LeakHistories> histories;
   SumsByGrowth sums;
-  if (options.history && profile.kind == model::Kind::kHeap && any) {
-    histories.emplace(read_histories(options, analysis, sites));
+  if (options.history && analysis != nullptr && profile.kind == model::Kind::kHeap && any) {
+    histories.emplace(read_histories(options, *analysis, sites));
     sums = sums_by_growth(stacks, *histories);
   }
   const LeakHistories* const known = histories ? &*histories : nullptr;
@@ -268,6 +286,7 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
     for (std::size_t i = 0; i < stacks.size(); ++i) add_trend(json["top"][i], known->of_stack(stacks[i].node));
   }
   add_findings(json, options, profile, findings, ranked, held, path);
+  if (merged != nullptr) add_programs(json, *merged, ranked);
   write_report(options.trace.output, std::move(json), stacks, names, options.shared_frames);
 }
 
@@ -275,8 +294,13 @@ void print_leaks(const LeaksOptions& options, const replay::Analysis& analysis) 
 
 int run_leaks(const LeaksOptions& options) {
   TraceOptions trace = for_costs(options.trace);
+  if (!trace.traces.empty())
+    return run_on_recordings(trace, [&](const RecordingSet&, const MergedRecordings& merged) {
+      print_leaks(options, merged.profile, nullptr, &merged);
+    });
   trace.selection.with_timeline = options.history;  // the trends need the times of the allocations
-  return run_on_trace(trace, [&](const replay::Analysis& analysis) { print_leaks(options, analysis); });
+  return run_on_trace(
+      trace, [&](const replay::Analysis& analysis) { print_leaks(options, analysis.profile(), &analysis, nullptr); });
 }
 
 }  // namespace heapprof::cli

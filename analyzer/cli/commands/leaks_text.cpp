@@ -5,6 +5,7 @@
 
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/text/answer_text.h"
+#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/cli/text/small_rows.h"
 #include "analyzer/cli/text/text_columns.h"
@@ -95,6 +96,8 @@ class LeaksText : public AnswerText {
   void write() {
     title();
     summary();
+    if (profile().together && profile().totals.leaked_blocks != 0)
+      write_leaking_processes(*this, *profile().together);
     if (answer_.path)
       common_path("Look first at", Cost::kLeaked, *answer_.path,
                   {profile().totals.leaked_bytes, profile().totals.leaked_blocks});
@@ -124,13 +127,15 @@ class LeaksText : public AnswerText {
            : running       ? "No block is live."
            : !profile().selection_text.empty()
                ? (total.empty() ? "Nothing matches the selection." : "No selected block was live at the end.")
-               : "No block was live at the end: no leaks.");
+           : profile().together ? "No block was live at the end of any process: no leaks."
+                                : "No block was live at the end: no leaks.");
       return;
     }
     std::string text = live_words(profile()) + ": " + human_bytes(total.leaked_bytes) + " in " +
                        count_of_kind(profile(), total.leaked_blocks);
     if (!profile().slice && !profile().is_moment() && total.peak_bytes != 0)
-      text += ", " + render::percent(total.leaked_bytes, total.peak_bytes) + " of the peak";
+      text += ", " + render::percent(total.leaked_bytes, total.peak_bytes) +
+              (profile().together ? " of the peaks" : " of the peak");
     for (const std::string& piece : render::wrapped(text + ".", style().width)) line(piece);
     if (ends_early()) line("Of these, still live at the end of the recording: --survivors");
   }

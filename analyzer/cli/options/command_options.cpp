@@ -530,7 +530,7 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<LeaksOptions>();
   CLI::App& command =
       add_command(app, kLeaks, "leaks", "Print what was never freed, by the call site and stack that allocated it");
-  add_trace_options(command, options->trace);
+  add_trace_options(command, options->trace, {.several = true});
   add_suppression_options(command, options->suppressions);
   add_call_site_options(command, options->call_sites);
   add_word<Order>(
