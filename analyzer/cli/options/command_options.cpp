@@ -376,7 +376,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<FlamegraphOptions>();
   CLI::App& command =
       add_command(app, kWhere, "flamegraph", "Draw all stacks: an SVG for any browser, or folded text");
-  add_trace_options(command, options->trace, {.json = false});
+  add_trace_options(command, options->trace, {.json = false, .several = true});
   std::vector<std::string> costs;
   for (const auto& [name, cost] : cost_names()) costs.push_back(name);
   costs.emplace_back("pinned");
@@ -398,6 +398,7 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
       "Label the frames of the picture with parameters and template arguments; folded text always has them");
   choose(command, chosen, options, [format, formats](FlamegraphOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".txt", Format::kFolded}});
+    refuse_for_several(read.trace, read.pinned, "--cost pinned", "");
     if (read.pinned) {
       // The moment is all that can be selected: it is the end of the slice.
       SelectionTexts& texts = read.trace.texts;
