@@ -285,7 +285,7 @@ void print_timeline(const TimelineOptions& options, const replay::Analysis& anal
 }  // namespace
 
 void write_timeline(const TimelineOptions& options, const model::Profile& profile, const std::string& program,
-                    const render::Timeline& timeline) {
+                    const render::Timeline& timeline, const nlohmann::json& more) {
   std::string text;
   const render::TextSink sink = [&](std::string_view piece) { text += piece; };
   switch (options.format) {
@@ -300,7 +300,8 @@ void write_timeline(const TimelineOptions& options, const model::Profile& profil
       nlohmann::json json = render::timeline_json(timeline);
       json["format_version"] = kJsonFormatVersion;
       if (!used_project_file.empty()) json["project_file"] = used_project_file;
-      json["integrity"] = integrity_json(profile.integrity);
+      if (!profile.together) json["integrity"] = integrity_json(profile.integrity);
+      if (more.is_object()) json.update(more);
       text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     }
   }
@@ -308,6 +309,7 @@ void write_timeline(const TimelineOptions& options, const model::Profile& profil
 }
 
 int run_timeline(const TimelineOptions& options) {
+  if (!options.trace.traces.empty()) return run_timeline_of_processes(options);
   if (options.resident) return run_resident_timeline(options);
   TraceOptions trace = for_costs(options.trace);
   trace.selection.with_timeline = true;

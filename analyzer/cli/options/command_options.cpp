@@ -599,11 +599,25 @@ void declare_top(CLI::App& app, Chosen& chosen) {
   });
 }
 
+void check_timeline_of_several(TimelineOptions& options, bool by_given) {
+  const TraceOptions& trace = options.trace;
+  const bool of_processes = options.by == views::By::kProcess || options.by == views::By::kProgram;
+  if (trace.traces.empty()) {
+    if (of_processes) refuse("--by process and --by program are for several recordings: heapprof timeline DIRECTORY");
+    return;
+  }
+  if (!by_given) options.by = views::By::kProcess;
+  else refuse_for_several(trace, !of_processes, "--by site, module or thread", "--by process or program");
+  refuse_for_several(trace, options.resident, "--resident", "");
+  refuse_for_several(trace, options.format == TimelineOptions::Format::kOpenMetrics, "--format openmetrics", "");
+  refuse_for_several(trace, !trace.texts.live_at.empty(), "timeline --live-at", "heapprof report --live-at");
+}
+
 void declare_timeline(CLI::App& app, Chosen& chosen) {
   using Format = TimelineOptions::Format;
   const auto options = std::make_shared<TimelineOptions>();
   CLI::App& command = add_command(app, kTime, "timeline", "Print or draw live memory over time, by call site");
-  add_trace_options(command, options->trace, {.json_by_name = false});
+  add_trace_options(command, options->trace, {.json_by_name = false, .several = true});
   add_call_site_options(command, options->call_sites);
   const WordsFor<Format> formats = {{"text", Format::kText},
                                     {"csv", Format::kCsv},
@@ -613,19 +627,26 @@ void declare_timeline(CLI::App& app, Chosen& chosen) {
   const CLI::Option* const format = add_format(command, options->format, formats, "Write this format");
   add_word<views::By>(
       command, "--by", options->by,
-      {{"site", views::By::kSite}, {"module", views::By::kModule}, {"thread", views::By::kThread}},
+      {{"site", views::By::kSite},
+       {"module", views::By::kModule},
+       {"thread", views::By::kThread},
+       {"process", views::By::kProcess},
+       {"program", views::By::kProgram}},
       "Show the largest call sites, modules or threads separately: call sites by their bytes at the peak, modules "
-      "and threads (in JSON call sites, too) by their own maximum");
+      "and threads (in JSON call sites, too) by their own maximum; of several recordings the processes (the default) "
+      "or programs with the most bytes at the peak of the sum");
   add_number(command, "--sites", options->sites, "Show the N largest of them separately");
   add_switch(command, "--resident", options->resident,
              "Show what resident memory consists of at the snapshots (see heapprof rss), instead of live memory");
-  choose(command, chosen, options, [format, formats](TimelineOptions& read) {
+  const CLI::Option* const by = command.get_option("--by");
+  choose(command, chosen, options, [format, formats, by](TimelineOptions& read) {
     take_format_from_name(format, read.trace.output, formats, read.format, {{".om", Format::kOpenMetrics}});
     if (read.trace.json && was_given(format) && read.format != Format::kJson)
       refuse("--json and --format exclude each other, except --format json");
     if (read.trace.json) read.format = Format::kJson;
     if (read.format == Format::kSvg) refuse_terminal(read.trace.output, "an SVG picture", "timeline.svg");
     if (read.by == views::By::kThread) refuse_mappings(read.trace, "timeline --by thread");
+    check_timeline_of_several(read, was_given(by));
     if (!read.resident) return;
     if (read.by != views::By::kSite) refuse("--resident and --by exclude each other");
     refuse_selected_blocks(read.trace, "--resident");
