@@ -824,7 +824,7 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<CheckOptions>();
   CLI::App& command =
       add_command(app, kCompare, "check", "Compare figures with limits; exit status 3 when one is exceeded");
-  add_trace_options(command, options->trace);
+  add_trace_options(command, options->trace, {.several = true});
   for (std::size_t i = 0; i < kCheckedFigures; ++i)
     add_size(command, kLimits[i].option, kLimits[i].help,
              [options, i](std::uint64_t limit) { options->limits[i] = limit; })
@@ -833,6 +833,13 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   add_size(command, "--max-pinned",
            "Allow at most SIZE bytes of overhead as in 'heapprof pins': what live blocks pin beyond their own bytes",
            [options](std::uint64_t limit) { options->max_pinned = limit; })
+      ->group(kGroup);
+  add_size(command, "--max-sum-peak", "Of several recordings: allow at most SIZE bytes live at one moment in all",
+           [options](std::uint64_t limit) { options->max_sum_peak = limit; })
+      ->group(kGroup);
+  add_size(command, "--max-sum-leaked",
+           "Of several recordings: allow at most SIZE bytes live at their ends in all, without suppressed ones",
+           [options](std::uint64_t limit) { options->max_sum_leaked = limit; })
       ->group(kGroup);
   add_text(command, "--baseline", options->baseline, "FILE",
            "Allow no figure to exceed that of the recording FILE by more than --tolerance")
@@ -851,12 +858,20 @@ void declare_check(CLI::App& app, Chosen& chosen) {
       "recording stopped before the program ended, or "
       "because no stack or thread matches --function, --module or --thread, for example after a function was "
       "renamed. With a limit of 0 for --max-peak, --max-allocated or --max-allocations, a name that matches nothing "
-      "is no error, because such a limit requires that nothing is allocated.");
+      "is no error, because such a limit requires that nothing is allocated. Of several recordings, each process "
+      "must be within the limits; --max-sum-peak and --max-sum-leaked are for all of them together.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();
     for (const auto& limit : read.limits) any |= limit.has_value();
-    any |= read.max_pinned.has_value();
+    any |= read.max_pinned.has_value() || read.max_sum_peak.has_value() || read.max_sum_leaked.has_value();
+    refuse_for_several(read.trace, read.max_pinned.has_value(), "--max-pinned", "");
+    refuse_for_several(read.trace, !read.baseline.empty(), "--baseline", "heapprof diff DIRECTORY DIRECTORY");
+    refuse_for_several(read.trace, read.max_sum_peak && !read.trace.texts.live_at.empty(), "--live-at",
+                       "--from and --to");
+    if (read.trace.traces.empty() && (read.max_sum_peak || read.max_sum_leaked))
+      refuse(
+          "--max-sum-peak and --max-sum-leaked are for several recordings; of one, use --max-peak and --max-leaked");
     if (read.max_pinned) refuse_selected_blocks(read.trace, "--max-pinned");
     if (!any) refuse("missing limit; give at least one, such as --max-peak 100M, or --baseline FILE");
     std::error_code ignored;

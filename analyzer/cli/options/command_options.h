@@ -231,6 +231,7 @@ struct CheckOptions {
   SuppressionOptions suppressions;
   std::array<std::optional<std::uint64_t>, kCheckedFigures> limits;  ///< by CheckedFigure
   std::optional<std::uint64_t> max_pinned;                           ///< bytes
+  std::optional<std::uint64_t> max_sum_peak, max_sum_leaked;         ///< of several recordings together, bytes
   std::string baseline;                                              ///< a trace; empty: none
   double tolerance_percent = 10;
   std::string junit;
