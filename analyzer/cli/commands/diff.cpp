@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -11,6 +12,8 @@
 #include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/diff_moments.h"
+#include "analyzer/cli/commands/diff_processes.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -57,11 +60,12 @@ struct Pair {
 struct Side {
   std::string program;
   model::Costs totals;
-  bool is_moment;                      ///< totals.peak_bytes are those at the moment of --live-at
-  std::string selection_text;          ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
-  std::optional<std::uint64_t> at_ns;  ///< the moment of TRACE@TIME; nullopt: neither recording has one
-  std::string name;                    ///< of the recording, with its moment
-  std::vector<std::size_t> vain_own;   ///< patterns of --own that match nothing in the recording
+  bool is_moment;                             ///< totals.peak_bytes are those at the moment of --live-at
+  std::string selection_text;                 ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
+  std::optional<std::uint64_t> at_ns;         ///< the moment of TRACE@TIME; nullopt: neither recording has one
+  std::string name;                           ///< of the recording, with its moment
+  std::vector<std::size_t> vain_own;          ///< patterns of --own that match nothing in the recording
+  std::optional<model::Together> together{};  ///< of several recordings
 };
 
 Side side_of(const DiffOptions& options, const std::string& trace, const model::Profile& profile) {
@@ -79,7 +83,8 @@ Side side_of(const DiffOptions& options, const std::string& trace, const model::
   if (profile.slice)
     selection_text = "from " + render::human_time(profile.begin_ns()) + " to " +
                      render::human_time(profile.end_ns()) + (selection_text.empty() ? "" : ", ") + selection_text;
-  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text, std::nullopt, trace, {}};
+  return {profile.recording.program, profile.totals, profile.is_moment(), selection_text, std::nullopt, trace, {},
+          profile.together};
 }
 
 /// The options to read one of the recordings. A moment is a slice with nothing but it, at whose end everything that
@@ -88,6 +93,8 @@ TraceOptions options_of_side(const DiffOptions& options, const std::string& trac
                              const std::optional<replay::Moment>& moment) {
   TraceOptions side = for_costs(options.trace);
   side.trace = trace;
+  side.traces.clear();
+  if (std::error_code ignored; std::filesystem::is_directory(trace, ignored)) side.traces = {trace};
   if (!options.has_moments()) return side;
   side.selection.from = moment.value_or(replay::Moment{.value = 100, .percent = true, .text = "end", .name = "@end"});
   side.selection.to = side.selection.from;
@@ -142,9 +149,8 @@ void for_each_stack(const DiffOptions& options, const model::Profile& profile, S
 
 /// Adds a recording's stacks to the flame graph of both. Frames match if function, module and file have the same
 /// names, whatever their directories.
-void draw(const DiffOptions& options, const replay::Analysis& analysis, bool before, Side& totals,
+void draw(const DiffOptions& options, const model::Profile& profile, bool before, Side& totals,
           render::FlameTree& tree) {
-  const model::Profile& profile = analysis.profile();
   totals = side_of(options, before ? options.trace.trace : options.after, profile);
   for_each_stack(options, profile, totals, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     render::FlameTree::Node at = render::FlameTree::kRoot;
@@ -163,9 +169,8 @@ void draw(const DiffOptions& options, const replay::Analysis& analysis, bool bef
 }
 
 /// Adds a recording's stacks to `pairs`.
-void add_recording(const DiffOptions& options, const replay::Analysis& analysis, PairFigures Pair::*side,
-                   Side& totals, Pairs& pairs) {
-  const model::Profile& profile = analysis.profile();
+void add_recording(const DiffOptions& options, const model::Profile& profile, PairFigures Pair::*side, Side& totals,
+                   Pairs& pairs) {
   totals = side_of(options, side == &Pair::before ? options.trace.trace : options.after, profile);
   for_each_stack(options, profile, totals, [&](const RankedStack& stack, const std::vector<Frame>& frames) {
     std::string key;
@@ -298,6 +303,7 @@ std::string text_of(const DiffOptions& options, const Side& before, const Side& 
   if (!used_project_file.empty()) text.line(clip_utf8(clean_utf8(project_file_words()), width));
   text.line();
   append_totals(text, before, after);
+  if (before.together && after.together) write_process_changes(text, *before.together, *after.together, options.top);
 
   const std::size_t shown = options.top == 0 ? changed.size() : std::min(options.top, changed.size());
   text.heading("Stacks by change in " + words_for(options.cost, after) + " (" + std::to_string(shown) + " of " +
@@ -343,6 +349,7 @@ Json json_of(const DiffOptions& options, const Side& before, const Side& after,
   Json json = json_document();
   json["before"] = totals_json(options.trace.trace, before);
   json["after"] = totals_json(options.after, after);
+  if (before.together && after.together) json["processes"] = process_changes_json(*before.together, *after.together);
   json["changed_stacks"] = changed.size();
   Json& top = json["top"] = Json::array();
   const std::size_t shown = options.top == 0 ? changed.size() : std::min(options.top, changed.size());
@@ -373,13 +380,14 @@ std::string picture_of(const DiffOptions& options, const Side& before, const Sid
     return text;
   }
   const std::string cost = words_for(options.cost, after);
-  const std::string program = base_name(after.program);
+  const std::string program = after.together ? render::clean_utf8(after.name) : base_name(after.program);
   render::FlameOptions flame;
   flame.title = "Changes in " + (program.empty() ? std::string("an unknown program") : program);
   flame.cost = std::string("change in ") + cost + (ranks_by_blocks(options.cost) ? "" : " bytes");
   flame.unit = ranks_by_blocks(options.cost) ? render::Unit::kCount : render::Unit::kBytes;
   flame.context = {{"From", before.name}, {"to", after.name}};
-  if (base_name(before.program) != program) flame.context.push_back({"Program before", before.program});
+  if (base_name(before.program) != base_name(after.program))
+    flame.context.push_back({"Program before", before.program});
   if (const std::string selection = selection_of_both(before, after); !selection.empty())
     flame.context.push_back({"Only", selection});
   flame.comparison = true;
@@ -392,13 +400,13 @@ int diff_as_picture(const DiffOptions& options) {
   Side after{};
   render::FlameTree tree;
   bool read = false;
-  const int first = run_on_trace(options_before(options), [&](const replay::Analysis& analysis) {
-    draw(options, analysis, true, before, tree);
+  const int first = run_on_profile(options_before(options), [&](const model::Profile& profile) {
+    draw(options, profile, true, before, tree);
     read = true;
   });
   if (!read) return first;
-  const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
-    draw(options, analysis, false, after, tree);
+  const int second = run_on_profile(options_after(options), [&](const model::Profile& profile) {
+    draw(options, profile, false, after, tree);
     if (options.two_moments && *before.at_ns > *after.at_ns)
       throw replay::SelectionError(options.trace.trace +
                                    ": the first moment is after the second one; give the earlier "
@@ -415,12 +423,12 @@ int diff_as_text(const DiffOptions& options) {
   Side before{};
   Side after{};
   Pairs pairs;
-  const int first = run_on_trace(options_before(options), [&](const replay::Analysis& analysis) {
-    add_recording(options, analysis, &Pair::before, before, pairs);
+  const int first = run_on_profile(options_before(options), [&](const model::Profile& profile) {
+    add_recording(options, profile, &Pair::before, before, pairs);
   });
   if (first != 0 && pairs.empty()) return first;
-  const int second = run_on_trace(options_after(options), [&](const replay::Analysis& analysis) {
-    add_recording(options, analysis, &Pair::after, after, pairs);
+  const int second = run_on_profile(options_after(options), [&](const model::Profile& profile) {
+    add_recording(options, profile, &Pair::after, after, pairs);
     report_vain_own_code(options, before, after);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))

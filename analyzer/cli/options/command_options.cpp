@@ -755,11 +755,11 @@ void declare_diff(CLI::App& app, Chosen& chosen) {
   const auto options = std::make_shared<DiffOptions>();
   CLI::App& command =
       add_command(app, kCompare, "diff", "Compare two recordings of a program, or two moments of a recording");
-  add_trace_options(command, options->trace, {.json_by_name = false, .sole_argument = false});
-  add_text(
-      command, "AFTER", options->after, "AFTER",
-      "Compare TRACE with this later recording, or two moments of one: TRACE@1 TRACE@2.5 (seconds). Stacks of two "
-      "recordings match by the names of their functions, so builds may differ")
+  add_trace_options(command, options->trace, {.json_by_name = false, .sole_argument = false, .several = true});
+  add_text(command, "AFTER", options->after, "AFTER",
+           "Compare TRACE with this later recording, or two moments of one: TRACE@1 TRACE@2.5 (seconds), or two "
+           "directories "
+           "of recordings. Stacks of two recordings match by the names of their functions, so builds may differ")
       ->required();
   const CLI::Option* const cost = add_cost(command, options->cost, "Compare this cost");
   add_top(command, options->top, "stacks; of two moments, call sites (and stacks with --json)");
@@ -786,6 +786,8 @@ void declare_diff(CLI::App& app, Chosen& chosen) {
       "priority.");
   choose(command, chosen, options, [=](DiffOptions& read) {
     take_moments(read, cost);
+    if (read.has_moments() && (is_directory(read.trace.trace) || is_directory(read.after)))
+      refuse("TRACE@TIME is for one recording; for a directory, use --live-at TIME");
     const bool one_recording = read.has_moments() && is_same_file(read.trace.trace, read.after);
     for (const CLI::Option* const option : {sort, stacks})
       if (was_given(option) && !one_recording)
