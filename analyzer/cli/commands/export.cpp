@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/frame_text.h"
@@ -44,7 +45,7 @@ std::uint32_t add_pseudo_location(StackTable& table, exporter::FunctionTable& fu
 StackTable stacks_with_names(const model::Profile& profile, const symbols::Options& options) {
   StackTable table;
   table.profile = &profile;
-  table.program = render::clean_utf8(base_name(profile.recording.program));
+  table.program = profile.together ? command_of(profile) : render::clean_utf8(base_name(profile.recording.program));
   table.command = render::clean_utf8(command_of(profile));
   for (const model::Module& module : profile.modules) table.modules.push_back(render::clean_utf8(module.path));
   if (table.modules.empty()) table.modules.emplace_back();
@@ -201,18 +202,19 @@ FormatWriter writer_of(ExportOptions::Format format) {
   return {};
 }
 
-void export_format(const ExportOptions& options, const replay::Analysis& analysis) {
+/// `analysis` is null for several recordings, whose formats have no events.
+void export_format(const ExportOptions& options, const model::Profile& profile, const replay::Analysis* analysis) {
   const FormatWriter format = writer_of(options.format);
-  const StackTable table = stacks_with_names(analysis.profile(), options.trace.symbols);
+  const StackTable table = stacks_with_names(profile, options.trace.symbols);
   Sink output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
-    analysis.for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
-                            {.of_kind = true});
+    analysis->for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
+                             {.of_kind = true});
   };
   format.write(options, table, source, output);
   if (!output.close()) throw OutputError(output.error());
-  const model::Costs& totals = analysis.profile().totals;
+  const model::Costs& totals = profile.totals;
   if (options.rows == exporter::Rows::kBlocks && totals.leaked_blocks == 0 && !totals.empty())
     print_message(options.trace.trace + ": the output has no rows: no block was live at the end");
 }
@@ -251,9 +253,12 @@ int run_export(const ExportOptions& options) {
   using Format = ExportOptions::Format;
   const bool only_costs = options.format == Format::kPprof || options.format == Format::kSpeedscope ||
                           options.format == Format::kCallgrind;
+  if (!options.trace.traces.empty())
+    return run_on_profile(for_costs(options.trace),
+                          [&](const model::Profile& profile) { export_format(options, profile, nullptr); });
   return run_on_trace(only_costs ? for_costs(options.trace) : options.trace, [&](const replay::Analysis& analysis) {
     if (options.format == Format::kHeaptrack) export_heaptrack(options, analysis);
-    else export_format(options, analysis);
+    else export_format(options, analysis.profile(), &analysis);
   });
 }
 

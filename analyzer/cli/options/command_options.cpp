@@ -915,7 +915,7 @@ void declare_export(CLI::App& app, Chosen& chosen) {
     const auto options = std::make_shared<ExportOptions>();
     options->format = target.format;
     CLI::App& command = *group.add_subcommand(target.name, target.help);
-    add_trace_options(command, options->trace, {.json = false, .output_required = true});
+    add_trace_options(command, options->trace, {.json = false, .output_required = true, .several = true});
     const bool has_rows = target.format == Format::kNdjson || target.format == Format::kCsv;
     if (has_rows)
       add_word<exporter::Rows>(
@@ -927,6 +927,11 @@ void declare_export(CLI::App& app, Chosen& chosen) {
           "Write a row for each event, each block live at the end, each stack with its costs, or "
           "each stack with what its live blocks keep from being returned");
     choose(command, chosen, options, [target, has_rows](ExportOptions& read) {
+      const bool sums = target.format == Format::kPprof || target.format == Format::kSpeedscope ||
+                        target.format == Format::kCallgrind || (has_rows && read.rows == exporter::Rows::kStacks);
+      refuse_for_several(read.trace, !sums,
+                         std::string("export ") + target.name + (has_rows ? " of single rows" : ""),
+                         has_rows ? "--rows stacks" : "export pprof, speedscope or callgrind");
       const bool blocks = target.blocks && !(has_rows && read.rows == exporter::Rows::kStacks);
       if (read.rows == exporter::Rows::kPinned) refuse_selected_blocks(read.trace, "--rows pinned");
       if (blocks) refuse_mappings(read.trace, std::string("export ") + target.name);
