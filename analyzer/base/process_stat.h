@@ -13,6 +13,10 @@ namespace heapprof {
 struct ProcessStat {
   char state = 0;                ///< field 3: 'T' is stopped, 'Z' a zombie
   std::uint64_t start_time = 0;  ///< field 22: clock ticks since boot
+  // Fields 14 to 17: processor time in clock ticks, of the process itself, and of its children for which it waited.
+  std::uint64_t own_ticks = 0;
+  std::uint64_t children_ticks = 0;
+  std::uint64_t children_faults = 0;  ///< fields 11 and 13: page faults of these children; 0: there were none
 };
 
 /// Reads /proc/PROCESS/stat, where `process` is "self" or a pid. None: there is no such process, or it cannot be
@@ -27,7 +31,14 @@ inline std::optional<ProcessStat> read_process_stat(const std::string& process) 
   ProcessStat stat;
   fields >> stat.state;
   std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
+  for (int field = 4; field < 22; ++field) {
+    std::uint64_t value = 0;
+    if (field >= 11 && field <= 17) fields >> value;
+    else fields >> skipped;
+    if (field == 11 || field == 13) stat.children_faults += value;
+    if (field == 14 || field == 15) stat.own_ticks += value;
+    if (field == 16 || field == 17) stat.children_ticks += value;
+  }
   fields >> stat.start_time;
   if (!fields) return std::nullopt;
   return stat;

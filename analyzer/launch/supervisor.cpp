@@ -45,6 +45,8 @@ class Supervisor {
   Supervisor(int pid, const sigset_t& signals, GroupSignalDetector& group_signals)
       : pid_(pid), signals_(signals), group_signals_(group_signals) {}
 
+  const ChildWork& child_work() const noexcept { return child_work_; }
+
   /// Returns when the child has ended, with the status of waitpid.
   int wait() {
     for (;;) {
@@ -52,6 +54,7 @@ class Supervisor {
       const int signal = sigwaitinfo(&signals_, &info);
       if (signal < 0) continue;
       if (signal == SIGCHLD) {
+        note_child_work();
         int status = 0;
         while (waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
           if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
@@ -65,6 +68,19 @@ class Supervisor {
   }
 
  private:
+  /// The kernel forgets the times of a process when its parent takes its status.
+  void note_child_work() {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
+      return;
+    const std::optional<ProcessStat> stat = read_process_stat(std::to_string(pid_));
+    if (!stat || stat->state != 'Z') return;  // /proc may be that of another pid namespace
+    const long ticks_per_second = sysconf(_SC_CLK_TCK);
+    const std::uint64_t tick_ns =
+        1'000'000'000 / static_cast<std::uint64_t>(ticks_per_second > 0 ? ticks_per_second : 100);
+    child_work_ = {stat->children_faults != 0, stat->own_ticks * tick_ns, stat->children_ticks * tick_ns};
+  }
+
   void handle(int signal, const siginfo_t& info) {
     if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = true;
     // The terminal (SI_KERNEL) signals the group. This process signals itself when it writes to a closed pipe. The
@@ -96,6 +112,7 @@ class Supervisor {
   const int pid_;
   const sigset_t signals_;
   GroupSignalDetector& group_signals_;
+  ChildWork child_work_;
   bool child_stopped_ = false;
   bool stop_seen_ = false;  ///< this process received a stop signal too, so it was not for the child alone
   bool continued_ = false;  ///< the SIGCONT that ended the stop of this process may still be pending
@@ -185,7 +202,10 @@ ProcessResult run_process(const std::string& path, const std::vector<std::string
   close(report[0]);
   const int status = [&] {
     GroupSignalDetector group_signals;
-    return Supervisor(pid, signals, group_signals).wait();
+    Supervisor supervisor(pid, signals, group_signals);
+    const int ended = supervisor.wait();
+    result.child_work = supervisor.child_work();
+    return ended;
   }();
   // Drops the signals that were sent to the program while it ended. From here on signals interrupt this process.
   const timespec now{};

@@ -15,6 +15,13 @@
 
 namespace heapprof::launch {
 
+/// What a program had done by child processes. Only those count for which it, or one of them, waited.
+struct ChildWork {
+  bool any = false;               ///< there was such a child
+  std::uint64_t own_ns = 0;       ///< processor time of the program itself
+  std::uint64_t children_ns = 0;  ///< and of these children, in steps of 10 ms
+};
+
 struct ProcessResult {
   bool started = false;
   int start_error = 0;  ///< errno if not started
@@ -22,6 +29,7 @@ struct ProcessResult {
   std::uint64_t start_time = 0;  ///< field 22 of /proc/PID/stat; 0: unknown
   bool signaled = false;
   int code = 0;  ///< exit status, or the signal's number
+  ChildWork child_work;
 };
 
 /// Runs the executable `path` with `arguments` (the first is its name), with `variables` added to the environment,

@@ -33,8 +33,8 @@ std::vector<Interval> intervals_of(std::span<const LiveBounds> processes) {
     for (std::size_t i = 0; i < process.pieces.size(); ++i) {
       const LivePiece& piece = process.pieces[i];
       const std::uint64_t to_ns = i + 1 < process.pieces.size() ? process.pieces[i + 1].from_ns : process.end_ns + 1;
-      const double rate =
-          static_cast<double>(piece.changes) / static_cast<double>(std::max(to_ns, piece.from_ns + 1) - piece.from_ns);
+      const double rate = static_cast<double>(piece.changes) /
+                          static_cast<double>(std::max(to_ns, piece.from_ns + 1) - piece.from_ns);
       changes.push_back({piece.from_ns, piece.min_bytes - before.min_bytes, piece.max_bytes - before.max_bytes,
                          rate - rate_before});
       before = piece;
@@ -84,8 +84,7 @@ Windows windows_of_peak(std::span<const LiveBounds> processes, std::uint64_t max
     const Interval& one = intervals[i];
     if (!windows.chosen.empty() && windows.chosen.back().to_ns + 1 == one.from_ns)
       windows.chosen.back().to_ns = one.to_ns;
-    else
-      windows.chosen.push_back({one.from_ns, one.to_ns});
+    else windows.chosen.push_back({one.from_ns, one.to_ns});
   }
   return windows;
 }
@@ -136,7 +135,8 @@ SumPeak peak_in_windows(std::span<const Window> windows, std::span<const StepsIn
     std::uint64_t live = processes[i].at_begin[peak.window];
     const std::vector<Step>& steps = processes[i].steps[peak.window];
     for (std::size_t at = 0; peak.process != SumPeak::kBegin && at < steps.size(); ++at) {
-      const bool before = i == peak.process ? at <= peak.step : std::pair(steps[at].ns, i) < std::pair(peak.ns, peak.process);
+      const bool before =
+          i == peak.process ? at <= peak.step : std::pair(steps[at].ns, i) < std::pair(peak.ns, peak.process);
       if (!before) break;
       live = steps[at].live_bytes;
     }

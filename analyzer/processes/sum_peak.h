@@ -34,8 +34,8 @@ struct Window {
 };
 
 struct Windows {
-  std::vector<Window> chosen;              ///< ascending, disjoint; empty: nothing was ever live
-  std::uint64_t at_most_elsewhere = 0;     ///< the sum is nowhere else higher
+  std::vector<Window> chosen;           ///< ascending, disjoint; empty: nothing was ever live
+  std::uint64_t at_most_elsewhere = 0;  ///< the sum is nowhere else higher
 };
 
 /// Where the peak of the sum can be: windows with about `max_changes` changes, at least one window.
@@ -49,7 +49,7 @@ struct Step {
 
 /// The changes of a process in the windows, in order, and its live bytes at their beginnings.
 struct StepsInWindows {
-  std::vector<std::uint64_t> at_begin;  ///< by window
+  std::vector<std::uint64_t> at_begin;   ///< by window
   std::vector<std::vector<Step>> steps;  ///< by window
 };
 

@@ -619,7 +619,23 @@ class Launcher(harness.Case):
         # Without --children only the shell is recorded, and the summary has a note about that.
         summary, reports = self.summary_of("./waits.sh")
         self.assertEqual(self.program_of_summary(summary), "bash")
-        self.assertIn("bash starts as children are recorded with --children only", summary)
+        self.assertIn("child processes of bash were not recorded", summary)
+        remedy = re.search(r"record them too: heapprof (record --children -o bash-recordings/ -- ./waits.sh)\n", summary)
+        self.assertIsNotNone(remedy, summary)
+        again = subprocess.run([str(harness.HEAPPROF), *remedy[1].split()], cwd=self.dir,
+                               env=harness.clean_environment(), capture_output=True, text=True, timeout=60)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertTrue(list((self.dir / "bash-recordings").glob("worker.*")))
+
+    def test_children_that_work_are_noted(self):
+        """Of a program that is no shell: by the processor time of the children for which it waited."""
+        burn = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
+        for own, child, noted in ((0, [sys.executable, "-c", burn.format(0.05)], True), (0.05, ["true"], False),
+                                  (0, None, False)):
+            start = "" if child is None else f"import subprocess; subprocess.run({child!r})\n"
+            summary = self.run_record(sys.executable, "-c", start + burn.format(own)).stderr
+            self.assertEqual("were not recorded; they took" in summary, noted, summary)
+        self.assertNotIn("not recorded", self.run_record("sh", "-c", "true").stderr)
 
     def test_the_largest_process_is_the_one_with_the_highest_peak(self):
         """The trace's size is irrelevant: preallocated traces of workers with 10 and 81 MB have the same size."""

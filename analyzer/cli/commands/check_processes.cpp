@@ -49,8 +49,13 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
   const std::vector<model::ProcessFigures>& processes = merged.profile.together->processes;
   for (std::size_t i = 0; i < processes.size(); ++i) {
     const CheckFigures& figures = of_member.at(merged.members[i]).figures;
-    CheckVerdict verdict{limit.name, limit.bytes, figures.compared[figure], allowed, false,
-                         limit.suppressed == nullptr ? 0 : figures.suppressed.*limit.suppressed, name_of(processes[i])};
+    CheckVerdict verdict{limit.name,
+                         limit.bytes,
+                         figures.compared[figure],
+                         allowed,
+                         false,
+                         limit.suppressed == nullptr ? 0 : figures.suppressed.*limit.suppressed,
+                         name_of(processes[i])};
     verdicts.all.push_back({verdict, i});
     of_process.push_back(std::move(verdict));
   }
@@ -93,12 +98,9 @@ Json json_of(const MergedRecordings& merged, const Verdicts& verdicts) {
   Json json = head_json(merged.profile);
   Json& list = json["checks"] = Json::array();
   for (const Verdict& one : verdicts.all) {
-    Json entry = {{"name", one.verdict.name},
-                  {"of", one.process ? "process" : "sum"},
-                  {"figure", one.verdict.figure},
-                  {"limit", one.verdict.limit},
-                  {"suppressed", one.verdict.suppressed},
-                  {"ok", !one.verdict.exceeded()}};
+    Json entry = {
+        {"name", one.verdict.name},   {"of", one.process ? "process" : "sum"}, {"figure", one.verdict.figure},
+        {"limit", one.verdict.limit}, {"suppressed", one.verdict.suppressed},  {"ok", !one.verdict.exceeded()}};
     if (one.process) {
       entry["process"] = *one.process;
       entry["pid"] = merged.profile.together->processes[*one.process].pid;
@@ -122,8 +124,7 @@ int check_processes(const CheckOptions& options) {
     if (!options.junit.empty())
       for (const RecordingSet::Member& member : set.members()) refuse_recording_as_output(options.junit, member.path);
     for (std::size_t i = 0; i < kCheckedFigures; ++i)
-      if (options.limits[i])
-        compare_processes(check_limits()[i], *options.limits[i], i, merged, of_member, verdicts);
+      if (options.limits[i]) compare_processes(check_limits()[i], *options.limits[i], i, merged, of_member, verdicts);
     if (options.max_sum_leaked) {
       constexpr auto kLeaked = static_cast<std::size_t>(CheckedFigure::kLeaked);
       std::uint64_t leaked = 0, suppressed = 0;
@@ -140,7 +141,8 @@ int check_processes(const CheckOptions& options) {
       compare_sum("peak", peak ? peak->bytes : 0, *options.max_sum_peak, 0, verdicts);
       if (peak && peak->bytes <= *options.max_sum_peak && peak->at_most_bytes > *options.max_sum_peak)
         verdicts.none.push_back("the peak of all processes together is only known to be between " +
-                                render::human_bytes(peak->bytes) + " and " + render::human_bytes(peak->at_most_bytes));
+                                render::human_bytes(peak->bytes) + " and " +
+                                render::human_bytes(peak->at_most_bytes));
     }
     const bool any_name = std::ranges::any_of(of_member, [](const auto& one) { return one.second.names_found; });
     if (!any_name && !forbids_allocation(options))
@@ -163,8 +165,7 @@ int check_processes(const CheckOptions& options) {
         OfProcess& of = of_member[member];
         of.figures = check_figures_of(options, analysis);
         of.names_found = analysis.names_found();
-        of.stopped =
-            profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns;
+        of.stopped = profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns;
         if (options.max_sum_peak) bounds_of_member[member] = bounds_of(profile, start_ns);
       });
   for (const std::string& reason : verdicts.none) print_message(options.trace.trace + ": " + reason);

@@ -91,7 +91,8 @@ void write_process_changes(TextPage& text, const Together& before, const Togethe
                   rows);
   const auto only = [&](std::size_t count, const char* when) {
     if (count != 0)
-      text.line("  " + render::exact_number(count) + (count == 1 ? " process is" : " processes are") + " only " + when);
+      text.line("  " + render::exact_number(count) + (count == 1 ? " process is" : " processes are") + " only " +
+                when);
   };
   only(only_before, "before");
   only(only_after, "after");

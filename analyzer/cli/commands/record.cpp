@@ -127,7 +127,9 @@ int run_record(const RecordOptions& options) {
     std::vector<launch::RecordedTrace> of_children;
     if (children) of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
     const std::string directory = to_directory ? *options.output : std::string();
-    std::fputs(record_summary(pattern, traces, of_children, children, directory).c_str(), stderr);
+    std::fputs(record_summary(pattern, traces, of_children, children, directory, {result.child_work, options.command})
+                   .c_str(),
+               stderr);
   }
   return result.signaled ? 128 + result.code : result.code;
 }

@@ -181,11 +181,15 @@ void make_newest(const std::string& path) {
 }  // namespace
 
 std::string record_summary(const std::string& pattern, const std::vector<RecordedTrace>& of_program,
-                           const std::vector<RecordedTrace>& of_children, bool children,
-                           const std::string& directory) {
+                           const std::vector<RecordedTrace>& of_children, bool children, const std::string& directory,
+                           const LeftOut& left_out) {
   if (of_program.empty() && of_children.empty())
-    return "heapprof: no trace was written. The recorder may have printed the reason above. Otherwise the program\n"
-           "          allocated nothing, or a program that removes LD_PRELOAD, is static or setuid started it.\n";
+    return std::string(
+               "heapprof: no trace was written. The recorder may have printed the reason above. Otherwise the "
+               "program\n"
+               "          allocated nothing, or a program that removes LD_PRELOAD, is static or setuid started "
+               "it.\n") +
+           (children ? std::string() : note_of_children(left_out, base_name(left_out.command.front())));
   const Run run = read_run(of_program, of_children, children);
   std::vector<std::size_t> by_peak = traces_of_processes(run.traces);
   sort_by_peak(by_peak, run.traces);
@@ -204,11 +208,27 @@ std::string record_summary(const std::string& pattern, const std::vector<Recorde
     std::set<std::pair<std::uint32_t, std::uint64_t>> processes;
     for (const RecordedTrace& trace : of_children) processes.emplace(trace.header.pid, trace.header.process_start);
     text += children_text(run, pattern, by_peak, processes.size(), !directory.empty());
-  } else if (is_shell(about.program)) {
-    text += "  note    programs that " + about.program + " starts as children are recorded with --children only\n";
+  } else {
+    text += note_of_children(left_out, about.program);
   }
   const bool all = !directory.empty() && run.traces.size() + run.unread > 1;
   return text + "  next    heapprof report " + shell_quoted(all ? directory : about.trace.path) + "\n";
+}
+
+std::string note_of_children(const LeftOut& left_out, const std::string& program) {
+  constexpr std::uint64_t kMinWorkNs = 10'000'000;
+  const launch::ChildWork& work = left_out.work;
+  // A shell runs programs; what other programs leave to children is worth a note if it is a tenth of what they do.
+  const bool is_worth_it = is_shell(program) ? work.any : work.children_ns >= std::max(kMinWorkNs, work.own_ns / 10);
+  if (!is_worth_it) return {};
+  std::string text = "  note    child processes of " + program + " were not recorded";
+  if (work.children_ns != 0)
+    text += "; they took " + render::human_time(work.children_ns) + " of processor time, " + program + " itself " +
+            render::human_time(work.own_ns);
+  std::string command;
+  for (const std::string& word : left_out.command) command += " " + shell_quoted(word);
+  return text + "\n          record them too: heapprof record --children -o " +
+         shell_quoted(program + "-recordings/") + " --" + command + "\n";
 }
 
 std::vector<std::size_t> traces_of_processes(const std::vector<TraceFigures>& traces) {

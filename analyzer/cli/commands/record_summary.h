@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/launch/recorded_traces.h"
+#include "analyzer/launch/supervisor.h"
 
 namespace heapprof::cli {
 
@@ -26,6 +27,16 @@ struct TraceFigures {
   bool complete = true;
 };
 
+/// What a run without --children left out.
+struct LeftOut {
+  launch::ChildWork work;
+  std::vector<std::string> command;  ///< the program and its arguments
+};
+
+/// Lines of the summary: what the child processes of `program` took, and the command that records them. Empty: they
+/// did too little.
+std::string note_of_children(const LeftOut& left_out, const std::string& program);
+
 /// Reads the traces of the program, oldest first, and of its children, and returns the summary. Reading takes some 4
 /// s of processor time for 100 million events; after 10 s the remaining traces of children are not read. `pattern` is
 /// the pattern of the file names; `children` is whether children were recorded. Changes the modification time of the
@@ -33,7 +44,7 @@ struct TraceFigures {
 /// else empty.
 std::string record_summary(const std::string& pattern, const std::vector<launch::RecordedTrace>& of_program,
                            const std::vector<launch::RecordedTrace>& of_children, bool children,
-                           const std::string& directory);
+                           const std::string& directory, const LeftOut& left_out);
 
 /// A process that executes other programs has a trace for each. Returns, for each process, the position in `traces`
 /// of the trace that represents it. That is the trace of the last program, since earlier ones are mostly wrapper

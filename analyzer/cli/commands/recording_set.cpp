@@ -47,7 +47,6 @@ std::unique_ptr<replay::Analysis> analyze(const std::string& path, const replay:
   return analysis;
 }
 
-
 }  // namespace
 
 RecordingSet::RecordingSet(const std::vector<std::string>& arguments) {
@@ -77,7 +76,9 @@ RecordingSet::RecordingSet(const std::vector<std::string>& arguments) {
   if (members_.empty()) throw OutputError("none of the recordings can be read");
   leave_out_copies();
   take_clock();
-  name_ = arguments.size() == 1 ? arguments.front() : std::to_string(members_.size()) + (members_.size() == 1 ? " recording" : " recordings");
+  name_ = arguments.size() == 1
+              ? arguments.front()
+              : std::to_string(members_.size()) + (members_.size() == 1 ? " recording" : " recordings");
 }
 
 void RecordingSet::leave_out_copies() {
@@ -112,8 +113,9 @@ void RecordingSet::take_clock() {
     versions.emplace(all[i].version_major, all[i].version_minor);
   }
   if (clock.is_calendar)
-    notes_.push_back("the recordings are of " + std::to_string(boots.size()) +
-                     " machines or boots: their times are those of the calendar, which may differ from machine to machine");
+    notes_.push_back(
+        "the recordings are of " + std::to_string(boots.size()) +
+        " machines or boots: their times are those of the calendar, which may differ from machine to machine");
   if (versions.size() > 1) {
     std::string list;
     for (const auto& [major, minor] : versions)
@@ -273,8 +275,9 @@ std::uint64_t SelectionOnClock::ns_of(const char* option, const std::string& tex
   const std::uint64_t last = set_.last_end_ns(options_.use_index);
   const std::uint64_t ns = replay::ns_of(*moment, last);
   if (ns > last + last / kRounding)
-    throw replay::SelectionError(set_.name() + ": " + option + " " + text + " is after the end of the last process at " +
-                                 replay::exact_time(last) + "; give at most that, or a percentage (50%)");
+    throw replay::SelectionError(set_.name() + ": " + option + " " + text +
+                                 " is after the end of the last process at " + replay::exact_time(last) +
+                                 "; give at most that, or a percentage (50%)");
   return std::min(ns, last);
 }
 

@@ -56,9 +56,9 @@ class RecordingSet {
 struct SumPeakOfSet {
   std::uint64_t ns = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t at_most_bytes = 0;        ///< `bytes`, unless the search would have taken too much memory
-  std::vector<std::uint64_t> live_bytes;  ///< by member
-  std::size_t member = 0;                 ///< whose allocation reached it
+  std::uint64_t at_most_bytes = 0;                ///< `bytes`, unless the search would have taken too much memory
+  std::vector<std::uint64_t> live_bytes;          ///< by member
+  std::size_t member = 0;                         ///< whose allocation reached it
   std::optional<replay::EventPosition> position;  ///< directly after that allocation; none: only the time is known
 };
 

@@ -74,7 +74,8 @@ std::vector<Series> series_of(const TimelineOptions& options, const MergedRecord
     const std::size_t member = merged.members[i];
     const std::string program = base_name(process.program);
     const bool by_program = options.by == views::By::kProgram;
-    auto at = by_program ? std::ranges::find(all, program, [](const Series& one) { return one.site.label; }) : all.end();
+    auto at =
+        by_program ? std::ranges::find(all, program, [](const Series& one) { return one.site.label; }) : all.end();
     if (at == all.end()) {
       Series& one = all.emplace_back();
       one.site.label = by_program ? program : program + " " + std::to_string(process.pid);
@@ -90,9 +91,8 @@ std::vector<Series> series_of(const TimelineOptions& options, const MergedRecord
       at->site.bytes[time] +=
           peak && times[time] == peak->ns ? peak->live_bytes[member] : live[member].at(times[time]);
   }
-  std::ranges::stable_sort(all, std::ranges::greater(), [](const Series& one) {
-    return std::pair(one.site.peak_bytes, one.own_peak_bytes);
-  });
+  std::ranges::stable_sort(all, std::ranges::greater(),
+                           [](const Series& one) { return std::pair(one.site.peak_bytes, one.own_peak_bytes); });
   return all;
 }
 

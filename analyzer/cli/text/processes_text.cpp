@@ -62,8 +62,8 @@ std::string name_of(const ProcessFigures& process) {
 
 std::string sentence_of(const model::Profile& profile) {
   const model::Together& together = *profile.together;
-  const auto processes = static_cast<std::size_t>(std::ranges::count_if(
-      together.processes, [](const ProcessFigures& one) { return one.began != "executed"; }));
+  const auto processes = static_cast<std::size_t>(
+      std::ranges::count_if(together.processes, [](const ProcessFigures& one) { return one.began != "executed"; }));
   const bool selected = profile.slice || profile.live_at_ns || !profile.selection_text.empty();
   return counted(processes, "process", "processes") + " in " +
          counted(together.processes.size(), "recording", "recordings") + ", " + exact_number(profile.events()) +
@@ -81,7 +81,8 @@ std::vector<std::string> notes_of(const model::Together& together) {
   for (const std::string& note : together.notes) notes.push_back(note);
   if (std::ranges::any_of(together.processes, [](const ProcessFigures& one) { return one.began == "forked"; }))
     notes.emplace_back(
-        "a forked child has only what it allocated itself: memory that it shares with its parent counts once, for the "
+        "a forked child has only what it allocated itself: memory that it shares with its parent counts once, for "
+        "the "
         "parent");
   return notes;
 }

@@ -48,9 +48,9 @@ TEST_CASE("Of files with the same id, one that is whole and has ended counts, th
       {7, 8192, 8192, 0, 1},               // copied while the program ran
       {7, 9000, 9000, 100, std::nullopt},  // the recording
       {8, 4096, 4096, 0, 4},
-      {7, 9000, 9000, 100, 1},             // another copy
-      {8, 8192, 8192, 0, std::nullopt},    // grew after it was copied
-      {7, 9000, 4096, 100, 1},             // truncated
+      {7, 9000, 9000, 100, 1},           // another copy
+      {8, 8192, 8192, 0, std::nullopt},  // grew after it was copied
+      {7, 9000, 4096, 100, 1},           // truncated
   };
   std::vector<FileHeader> headers(files.size());
   std::vector<std::uint64_t> sizes;

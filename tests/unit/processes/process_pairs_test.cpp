@@ -19,17 +19,19 @@ std::vector<int> matched(const std::vector<model::ProcessFigures>& before,
                          const std::vector<model::ProcessFigures>& after) {
   std::vector<int> result;
   for (const ProcessPair& pair : process_pairs(before, after))
-    result.push_back(!pair.after ? 100 + static_cast<int>(*pair.before) : pair.before ? static_cast<int>(*pair.before) : -1);
+    result.push_back(!pair.after   ? 100 + static_cast<int>(*pair.before)
+                     : pair.before ? static_cast<int>(*pair.before)
+                                   : -1);
   return result;
 }
 
 }  // namespace
 
 TEST_CASE("Processes match by program and command, whatever their order") {
-  const std::vector<model::ProcessFigures> before = {process("/old/cc1", "/old/cc1 a.c"), process("/old/cc1", "/old/cc1 b.c"),
-                                                     process("/bin/sh", "sh -c x")};
-  const std::vector<model::ProcessFigures> after = {process("/bin/sh", "sh -c x"), process("/new/cc1", "/new/cc1 b.c"),
-                                                    process("/new/cc1", "/new/cc1 a.c")};
+  const std::vector<model::ProcessFigures> before = {
+      process("/old/cc1", "/old/cc1 a.c"), process("/old/cc1", "/old/cc1 b.c"), process("/bin/sh", "sh -c x")};
+  const std::vector<model::ProcessFigures> after = {
+      process("/bin/sh", "sh -c x"), process("/new/cc1", "/new/cc1 b.c"), process("/new/cc1", "/new/cc1 a.c")};
   CHECK(matched(before, after) == std::vector<int>{2, 1, 0});
 }
 
