@@ -13,6 +13,12 @@ if [ ! -d "$directory/python/duckdb" ]; then
     --target "$directory/python" duckdb prometheus_client >"$directory/pip.log" 2>&1 ||
     echo "not available from PyPI: duckdb, prometheus_client"
 fi
+# The messages of Perfetto's traces, as Python classes.
+if [ ! -d "$directory/python/perfetto" ]; then
+  timeout 100 python3 -m pip install -q --disable-pip-version-check --no-warn-script-location \
+    --target "$directory/python" perfetto==0.59.1 protobuf >>"$directory/pip.log" 2>&1 ||
+    echo "not available from PyPI: perfetto"
+fi
 if [ ! -d "$directory/node_modules/speedscope" ]; then
   timeout 100 npm install --silent --no-audit --no-fund --prefix "$directory" speedscope >"$directory/npm.log" 2>&1 ||
     echo "not available from npm: speedscope"

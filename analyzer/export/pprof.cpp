@@ -1,5 +1,4 @@
-// A protobuf message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0) or a length and
-// bytes (type 2). Fields may be in any order, so samples are written first and the string table last.
+// Fields of a message may be in any order, so samples are written first and the string table last.
 #include "analyzer/export/pprof.h"
 
 #include <string>
@@ -7,31 +6,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/export/protobuf.h"
+
 namespace heapprof::exporter {
 namespace {
 
-class Message {
- public:
-  void number(unsigned field, std::uint64_t value) {
-    if (value == 0) return;  // the default
-    varint(field << 3);
-    varint(value);
-  }
-  void bytes(unsigned field, std::string_view value) {
-    varint(field << 3 | 2);
-    varint(value.size());
-    bytes_ += value;
-  }
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-  }
-  std::string_view view() const noexcept { return bytes_; }
-  void clear() { bytes_.clear(); }
-
- private:
-  std::string bytes_;
-};
+using protobuf::Message;
 
 class Strings {
  public:

@@ -89,6 +89,31 @@ def read_speedscope(data):
             for profile in json.loads(data)["profiles"]}
 
 
+def read_perfetto(data):
+    """Sums over the samples of both heaps. Each stack that they name is defined."""
+    packets = [(number, value) for _, packet in fields_of(data) for number, value in fields_of(packet)]
+    stacks = {dict(fields_of(stack))[1] for number, value in packets if number == 12
+              for kind, stack in fields_of(value) if kind == 7}
+    sums = collections.Counter()
+    for number, value in packets:
+        if number != 37:
+            continue
+        dump = list(fields_of(dict(fields_of(value))[5]))
+        heap = dict(dump)[11].decode()
+        for kind, sample in dump:
+            if kind == 2:
+                sample = {1: 0, 2: 0, 3: 0, 5: 0, 6: 0} | dict(fields_of(sample))
+                assert sample[1] in stacks, sample
+                sums[heap, "bytes"] += sample[2]
+                sums[heap, "blocks"] += sample[5]
+                sums[heap, "left bytes"] += sample[2] - sample[3]
+                sums[heap, "left blocks"] += sample[5] - sample[6]
+    moment = next((heap for heap, _ in sums if heap != "malloc"), "")
+    return {"allocated_bytes": sums["malloc", "bytes"], "allocations": sums["malloc", "blocks"],
+            "leaked_bytes": sums["malloc", "left bytes"], "leaked_blocks": sums["malloc", "left blocks"],
+            "peak_bytes": sums[moment, "bytes"], "peak_blocks": sums[moment, "blocks"]}
+
+
 def read_massif(data):
     snapshots = re.findall(r"^mem_heap_B=(\d+)\n.*\n.*\nheap_tree=(\w+)$", data.decode(), re.M)
     return {"peak_bytes": next(int(size) for size, tree in snapshots if tree == "peak"),
@@ -241,6 +266,7 @@ def outputs():
         "dhat": Output(("export", "dhat"), read_dhat, events=True),
         "callgrind": Output(("export", "callgrind"), read_callgrind),
         "firefox": Output(("export", "firefox"), read_firefox, events=True),
+        "perfetto": Output(("export", "perfetto"), read_perfetto),
         "timeline json": Output(("timeline", "--json"), read_timeline_json),
         "timeline csv": Output(("timeline", "--format", "csv"), read_timeline_csv),
         "timeline svg": Output(("timeline", "--format", "svg"), read_timeline_svg),

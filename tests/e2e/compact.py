@@ -20,7 +20,7 @@ COMMANDS = REPORTS + (
     ("leaks", "--json", "--top", "100"), ("histogram", "--json"), ("churn", "--json"), ("reallocs", "--json"),
     ("threads", "--json"), ("frees", "--json"), ("timeline", "--json"), ("timeline", "--format", "csv"),
     ("timeline", "--format", "svg"), ("timeline", "--format", "openmetrics"), ("flamegraph", "--format", "folded"))
-EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")
+EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto", "ndjson", "csv")
 # Times are rounded to the ticks of a microsecond at the clock's nominal rate. The samples may give a lower rate, at
 # which these ticks take longer.
 MAX_DIFFERENCE_NS = 3_000

@@ -134,7 +134,8 @@ class Bundle(harness.Case):
         ("leaks", "--json"), ("timeline",), ("timeline", "--format", "svg"), ("flamegraph",),
         ("flamegraph", "--format", "folded"), ("report", "--function", "outer_function", "--short-names"),
         *(("export", format) for format in
-          ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")))
+          ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto", "ndjson",
+           "csv")))
 
     def outputs(self, run):
         return {" ".join(options): run(*options) for options in self.OUTPUTS}

@@ -187,7 +187,8 @@ class Outputs(harness.Case):
         commands += [["flamegraph", "--format", form] for form in ("svg", "folded")]
         commands += [["timeline", "--format", form] for form in ("text", "csv", "json", "svg", "openmetrics")]
         commands += [["export", form, "-o", self.dir / "x"] for form in
-                  ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson", "csv")]
+                     ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto", "ndjson",
+                      "csv")]
         for command in commands:
             for selection, why in ((["--function", "nosuch"],
                                     "--function nosuch: matches nothing in the recording; 'heapprof report --by "

@@ -20,6 +20,7 @@
 #include "analyzer/export/firefox.h"
 #include "analyzer/export/heaptrack_writer.h"
 #include "analyzer/export/massif.h"
+#include "analyzer/export/perfetto.h"
 #include "analyzer/export/pprof.h"
 #include "analyzer/export/rows.h"
 #include "analyzer/export/sink.h"
@@ -189,6 +190,10 @@ FormatWriter writer_of(ExportOptions::Format format) {
     case Format::kFirefox:
       return {[](const ExportOptions&, const StackTable& table, const Source& source, Sink& out) {
         write_firefox(table, source, out);
+      }};
+    case Format::kPerfetto:
+      return {[](const ExportOptions&, const StackTable& table, const Source&, Sink& out) {
+        write_perfetto(table, out);
       }};
     case Format::kNdjson:
       return {[](const ExportOptions& options, const StackTable& table, const Source& source, Sink& out) {

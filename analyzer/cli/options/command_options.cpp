@@ -905,6 +905,8 @@ void declare_export(CLI::App& app, Chosen& chosen) {
       {"callgrind", Format::kCallgrind, false, "Write for callgrind_annotate and KCachegrind"},
       {"firefox", Format::kFirefox, true,
        "Write for profiler.firefox.com, with retained memory over any range of time"},
+      {"perfetto", Format::kPerfetto, false,
+       "Write for ui.perfetto.dev and trace_processor: the heap by stack, and counters over time"},
       {"ndjson", Format::kNdjson, true, "Write rows for databases: a JSON object in each line"},
       {"csv", Format::kCsv, true, "Write rows for databases and spreadsheets"},
   };

@@ -238,7 +238,18 @@ struct CheckOptions {
 };
 
 struct ExportOptions {
-  enum class Format { kHeaptrack, kPprof, kSpeedscope, kMassif, kDhat, kCallgrind, kFirefox, kNdjson, kCsv };
+  enum class Format {
+    kHeaptrack,
+    kPprof,
+    kSpeedscope,
+    kMassif,
+    kDhat,
+    kCallgrind,
+    kFirefox,
+    kPerfetto,
+    kNdjson,
+    kCsv
+  };
   TraceOptions trace;
   Format format = Format::kHeaptrack;
   exporter::Rows rows = exporter::Rows::kEvents;

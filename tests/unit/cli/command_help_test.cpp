@@ -24,7 +24,8 @@ TEST_CASE("an option has all its names, the name of its value, and its default")
 TEST_CASE("export has no manual page; each export format has one") {
   const Outcome list = run({"manual", "--list"});
   CHECK(("\n" + list.out).find("\nheapprof-export\n") == std::string::npos);
-  for (const char* format : {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "ndjson"})
+  for (const char* format :
+       {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto", "ndjson"})
     CHECK(("\n" + list.out).find(std::string("\nheapprof-export-") + format + "\n") != std::string::npos);
 }
 

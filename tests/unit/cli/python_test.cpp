@@ -182,7 +182,8 @@ TEST_CASE("text of every command names lines of Python") {
 
 TEST_CASE("exports have lines of Python") {
   const PythonTrace trace;
-  for (const char* format : {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox"}) {
+  for (const char* format :
+       {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto"}) {
     const TemporaryFile out;
     const Outcome outcome = run({"export", format, trace.path(), "-o", out.path()});
     INFO(format << ": " << outcome.err);
