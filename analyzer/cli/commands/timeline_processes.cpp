@@ -140,7 +140,7 @@ int run_timeline_of_processes(const TimelineOptions& options) {
         timeline.context = {{"Recorded", sentence_of(profile)}, {"Peak", peak_text}};
         if (!profile.selection_text.empty()) timeline.context.push_back({"Only", profile.selection_text});
         if (!used_project_file.empty()) timeline.context.push_back({"Settings", used_project_file});
-        for (const std::string& note : notes_of(*profile.together)) timeline.context.push_back({"Note", note});
+        for (const std::string& note : profile.together->notes) timeline.context.push_back({"Note", note});
         timeline.start_ns = profile.begin_ns();
         timeline.duration_ns = profile.end_ns();
         timeline.time_ns = times_of(timeline.start_ns, timeline.duration_ns, peak);

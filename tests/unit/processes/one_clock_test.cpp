@@ -51,6 +51,8 @@ TEST_CASE("Of files with the same id, one that is whole and has ended counts, th
       {7, 9000, 9000, 100, 1},           // another copy
       {8, 8192, 8192, 0, std::nullopt},  // grew after it was copied
       {7, 9000, 4096, 100, 1},           // truncated
+      {9, 8192, 8192, 0, std::nullopt},  // whole, but copied early
+      {9, 9000, 4096, 100, 6},           // ended, but truncated
   };
   std::vector<FileHeader> headers(files.size());
   std::vector<std::uint64_t> sizes;
