@@ -35,7 +35,7 @@ constexpr RecorderSetting kSettings[] = {
      "Record allocators that are linked into the program, by patching their functions", "on"},
     {"--own-allocators", "HEAPPROF_OWN_ALLOCATORS", Kind::kSwitch, "on|off", "", "on", true},
     {"--python", "HEAPPROF_PYTHON", Kind::kFlag, "[on|off]",
-     "Record the lines of Python, too, in stacks of CPython 3.10 to 3.15", "on"},
+     "Record the lines of Python, too, in stacks of CPython 3.8 to 3.15", "on"},
     {"--shadow-stack", "HEAPPROF_SHADOW_STACK", Kind::kSwitch, "on|off",
      "Reuse the frames of the previous stack of a thread; off: unwind every stack completely", "on"},
     {"--log", "HEAPPROF_LOG", Kind::kLevel, "off|error|warn|info|debug",

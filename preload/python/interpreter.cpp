@@ -189,7 +189,7 @@ bool code_type_matches(const Layout& layout, std::uint64_t code_type) noexcept {
       {"co_firstlineno", layout.first_line},
       {"co_filename", layout.file},
       {layout.lines == PythonLines::kLocations ? "co_qualname" : "co_name", layout.name},
-      {"co_linetable", layout.table},
+      {layout.lines == PythonLines::kLnotab ? "co_lnotab" : "co_linetable", layout.table},
   };
   if (layout.bytecode != 0 && load<std::uint64_t>(code_type + kTypeBasicSize) != layout.bytecode) return false;
   const auto* const members = reinterpret_cast<const Member*>(load<std::uint64_t>(code_type + kTypeMembers));
@@ -241,8 +241,8 @@ ObjectType find_type(const Symbols& module, const Symbols& program, const char* 
 }
 
 /// Determines the layout. Returns null, or why the frames cannot be read.
-const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t version,
-                    Interpreter& result) noexcept {
+const char* examine(const unwind::ModuleInfo& module, const Symbols& symbols, std::uint64_t runtime,
+                    std::uint32_t version, Interpreter& result) noexcept {
   if (arch::kElfMachine != EM_X86_64) return "they are supported only on x86-64";
   if (&pthread_getspecific == nullptr) return "the C library lacks pthread_getspecific";
   const Layout* layout = nullptr;
@@ -273,6 +273,11 @@ const char* examine(const Symbols& symbols, std::uint64_t runtime, std::uint32_t
   }
   if (!code_type_matches(*layout, result.code_type.in_module))
     return "the interpreter's layout is not that of its version";
+  if (layout->evaluations_by_code()) {
+    result.evaluation = find_evaluation_code({module.map_begin, module.map_end}, module.load_bias,
+                                             symbols.find("_PyEval_EvalFrameDefault"));
+    if (!result.evaluation.exists()) return "it is not known where its code evaluates frames";
+  }
   if (layout->code_version == 0) result.release.find(symbols.find("PyObject_Free"));
   result.layout = layout;
   return nullptr;
@@ -349,7 +354,7 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
   if (runtime == 0) return;
   const std::uint32_t version = version_of(symbols);
   Interpreter result{};
-  const char* reason = examine(symbols, runtime, version, result);
+  const char* reason = examine(module, symbols, runtime, version, result);
   result.module_begin = module.map_begin;
   result.module_end = module.map_end;
   if (reason == nullptr && !add(result, module.id)) reason = "the program has loaded too many interpreters";

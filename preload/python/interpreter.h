@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "preload/python/evaluation_code.h"
 #include "preload/python/freed_code.h"
 #include "preload/python/layout.h"
 #include "preload/python/readable_pages.h"
@@ -52,6 +53,7 @@ struct Interpreter {
   /// Counts how often the runtime was ended and begun again (note_runtime()).
   std::uint32_t restarts;
   std::uint32_t initialized;  ///< whether the runtime was seen initialized
+  EvaluationCode evaluation;  ///< only if evaluations have nothing else
   CodeRelease release;        ///< only if code objects have no versions
 };
 

@@ -10,7 +10,7 @@ namespace heapprof::python {
 
 /// How the frames of one thread are linked, and what separates the frames of one evaluation from the next.
 enum class FrameLinks : std::uint8_t {
-  /// 3.10: an evaluation executes one frame, and has a CFrame on its C stack.
+  /// 3.8 to 3.10: an evaluation executes one frame. From 3.10 on it has a CFrame on its C stack.
   kOneFrame,
   /// 3.11: an evaluation executes frames up to one with is_entry, and has a _PyCFrame on its C stack.
   kEntryFlag,
@@ -42,7 +42,7 @@ struct Layout {
   std::uint16_t interpreter;
   std::uint16_t thread_id;
   std::uint16_t frame;            ///< the innermost frame; 0: it is in the cframe
-  std::uint16_t cframe;           ///< 0: there is none
+  std::uint16_t cframe;           ///< 0: there is none (before 3.10 and from 3.13 on)
   std::uint16_t cframe_frame;     ///< in the cframe
   std::uint16_t cframe_previous;  ///< in the cframe
 
@@ -53,9 +53,10 @@ struct Layout {
   std::uint16_t instruction;
   std::uint16_t owner;     ///< 0: there is none
   std::uint16_t is_entry;  ///< 3.11
-  // 3.10:
+  // Up to 3.10:
   std::uint16_t root_cframe = 0;  ///< in PyThreadState; its link to an outer one is not initialized
-  std::uint16_t stack_depth = 0;
+  std::uint16_t stack_depth = 0;  ///< 3.10: negative while the frame executes
+  std::uint16_t stack_top = 0;    ///< 3.8, 3.9: null while the frame executes
   std::uint16_t generator = 0;
 
   // PyCodeObject
@@ -70,7 +71,72 @@ struct Layout {
   // PyASCIIObject, PyCompactUnicodeObject: where the characters begin
   std::uint16_t ascii_text;
   std::uint16_t other_text;
+
+  /// Whether the evaluations of a thread are known only by the addresses of their code.
+  constexpr bool evaluations_by_code() const noexcept { return links == FrameLinks::kOneFrame && cframe == 0; }
 };
+
+inline constexpr Layout kLayout38 = {.version = 0x0308,
+                                     .links = FrameLinks::kOneFrame,
+                                     .lines = PythonLines::kLnotab,
+                                     .description = {},
+                                     .tss_key = 1392,
+                                     .finalizing = 16,
+                                     .lock_holder = 1368,
+                                     .first_state = 32,
+                                     .interpreter = 16,
+                                     .thread_id = 176,
+                                     .frame = 24,
+                                     .cframe = 0,
+                                     .cframe_frame = 0,
+                                     .cframe_previous = 0,
+                                     .code = 32,
+                                     .previous = 24,
+                                     .instruction = 104,
+                                     .owner = 0,
+                                     .is_entry = 0,
+                                     .stack_top = 72,
+                                     .generator = 96,
+                                     .first_line = 40,
+                                     .file = 104,
+                                     .name = 112,
+                                     .table = 120,
+                                     .bytecode = 0,
+                                     .first_traceable = 0,
+                                     .code_version = 0,
+                                     .ascii_text = 48,
+                                     .other_text = 72};
+
+inline constexpr Layout kLayout39 = {.version = 0x0309,
+                                     .links = FrameLinks::kOneFrame,
+                                     .lines = PythonLines::kLnotab,
+                                     .description = {},
+                                     .tss_key = 584,
+                                     .finalizing = 16,
+                                     .lock_holder = 568,
+                                     .first_state = 32,
+                                     .interpreter = 16,
+                                     .thread_id = 176,
+                                     .frame = 24,
+                                     .cframe = 0,
+                                     .cframe_frame = 0,
+                                     .cframe_previous = 0,
+                                     .code = 32,
+                                     .previous = 24,
+                                     .instruction = 104,
+                                     .owner = 0,
+                                     .is_entry = 0,
+                                     .stack_top = 72,
+                                     .generator = 96,
+                                     .first_line = 40,
+                                     .file = 104,
+                                     .name = 112,
+                                     .table = 120,
+                                     .bytecode = 0,
+                                     .first_traceable = 0,
+                                     .code_version = 0,
+                                     .ascii_text = 48,
+                                     .other_text = 72};
 
 inline constexpr Layout kLayout310 = {.version = 0x030a,
                                       .links = FrameLinks::kOneFrame,
@@ -244,8 +310,8 @@ inline constexpr Layout kLayout315 = {.version = 0x030f,
                                       .ascii_text = 40,
                                       .other_text = 56};
 
-inline constexpr const Layout* kLayouts[] = {&kLayout310, &kLayout311, &kLayout312,
-                                             &kLayout313, &kLayout314, &kLayout315};
+inline constexpr const Layout* kLayouts[] = {&kLayout38,  &kLayout39,  &kLayout310, &kLayout311,
+                                             &kLayout312, &kLayout313, &kLayout314, &kLayout315};
 
 // Values of a frame's owner.
 inline constexpr std::uint8_t kOwnedByGenerator = 1;

@@ -16,6 +16,7 @@ constexpr const char* kReasons[kLeftOutReasons] = {
     "where the interpreter's data are not as its version has them",
     "in recursions of more than 262,144 Python frames",
     "for which there was no memory",
+    "of which some were not found among the C frames",
     "while a filter (seccomp) forbids to test whether memory is readable",
 };
 

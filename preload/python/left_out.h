@@ -12,9 +12,10 @@ enum class LeftOut : std::uint8_t {
   kUnreadable,  ///< a pointer of the interpreter is wrong
   kTooMany,     ///< more frames than ThreadFrames::kMaxFrames
   kNoMemory,
+  kNoPlace,    ///< there are fewer evaluations than Python frames
   kNotProbed,  ///< it cannot be tested whether memory is readable
 };
-inline constexpr unsigned kLeftOutReasons = 5;
+inline constexpr unsigned kLeftOutReasons = 6;
 
 /// The reason when memory of the interpreter was not found readable.
 LeftOut unreadable_reason() noexcept;

@@ -1,6 +1,7 @@
 #include "preload/python/mixed_stacks.h"
 
 #include <atomic>
+#include <optional>
 
 #include "preload/python/checks.h"
 #include "preload/python/left_out.h"
@@ -95,8 +96,12 @@ struct PlacingWalk {
   std::uint32_t python_end;  ///< the Python frames from here on have been placed
   std::uint32_t boundary;    ///< the next boundary, which the evaluation of the frames inside of it must contain
   bool no_memory = false;
+  const Interpreter* by_code;     ///< whose evaluations are known by their code; null: by what boundaries are
+  std::uint32_t evaluations = 0;  ///< that were found by their code
 
-  explicit PlacingWalk(MixedStackData& of) noexcept : data(of), python_end(of.frames.count()), boundary(python_end) {
+  PlacingWalk(MixedStackData& of, const Interpreter& python) noexcept
+      : data(of), python_end(of.frames.count()), boundary(python_end),
+        by_code(python.layout->evaluations_by_code() ? &python : nullptr) {
     next_boundary();
   }
 
@@ -118,7 +123,14 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
     return false;
   }
   NativeFrame frame{visited.offset, visited.module, visited.node_flags, 0, 0};
-  if (walk.boundary != PlacingWalk::kNone) {
+  if (walk.by_code != nullptr) {
+    // Which Python frame it executes is decided when all are known.
+    if (static_cast<std::uint32_t>(visited.module) == walk.by_code->module &&
+        walk.by_code->evaluation.contains(visited.offset)) {
+      frame.python_end = 1;
+      ++walk.evaluations;
+    }
+  } else if (walk.boundary != PlacingWalk::kNone) {
     const PythonFrame* const frames = walk.data.frames.frames();
     const std::uint64_t address = frames[walk.boundary].address;
     if (address >= visited.begin && address < visited.end) {
@@ -129,6 +141,29 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
     }
   }
   if (!visited.hidden || frame.python_end != 0) walk.data.native.elements[walk.count++] = frame;
+  return true;
+}
+
+/// Places the Python frames in the evaluations that were found by their code, from the innermost one on. There may be
+/// more evaluations than boundaries: those outside of a greenlet or of a sub-interpreter, whose frames are not
+/// linked. If there are as many as Python frames, each has one (while a trace function is called at the beginning of
+/// a generator). Returns false if there are fewer, unless the stack is truncated.
+bool place_by_code(PlacingWalk& walk, bool truncated) noexcept {
+  const ThreadFrames& all = walk.data.frames;
+  std::uint32_t boundaries = 0, frames = 0;
+  for (std::uint32_t i = 0; i != all.count(); ++i) ++(all.frames()[i].boundary() ? boundaries : frames);
+  const bool each = walk.evaluations != boundaries && walk.evaluations == frames;
+  if (walk.evaluations < boundaries && !truncated) return false;
+  for (std::uint32_t i = 0; i != walk.count; ++i) {
+    NativeFrame& native = walk.data.native.elements[i];
+    if (native.python_end == 0) continue;
+    native.python_end = walk.python_end;  // 0: it executes none of these
+    while (walk.python_end != 0) {
+      const bool boundary = all.frames()[--walk.python_end].boundary();
+      if (boundary != each) break;
+    }
+    native.python_begin = walk.python_end;
+  }
   return true;
 }
 
@@ -189,17 +224,22 @@ class StackBuilder {
   bool failed_ = false;
 };
 
-/// Places the Python frames by a walk. Sets `no_memory` if they cannot be placed.
-[[gnu::noinline]] NodeId place_by_walk(MixedStackData& data, const arch::EntryRegisters& entry,
-                                       const unwind::Definitions& definitions, bool& no_memory) noexcept {
-  PlacingWalk walk(data);
+/// Places the Python frames by a walk. If they cannot be placed, `why_not` is set.
+[[gnu::noinline]] NodeId place_by_walk(MixedStackData& data, const Interpreter& python,
+                                       const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
+                                       std::optional<LeftOut>& why_not) noexcept {
+  PlacingWalk walk(data, python);
   Truncation reason = unwind::visit_stack(entry, definitions, data.bounds, place_frame, &walk);
-  std::uint32_t python = 0;
+  std::uint32_t lines = 0;
   for (std::uint32_t i = 0; i != data.frames.count(); ++i)
-    python += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
-  const std::uint32_t depth = walk.count + python;
+    lines += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
+  const std::uint32_t depth = walk.count + lines;
   if (walk.no_memory || !data.items.reserve(depth, data.item_count)) {
-    no_memory = true;
+    why_not = LeftOut::kNoMemory;
+    return NodeId::kNone;
+  }
+  if (walk.by_code != nullptr && !place_by_code(walk, reason != Truncation::kNone)) {
+    why_not = LeftOut::kNoPlace;
     return NodeId::kNone;
   }
   const std::uint32_t omitted = unwind::frames_to_omit(depth);
@@ -216,12 +256,12 @@ class StackBuilder {
 }
 
 /// Places a stack that is not cached, and adds it to its set of the cache.
-[[gnu::noinline]] NodeId place_new(MixedStackData& data, CachedStack* set, NodeId native,
-                                   const arch::EntryRegisters& entry,
-                                   const unwind::Definitions& definitions) noexcept {
-  bool no_memory = false;
-  const NodeId mixed = place_by_walk(data, entry, definitions, no_memory);
-  if (no_memory) return native;
+[[gnu::noinline]] NodeId place_new(MixedStackData& data, CachedStack* set, NodeId native, const Interpreter& python,
+                                   const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
+                                   recorder::Stream& stream) noexcept {
+  std::optional<LeftOut> why_not;
+  const NodeId mixed = place_by_walk(data, python, entry, definitions, why_not);
+  if (why_not) return leave_out(*why_not, stream), native;
   if (mixed == NodeId::kNone) return mixed;
   // A handler that leaves by longjmp must not leave a wrong entry.
   set[1].native = NodeId::kNone;
@@ -277,7 +317,7 @@ NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, cons
   if (cached[0].hash == hash && cached[0].native == native) [[likely]]
     return cached[0].mixed;
   if (cached[1].hash == hash && cached[1].native == native) return cached[1].mixed;
-  return place_new(data, cached, native, entry, definitions);
+  return place_new(data, cached, native, python, entry, definitions, stream);
 }
 
 void MixedStacks::thread_changed() noexcept {

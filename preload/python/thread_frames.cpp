@@ -225,6 +225,7 @@ class Evaluations {
  public:
   /// Returns false if the innermost structure cannot be read.
   bool begin(const Layout& layout, std::uint64_t thread_state, ReadablePages& pages) noexcept {
+    if (layout.cframe == 0) return true;  // there are none
     current_ = load<std::uint64_t>(thread_state + layout.cframe);
     root_ = layout.root_cframe == 0 ? 0 : thread_state + layout.root_cframe;
     return find_outer(layout, pages);
@@ -260,11 +261,12 @@ class Evaluations {
   std::uint64_t root_ = 0;  ///< the structure that is part of the PyThreadState; 0: its link is 0
 };
 
-/// 3.10: a generator into which throw() was called while it delegates to another one (`yield from`, `await`) is
+/// Up to 3.10: a generator into which throw() was called while it delegates to another one (`yield from`, `await`) is
 /// linked as a frame, but no evaluation executes it. Its operands are still stored in the frame.
 bool may_delegate_throw(const Layout& layout, std::uint64_t frame) noexcept {
-  return layout.generator != 0 && load<std::uint64_t>(frame + layout.generator) != 0 &&
-         load<std::int32_t>(frame + layout.stack_depth) >= 0;
+  if (layout.generator == 0 || load<std::uint64_t>(frame + layout.generator) == 0) return false;
+  return layout.stack_top != 0 ? load<std::uint64_t>(frame + layout.stack_top) != 0
+                               : load<std::int32_t>(frame + layout.stack_depth) >= 0;
 }
 
 /// Whether a link of a boundary of 3.10 or 3.11 has changed. The structure of the boundary must be live.
@@ -446,6 +448,8 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
     } else {
       ends = true;
       if (may_delegate_throw(layout, frame.address)) [[unlikely]] {
+        // Whether it does is decided when it is placed. In 3.9 the list of frames can end with such a frame.
+        if (layout.evaluations_by_code()) delegating = address != 0 ? 1 : 0;
         if (delegating == kNotCounted) delegating = count_delegating(layout, frame.address, evaluations, pages);
         if (delegating != 0) {
           --delegating;
@@ -469,6 +473,7 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
     return;
   }
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
+  if (layout.lines == PythonLines::kLnotab) instruction >>= 1;  // in bytes
   if (layout.bytecode != 0) {
     constexpr std::int64_t kInstructionBytes = 2;
     instruction = static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) / kInstructionBytes;
@@ -532,7 +537,11 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   failure_ = Result::kFrames;
   const bool is_remembered = frees_noticed && last_count_ != 0;
   const bool followed =
-      layout.version == 0x030a
+      layout.version == 0x0308
+          ? is_remembered && follow_evaluations<kLayout38>(thread_state, first, verify_versions, pages)
+      : layout.version == 0x0309
+          ? is_remembered && follow_evaluations<kLayout39>(thread_state, first, verify_versions, pages)
+      : layout.version == 0x030a
           ? is_remembered && follow_evaluations<kLayout310>(thread_state, first, verify_versions, pages)
       : layout.version == 0x030b
           ? is_remembered && follow_evaluations<kLayout311>(thread_state, first, verify_versions, pages)

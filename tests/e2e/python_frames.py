@@ -145,7 +145,13 @@ class Frames(harness.Case):
             self.check_unnamed_evaluations(trace, found.values())
         for size, frames in cases.items():
             with self.subTest(frames[1], size=size):
-                if named:
+                if "delegating" in frames and python.version < (3, 10):
+                    # 3.8 does not link the frame, and in 3.9 the list of frames ends with it.
+                    if python.version >= (3, 9):
+                        frames = frames[:frames.index("delegating") + 1]
+                    else:
+                        frames = [name for name in frames if name != "delegating"]
+                elif named:
                     self.check_evaluations(stacks[size])
                 # Debian's interpreter exports only the API, so its other functions have no names.
                 if any(name == "map_next" for name in symbols_of(self.interpreter_path(trace)).names()):

@@ -16,7 +16,7 @@ import harness
 ROOT = os.environ.get("HEAPPROF_TEST_ROOT", "")
 
 # The releases whose frames the recorder reads.
-SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
+SUPPORTED = ((3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 
 
 @dataclass(frozen=True)

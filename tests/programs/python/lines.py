@@ -14,7 +14,9 @@ def line_of(first_line, table, instruction):
         return first_line
     instructions = max(instruction + 1, 8)
     if sys.version_info < (3, 10):
-        code = line_of.__code__.replace(co_firstlineno=first_line, co_lnotab=table)
+        # dis stops at the end of the bytecode.
+        code = line_of.__code__.replace(co_firstlineno=first_line, co_lnotab=table,
+                                        co_code=line_of.__code__.co_code[:2] * (instructions + 256))
         import dis
         lines = [line for offset, line in dis.findlinestarts(code) if offset <= 2 * instruction]
         return lines[-1] if lines else first_line
