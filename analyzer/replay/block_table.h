@@ -11,9 +11,9 @@
 // Invariant: a group with a never-used entry was never full, so no block was put into a later group because of it,
 // and a probe ends there. An erased entry of such a group becomes never-used again; of any other, a tombstone.
 //
-// Large tables are fuller, and grow by an eighth and in place, so that they need no memory for a second table: entries
-// are sorted by the upper bits of their hash, so those of a group move to groups near the same fraction of a larger
-// table. A block then takes 44 to 50 bytes.
+// Large tables are fuller, and grow by an eighth and in place, so that they need no memory for a second table:
+// entries are sorted by the upper bits of their hash, so those of a group move to groups near the same fraction of a
+// larger table. A block then takes 44 to 50 bytes.
 #pragma once
 
 #include <bit>

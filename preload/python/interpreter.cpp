@@ -120,6 +120,8 @@ class Instructions {
   std::uint64_t at_;
 };
 
+std::int32_t signed_byte(std::uint8_t byte) noexcept { return byte < 0x80 ? byte : std::int32_t{byte} - 0x100; }
+
 /// Finds the thread-local variable that PyGILState_GetThisThreadState returns (3.15). Returns false if the function
 /// is none of these:
 /// 1. In an executable, a load from a constant distance to the thread pointer.
@@ -145,7 +147,7 @@ bool find_state_variable(std::uint64_t function, ThreadVariable& variable) noexc
   const auto leave = [&] { return has_frame ? next.skip({0x5d}) : next.skip({0x48, 0x83, 0xc4, 0x08}); };
   const bool left = leave();
   if (next.skip({0x48, 0x8b, 0x00})) variable.offset = 0;  // mov (%rax), %rax
-  else if (next.skip({0x48, 0x8b, 0x40})) variable.offset = next.operand<std::int8_t>();
+  else if (next.skip({0x48, 0x8b, 0x40})) variable.offset = signed_byte(next.operand<std::uint8_t>());
   else if (next.skip({0x48, 0x8b, 0x80})) variable.offset = next.operand<std::int32_t>();
   else return false;
   return variable.index % 8 == 0 && (left || leave()) && next.skip({0xc3});
