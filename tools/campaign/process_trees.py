@@ -93,9 +93,12 @@ class Trees:
         self.heapprof = os.path.join(build, "analyzer", "heapprof")
         self.folder = folder
         self.recordings = os.path.join(folder, "recordings")
+        self.least = 1
 
-    def record(self, command, cwd=None, while_running=None, **variables):
-        command = [self.heapprof, "record", "-q", "--children", "-o", self.recordings + "/", "--", *command]
+    def record(self, command, cwd=None, while_running=None, prefix=(), least=5, **variables):
+        """`least`: with fewer processes the check says nothing."""
+        self.least = least
+        command = [*prefix, self.heapprof, "record", "-q", "--children", "-o", self.recordings + "/", "--", *command]
         environment = {**os.environ, **variables}
         with open(os.path.join(self.folder, "output.txt"), "w+", encoding="utf-8", errors="replace") as output:
             program = subprocess.Popen(command, cwd=cwd or self.folder, env=environment, stdout=output, stderr=output,
@@ -114,7 +117,7 @@ class Trees:
     def make(self):
         """make -j2 of lz4, from Debian's source"""
         need("make")
-        self.record(["make", "-j2", "lib", "lz4"], cwd=debian_source("lz4", self.folder))
+        self.record(["make", "-j2", "lib", "lz4"], cwd=debian_source("lz4", self.folder), least=50)
 
     def cargo(self):
         """cargo test of the crate itoa, offline after its download"""
@@ -153,7 +156,8 @@ class Trees:
             finally:
                 subprocess.run([*user, pg_ctl, "stop", "-D", data, "-m", "fast"], check=True, capture_output=True,
                                cwd=self.folder)
-        self.record([*user, postgres, "-D", data, "-k", socket, "-p", "54329", "-h", ""], while_running=load)
+        self.record([postgres, "-D", data, "-k", socket, "-p", "54329", "-h", ""], while_running=load, prefix=user,
+                    least=10)
 
     def chromium(self):
         """Chromium without a window renders a page to a file"""
@@ -248,6 +252,8 @@ def main():
                 getattr(trees, name)()
             check = Check(trees.heapprof, trees.recordings)
             report, peak = check.run()
+            if len(report["processes"]) < trees.least:
+                check.wrong.append(f"{len(report['processes'])} recordings, at least {trees.least} expected")
         except Left as reason:
             rows.append(f"| {what} | left out: {reason} | | | | | | |")
             continue
