@@ -238,7 +238,7 @@ class Outputs(harness.Case):
                              "invalid value 'x' for --top; expected a whole number"),
                             (["report", self.trace, "--top"], "missing value for --top"),
                             (["report", self.trace, "-o"], "missing value for --output"),
-                            (["leaks", self.trace, "two"], "unexpected argument 'two'"),
+                            (["blocks", self.trace, "two"], "unexpected argument 'two'"),
                             (["report", "--bogus"], "unknown option '--bogus'"),
                             (["report", self.trace, "--bogus=3"], "unknown option '--bogus'"),
                             (["report", "--functon", "x"], "unknown option '--functon'; did you mean '--function'?"),
