@@ -50,9 +50,10 @@ async function show(context) {
              make('small', {}, figures.plural(answer.suppressed.by.length, 'rule')))));
   }
   if (!answer.sites.length) {
-    return {node: make('div', {}, ...parts, elements.empty(answer.suppressed_bytes > 0 ?
-      'Everything that is left is suppressed. Choose "Show suppressed" to see it.' :
-      'Nothing is left at the end of this selection.')), tools: [choice], command};
+    const reason = answer.suppressed_bytes > 0 ?
+      elements.empty('Everything that is left is suppressed. Choose "Show suppressed" to see it.') :
+      viewParts.emptySelection('No block is left at the end');
+    return {node: make('div', {}, ...parts, reason), tools: [choice], command};
   }
   const rows = answer.sites.map((site, i) => ({...site, number: i, place: site.site === null ? null :
     names.ofFrame(frame(site.site))}));

@@ -31,7 +31,7 @@ function distribution(title, parts, unit) {
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
-  const sizes = distinct('from_bytes', cell =>
+  const sizes = distinct('from_bytes', cell => cell.from_bytes === cell.to_bytes ? figures.bytes(cell.from_bytes) :
                          `${figures.bytes(cell.from_bytes)} to ${figures.bytes(cell.to_bytes)}`);
   const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : cell.below_ns === null ?
     `from ${figures.time(cell.from_ns)}` : `below ${figures.time(cell.below_ns)}`);

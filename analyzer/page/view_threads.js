@@ -9,7 +9,9 @@ async function show(context) {
   const about = figures.metrics[metric];
   const [answer, rows] = await Promise.all([context.ask('threads', {}), context.ask('thread_rows', {})]);
   const command = ['threads', []];
-  if (!answer.threads.length) return {node: viewParts.emptySelection('No thread allocated'), command};
+  const hasBlocks = answer.threads.some(thread => thread.allocations || thread.not_freed.blocks ||
+                                                  thread.freed_of_others.blocks) || rows.total[about.value];
+  if (!hasBlocks) return {node: viewParts.emptySelection('No thread allocated'), command};
   const figuresOf = new Map(rows.rows.map(row => [row.index, row.self]));
   const threads = answer.threads.map(thread => ({...thread, self: figuresOf.get(thread.index) || null,
                                                  label: `${names.oneLine(thread.name || '')} ${thread.tid}`}));

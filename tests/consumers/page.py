@@ -1,6 +1,7 @@
 """The page of `heapprof serve` in Chromium, used as a user does: each view's figures equal those of the command line,
 also for names that are difficult; mouse, keyboard, search, filters, narrow and wide windows, errors."""
 
+import base64
 import contextlib
 import csv
 import io
@@ -25,6 +26,22 @@ import nasty
 METRICS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
            "allocations": "allocations", "temporary": "temporary_allocations", "live": "live_bytes"}
 VIEWS = ("summary", "flame", "table", "tree", "leaks", "blocks", "lifetimes", "threads", "source", "compare")
+
+
+# The contrast of the labels of the heat map with their cells, for each grade of bytes.
+HEAT_CONTRAST = """(() => {
+const parts = colour => colour.match(/[\\d.]+/g).map(Number).slice(0, 3);
+const luminance = colour => colour.map(part => part / 255).map(part => part <= .03928 ? part / 12.92 :
+  ((part + .055) / 1.055) ** 2.4).reduce((sum, part, i) => sum + part * [.2126, .7152, .0722][i], 0);
+const page = parts(getComputedStyle(document.body).backgroundColor);
+const cell = document.querySelector('.heat rect'), text = cell.nextElementSibling;
+return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(grade => {
+  cell.setAttribute('class', `heat${grade}`);
+  text.setAttribute('class', `heat-label heat${grade}`);
+  const {fill, fillOpacity} = getComputedStyle(cell), label = getComputedStyle(text).fill;
+  const shown = parts(fill).map((part, i) => part * fillOpacity + page[i] * (1 - fillOpacity));
+  const [one, other] = [luminance(shown), luminance(parts(label))];
+  return (Math.max(one, other) + .05) / (Math.min(one, other) + .05); }); })()"""
 
 
 class PageCase(consumers.Case):
@@ -694,6 +711,30 @@ class Page(PageCase):
                         "head.scrollWidth > head.clientWidth).map(head => head.textContent)")
                     self.assertEqual(cut, [])
         self.browser.call("Emulation.setDeviceMetricsOverride", **self.browser.size)
+
+    def test_print(self):
+        """A printed summary has one page."""
+        self.open(self.real(), view="summary")
+        for size in ({"paperWidth": 8.27, "paperHeight": 11.69}, {"paperWidth": 8.5, "paperHeight": 11}):
+            document = base64.b64decode(self.browser.call("Page.printToPDF", **size)["data"])
+            self.assertEqual(len(re.findall(rb"/Type\s*/Page\b(?!s)", document)), 1)
+
+    def test_empty_selections(self):
+        """Each view without a figure says why, and offers to select everything."""
+        self.open(self.real(), view="summary", **{"min-size": "99999999999"})
+        for view in VIEWS[:-1]:
+            with self.subTest(view=view):
+                self.select(view=view, **{"min-size": "99999999999"})
+                self.assertRegex(self.text("#view .empty"), r"(?i)remove a filter")
+                self.assertEqual(self.texts("#view tbody tr[data-index]"), [])
+
+    def test_contrast(self):
+        """The labels of the heat map, whose colours depend on the figures, can be read in each cell."""
+        for dark in (False, True):
+            self.open(self.real(), view="lifetimes", dark=dark)
+            ratios = self.browser.evaluate(HEAT_CONTRAST)
+            self.assertEqual(len(ratios), 9)
+            self.assertGreaterEqual(min(ratios), 4.5, ratios)
 
     def test_nasty_names(self):
         """Names are shown unchanged, and none becomes markup."""
