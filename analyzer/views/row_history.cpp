@@ -36,10 +36,9 @@ std::vector<std::vector<std::uint64_t>> live_over_time(const replay::Analysis& a
                                                        const replay::Progress& progress) {
   std::vector<std::vector<std::uint64_t>> live;
   if (groups != nullptr) {
-    live = analysis.live_by_group(row_of_stack(rows, *groups), static_cast<std::uint32_t>(rows.size()), progress,
-                                  replay::InBucket::kHighest);
+    live = analysis.live_by_group(row_of_stack(rows, *groups), static_cast<std::uint32_t>(rows.size()), progress);
   } else {
-    std::vector<std::vector<std::uint64_t>> by_thread = analysis.live_by_thread(progress, replay::InBucket::kHighest);
+    std::vector<std::vector<std::uint64_t>> by_thread = analysis.live_by_thread(progress);
     for (const Row& row : rows) live.push_back(std::move(by_thread[row.thread]));
   }
   for (std::vector<std::uint64_t>& one : live) one = highest_of_parts(one, parts);
