@@ -90,7 +90,15 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   if (count_all_ && (flags & kMapFromAllocator) == 0) all_costs_.add(event.node, size, event.time);
   timeline_.rose(costs().live_bytes());
   if (is_mapping_event(flags))
-    resolved_->push_back({now_, begin, size, event.node, thread_index, ResolvedKind::kAllocation, false, !in_slice_});
+    resolved_->push_back({.time = now_,
+                          .address = begin,
+                          .size = size,
+                          .node = event.node,
+                          .thread = thread_index,
+                          .kind = ResolvedKind::kAllocation,
+                          .temporary = false,
+                          .before_slice = !in_slice_,
+                          .subject = Subject::kMapping});
 }
 
 void Replay::put_back(const std::vector<Region>& pieces) {
@@ -107,9 +115,15 @@ void Replay::mapping_changed(const Region& region, std::int64_t bytes, std::int6
   if (bytes > 0) timeline_.rose(costs().live_bytes());
   else timeline_.fell(costs().live_bytes());
   if (is_mapping_event(region.flags))
-    resolved_->push_back({now_, region.begin, static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes), region.node,
-                          region.thread, bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kFree, false,
-                          !in_slice_});
+    resolved_->push_back({.time = now_,
+                          .address = region.begin,
+                          .size = static_cast<std::uint64_t>(bytes > 0 ? bytes : -bytes),
+                          .node = region.node,
+                          .thread = region.thread,
+                          .kind = bytes > 0 ? ResolvedKind::kAllocation : ResolvedKind::kFree,
+                          .temporary = false,
+                          .before_slice = !in_slice_,
+                          .subject = Subject::kMappingPiece});
 }
 
 }  // namespace heapprof::replay

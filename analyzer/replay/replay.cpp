@@ -273,7 +273,8 @@ inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t ol
   if constexpr (kPass == Pass::kResolve)
     if (is_block_event(event.node))
       resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation,
-                            false, !in_slice_, old_address != 0, kNoThread, kNoNode, 0, old_address});
+                            false, !in_slice_, old_address != 0, kNoThread, kNoNode, Subject::kBlock, 0,
+                            old_address});
 }
 
 template <Replay::Pass kPass>
@@ -297,7 +298,7 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   if constexpr (kPass == Pass::kResolve)
     if (is_block_event(block.node))
       resolved_->push_back({now_, block.address, block.size, block.node, block.thread, ResolvedKind::kFree, temporary,
-                            before_slice, by.in_realloc, by.thread, by.node, block.time, 0});
+                            before_slice, by.in_realloc, by.thread, by.node, Subject::kBlock, block.time, 0});
 }
 
 void Replay::count_rare_free(const Block& block) {

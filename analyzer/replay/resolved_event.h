@@ -16,6 +16,13 @@ enum class ResolvedKind : std::uint8_t {
   kSample,      ///< size: resident bytes; address: those that are shared, or kUnknownShared
 };
 
+/// What an event is about.
+enum class Subject : std::uint8_t {
+  kBlock,
+  kMapping,       ///< an allocation: it was made, by mmap, mremap or brk
+  kMappingPiece,  ///< a part of a mapping was unmapped, or is mapped again after a call that failed
+};
+
 /// Failed calls and unmatched frees are not resolved; mappings only after Replay::resolve_kind().
 struct ResolvedEvent {
   std::uint64_t time;  ///< ticks
@@ -30,7 +37,8 @@ struct ResolvedEvent {
   // Of a free:
   std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the free is not in the trace
   std::uint32_t freeing_node = kNoNode;      ///< dense index of the stack that freed; kNoNode: not recorded
-  std::uint64_t allocated_ticks = 0;         ///< when the block was allocated
+  Subject subject = Subject::kBlock;
+  std::uint64_t allocated_ticks = 0;  ///< when the block was allocated
   // Of an allocation in a realloc:
   std::uint64_t old_address = 0;  ///< of the block that it replaced, whose free is an earlier event
 };

@@ -406,8 +406,15 @@ void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
       if ((region.flags & (kNotSelected | kMapReserve)) != 0 ||
           (count_all_ && (region.flags & kMapFromAllocator) != 0))
         return;
-      events.push_back({0, region.begin, region.end - region.begin, region.node, region.thread,
-                        ResolvedKind::kAllocation, false, true});
+      events.push_back({.time = 0,
+                        .address = region.begin,
+                        .size = region.end - region.begin,
+                        .node = region.node,
+                        .thread = region.thread,
+                        .kind = ResolvedKind::kAllocation,
+                        .temporary = false,
+                        .before_slice = true,
+                        .subject = Subject::kMapping});
     });
   std::sort(events.begin(), events.end(), [](const ResolvedEvent& a, const ResolvedEvent& b) {
     return a.time != b.time ? a.time < b.time : a.address < b.address;

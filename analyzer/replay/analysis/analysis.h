@@ -61,8 +61,9 @@ struct ProfileEvent {
   bool in_realloc = false;                       ///< a realloc freed the block, or allocated it
   std::uint32_t freeing_thread = kNoThread;      ///< of a free; kNoThread: it is not in the trace
   std::uint32_t freeing_node = model::kNoIndex;  ///< of a free: the stack that freed, where recorded
-  std::uint64_t allocated_ns = 0;                ///< of a free: when the block was allocated
-  std::uint64_t old_address = 0;                 ///< of an allocation in a realloc: the block that it replaced
+  Subject subject = Subject::kBlock;
+  std::uint64_t allocated_ns = 0;  ///< of a free: when the block was allocated
+  std::uint64_t old_address = 0;   ///< of an allocation in a realloc: the block that it replaced
 };
 
 /// A block that is live at the end.

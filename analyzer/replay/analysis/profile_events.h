@@ -39,8 +39,8 @@ class ProfileEvents {
       }
       events_.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind,
                          event.temporary, event.before_slice, event.in_realloc, event.freeing_thread,
-                         event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), allocated_ns,
-                         event.old_address});
+                         event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), event.subject,
+                         allocated_ns, event.old_address});
     }
     return events_;
   }
