@@ -41,6 +41,7 @@ struct Run {
   int operator()(const cli::DiffOptions& options) const { return cli::run_diff(options); }
   int operator()(const cli::CheckOptions& options) const { return cli::run_check(options); }
   int operator()(const cli::ExportOptions& options) const { return cli::run_export(options); }
+  int operator()(const cli::QueryOptions& options) const { return cli::run_query(options); }
 
   int operator()(const cli::InfoOptions& options) const { return cli::run_info(options); }
   int operator()(const cli::BundleOptions& options) const { return cli::run_bundle(options); }

@@ -26,7 +26,7 @@ END
 build=(
   build-essential meson ninja-build pkg-config python3
   libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libxxhash-dev liblz4-dev libzstd-dev zlib1g-dev
-  libdw-dev libelf-dev libiberty-dev libncurses-dev
+  libdw-dev libelf-dev libiberty-dev libncurses-dev libsqlite3-dev
   # for the web server, headers only
   libboost1.81-dev
   # tools/deps.sh builds libraries from Debian's source packages
@@ -55,7 +55,7 @@ demo=(redis-server redis-tools)
 cross=(g++-aarch64-linux-gnu qemu-user pkg-config apt dpkg)
 fuzz=(clang-16 libclang-rt-16-dev)
 lint=(clang-format-16 clang-tidy-16)
-package=(python3-pip m4 binutils)
+package=(python3-pip m4 binutils tcl)
 roots=(mmdebstrap lintian skopeo)
 real=(
   libpython3.11-testsuite perl perl-doc ruby sqlite3 redis-server redis-tools postgresql nginx apache2-utils git clang

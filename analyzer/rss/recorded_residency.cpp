@@ -157,6 +157,18 @@ std::optional<ResidencySnapshot> read_snapshot(const TraceFile& file, std::uint6
   return found;
 }
 
+void for_each_sample(const TraceFile& file, const std::function<void(const ResidentSample&)>& visit_sample,
+                     const replay::Progress& progress) {
+  visit(file,
+        {.snapshot = [](ResidencySnapshot&&, const std::string&) { return true; },
+         .sample =
+             [&](const ResidentSample& sample) {
+               visit_sample(sample);
+               return true;
+             }},
+        progress);
+}
+
 std::optional<ResidentSample> read_sample(const TraceFile& file, std::uint64_t time_ns) {
   std::optional<ResidentSample> found;
   visit(file,

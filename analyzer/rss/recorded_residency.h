@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,11 @@ RecordedResidency read_residency(const trace::TraceFile& file, const replay::Pro
 
 /// Reads the trace up to the snapshot with this number. nullopt: there is none.
 std::optional<trace::ResidencySnapshot> read_snapshot(const trace::TraceFile& file, std::uint64_t number);
+
+/// Reads the whole trace, without replaying it, and calls visit() for each sample, in order. Throws
+/// trace::TraceError.
+void for_each_sample(const trace::TraceFile& file, const std::function<void(const ResidentSample&)>& visit,
+                     const replay::Progress& progress = {});
 
 /// The last sample at or before `time_ns`; nullopt: there is none.
 std::optional<ResidentSample> read_sample(const trace::TraceFile& file, std::uint64_t time_ns);

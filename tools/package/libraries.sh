@@ -75,6 +75,7 @@ if [ -f "$result/versions" ]; then report ready; exit 0; fi
 [ -f /usr/include/toml++/toml.h ] || fail "libtomlplusplus-dev is not installed; run tools/packages.sh build"
 [ -f /usr/include/boost/beast/http.hpp ] || fail "libboost1.81-dev is not installed; run tools/packages.sh build"
 command -v m4 >/dev/null || fail "m4 is not installed; run tools/packages.sh build"
+command -v tclsh >/dev/null || fail "tcl is not installed; run tools/packages.sh package"
 
 mkdir -p "$store"
 # One build at a time; the lock goes with the process, however it ends.
@@ -179,7 +180,7 @@ END
 
 # ---- sources -----------------------------------------------------------------------------------------
 
-packages=(elfutils libiberty libzstd lz4 ncurses xz-utils zlib)
+packages=(elfutils libiberty libzstd lz4 ncurses sqlite3 xz-utils zlib)
 sources=${HEAPPROF_SOURCES:-$work/fetched}
 if [ -z "${HEAPPROF_SOURCES:-}" ]; then
   mkdir "$sources"
@@ -304,6 +305,18 @@ build_ncurses() {
   package ncursesw 6.4 -lncursesw
 }
 
+# For query. Scripts in Tcl make one file of the sources.
+build_sqlite() {
+  unpack sqlite3
+  mkdir "$work/sqlite"
+  (cd "$work/sqlite" && run "$source/configure" --disable-tcl && run make sqlite3.c)
+  archive sqlite3 "$work/sqlite/sqlite3.c" -- -DSQLITE_THREADSAFE=1 -DSQLITE_TEMP_STORE=1 -DSQLITE_OMIT_LOAD_EXTENSION \
+    -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_MATH_FUNCTIONS -DSQLITE_ENABLE_DBSTAT_VTAB -DHAVE_USLEEP=1
+  install_headers "$work/sqlite/sqlite3.h"
+  run cp "$source/LICENSE.md" "$work/result/licenses/sqlite"
+  package sqlite3 3.40.1 "-lsqlite3 -lm"
+}
+
 # Without zstd, as in Debian 12: heapprof decompresses such sections itself (analyzer/symbols/zstd_sections.cpp).
 build_elfutils() {
   local folder
@@ -351,6 +364,7 @@ build_lz4
 build_zstd
 build_zlib
 build_ncurses
+build_sqlite
 build_xz
 build_elfutils
 build_demanglers

@@ -91,6 +91,7 @@ heapprof: shared-library-lacks-version *
 heapprof: no-symbols-control-file *
 # Linked in, as are the other libraries: the package runs on systems with other versions of it, or without it.
 heapprof: embedded-library ncurses *
+heapprof: embedded-library sqlite *
 """
 
 

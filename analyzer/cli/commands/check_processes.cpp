@@ -55,7 +55,7 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
                          allowed,
                          false,
                          limit.suppressed == nullptr ? 0 : figures.suppressed.*limit.suppressed,
-                         name_of(processes[i])};
+                         cli::name_of(processes[i])};
     verdicts.all.push_back({verdict, i});
     of_process.push_back(std::move(verdict));
   }
@@ -151,7 +151,7 @@ int check_processes(const CheckOptions& options) {
     const std::vector<model::ProcessFigures>& processes = merged.profile.together->processes;
     for (std::size_t i = 0; i < processes.size(); ++i)
       if (of_member.at(merged.members[i]).stopped)
-        verdicts.none.push_back(name_of(processes[i]) + ": " + processes[i].end +
+        verdicts.none.push_back(cli::name_of(processes[i]) + ": " + processes[i].end +
                                 "; what the program did later is unknown, so no verdict");
     std::string text;
     for (const std::string& reason : verdicts.none) text += "FAILED  " + reason + "\n";

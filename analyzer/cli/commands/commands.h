@@ -36,6 +36,8 @@ int run_html(const HtmlOptions& options);
 int run_diff(const DiffOptions& options);
 int run_check(const CheckOptions& options);
 int run_export(const ExportOptions& options);
+/// Returns 130 when Ctrl-C ended it.
+int run_query(const QueryOptions& options);
 
 int run_info(const InfoOptions& options);
 int run_bundle(const BundleOptions& options);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/export_sqlite.h"
 #include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/pinned.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -166,7 +167,8 @@ FormatWriter writer_of(ExportOptions::Format format) {
   using Format = ExportOptions::Format;
   using Source = exporter::EventSource;
   switch (format) {
-    case Format::kHeaptrack: break;
+    case Format::kHeaptrack:
+    case Format::kSqlite: break;
     case Format::kPprof:
       return {
           [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) { write_pprof(table, out); },
@@ -245,6 +247,7 @@ void export_pinned(const ExportOptions& options, const replay::Analysis& analysi
 }  // namespace
 
 int run_export(const ExportOptions& options) {
+  if (options.format == ExportOptions::Format::kSqlite) return run_export_sqlite(options);
   if (options.rows == exporter::Rows::kPinned) {
     return guarded(options.trace.trace, [&] {
       ExportOptions known = options;

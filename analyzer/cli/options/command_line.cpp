@@ -128,6 +128,8 @@ CommandHelp describe(const CLI::App& command, const std::string& name) {
   if (name == "record") {
     help.usage = "[--] PROGRAM [ARGUMENT...]";
     help.runs_program = true;
+  } else if (name == "query") {
+    help.usage = "TRACE... [SQL]";
   } else if (name == "control") {
     help.instead_of_file = "--pid";
   }

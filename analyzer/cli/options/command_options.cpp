@@ -1,10 +1,13 @@
 #include "analyzer/cli/options/command_options.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include "analyzer/cli/options/declare_commands.h"
@@ -888,6 +891,23 @@ void declare_check(CLI::App& app, Chosen& chosen) {
 
 // --- Export ----------------------------------------------------------------------------------------------
 
+/// `export sqlite`: unlike the other formats, it has the tables of `query`, and takes several recordings.
+void declare_export_sqlite(CLI::App& group, Chosen& chosen) {
+  const auto options = std::make_shared<ExportOptions>();
+  options->format = ExportOptions::Format::kSqlite;
+  CLI::App& command = *group.add_subcommand(
+      "sqlite", "Write a database for sqlite3, datasette, DuckDB and pandas: tables of 'query'");
+  add_trace_options(command, options->trace, {.json = false, .output_required = true, .several = true});
+  add_switch(command, "--events", options->events, "Write every allocation, too: the table allocations");
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "FILE gets its name when it is complete, and replaces what has that name. 'heapprof query --schema' describes "
+      "the tables. The view frames is made of the tables code and stack_frames.");
+  choose(command, chosen, options, [](ExportOptions& read) {
+    if (read.trace.output == "-") refuse("a database cannot be written to standard output; give a file: -o run.db");
+  });
+}
+
 void declare_export(CLI::App& app, Chosen& chosen) {
   using Format = ExportOptions::Format;
   struct Target {
@@ -940,6 +960,68 @@ void declare_export(CLI::App& app, Chosen& chosen) {
       if (read.format == Format::kPprof) refuse_terminal(read.trace.output, "a compressed file", "profile.pb.gz");
     });
   }
+  declare_export_sqlite(group, chosen);
+}
+
+/// Divides the arguments of `query` into recordings and SQL. SQL has blanks, and is no file.
+void take_sql(std::vector<std::string> words, QueryOptions& options) {
+  const auto is_sql = [](const std::string& word) {
+    std::error_code ignored;
+    return word.find_first_of(" \t\n(") != std::string::npos && !std::filesystem::exists(word, ignored);
+  };
+  if (!words.empty() && is_sql(words.back())) {
+    options.sql = std::move(words.back());
+    words.pop_back();
+  }
+  options.traces = std::move(words);
+  for (const std::string& word : options.traces)
+    if (is_sql(word)) refuse("unexpected argument '" + word + "'; give the SQL last, as one argument");
+  if (!options.traces.empty()) options.trace.trace = options.traces.front();
+}
+
+void declare_query(CLI::App& app, Chosen& chosen) {
+  const auto options = std::make_shared<QueryOptions>();
+  const auto words = std::make_shared<std::vector<std::string>>();
+  const auto format = std::make_shared<std::array<bool, 3>>();  // by QueryFormat
+  const auto schema = std::make_shared<bool>(false);
+  CLI::App& command = add_command(app, kExport, "query", "Ask SQL of recordings, whose parts are tables");
+  add_list(command, "TRACE", *words, "TRACE", "Read this trace, or several, or all in these directories")
+      ->allow_extra_args(true);
+  add_text(
+      command, "SQL", options->sql, "SQL",
+      "Print the rows of this SELECT, in the SQL of SQLite; without it, the tables and their columns are listed");
+  add_trace_options(command, options->trace, {.json = false, .several = true, .declares_trace = false});
+  add_switch(command, "--table", (*format)[0], "Write aligned columns; the default on a terminal");
+  add_switch(command, "--csv", (*format)[1], "Write CSV; the default otherwise");
+  add_switch(command, "--json", (*format)[2], "Write JSON; the default where FILE ends in .json");
+  add_switch(command, "--schema", *schema, "List the tables and their columns");
+  add_value(command, "--temp-dir", "DIRECTORY",
+            "Keep what does not fit into memory in files in DIRECTORY; by default, in that of TMPDIR, or in /var/tmp",
+            [options](const std::string& directory) {
+              std::error_code ignored;
+              if (!std::filesystem::is_directory(directory, ignored))
+                refuse_value(directory, "--temp-dir", "a directory");
+              options->temporary_directory = directory;
+            });
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "Tables: processes, threads, modules, timeline, marks, stacks, call_sites, frames, allocations, live_blocks, "
+      "mappings, samples, residency. Options that select blocks apply to all of them. A statement that would write "
+      "is "
+      "refused.");
+  choose(command, chosen, options, [words, format, schema](QueryOptions& read) {
+    take_sql(*words, read);
+    const std::string& output = read.trace.output;
+    if (std::ranges::count(*format, true) > 1) refuse("--table, --csv and --json exclude each other");
+    const bool is_table = output == "-" && ::isatty(STDOUT_FILENO) != 0;
+    read.format = (*format)[2] || ends_in(output, ".json")      ? QueryFormat::kJson
+                  : (*format)[0] || (is_table && !(*format)[1]) ? QueryFormat::kTable
+                                                                : QueryFormat::kCsv;
+    if ((*format)[0]) read.format = QueryFormat::kTable;
+    if ((*format)[1]) read.format = QueryFormat::kCsv;
+    if (*schema && !read.sql.empty()) refuse("--schema and SQL exclude each other");
+    if (read.traces.empty() && !*schema) refuse("missing argument TRACE");
+  });
 }
 
 // --- Manage recordings -----------------------------------------------------------------------------------
@@ -1134,6 +1216,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_diff(app, chosen);
   declare_check(app, chosen);
   declare_export(app, chosen);
+  declare_query(app, chosen);
   declare_info(app, chosen);
   declare_bundle(app, chosen);
   declare_compact(app, chosen);

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "analyzer/cli/options/query_format.h"
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/ranking.h"
@@ -248,11 +249,24 @@ struct ExportOptions {
     kFirefox,
     kPerfetto,
     kNdjson,
-    kCsv
+    kCsv,
+    kSqlite
   };
   TraceOptions trace;
   Format format = Format::kHeaptrack;
   exporter::Rows rows = exporter::Rows::kEvents;
+  // Of kSqlite:
+  CallSiteOptions call_sites;
+  bool events = false;  ///< with the table of allocations
+};
+
+struct QueryOptions {
+  TraceOptions trace;
+  CallSiteOptions call_sites;
+  std::vector<std::string> traces;  ///< files and directories; empty: only with an empty `sql`
+  std::string sql;                  ///< empty: the tables are listed
+  QueryFormat format = QueryFormat::kTable;
+  std::string temporary_directory;  ///< empty: SQLite chooses it
 };
 
 /// What `serve` and `html` pass to the commands that compute their answers. --only-own is no such option: the page
@@ -324,7 +338,7 @@ using CommandOptions =
                  CallersOptions, BlocksOptions, SourceOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
                  TopOptions, TimelineOptions, ServeOptions, HtmlOptions, DiffOptions, CheckOptions, ExportOptions,
-                 BundleOptions, CompactOptions, IndexOptions, CompletionsOptions, ManualOptions, HelpOptions,
-                 FirstScreenOptions>;
+                 QueryOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions, ManualOptions,
+                 HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

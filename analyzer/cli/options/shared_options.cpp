@@ -226,7 +226,8 @@ void add_output(CLI::App& command, std::string& output, const std::string& help)
 void add_trace_options(CLI::App& command, TraceOptions& options, const TraceCommand& has) {
   const std::string help = "Read this trace, of a program that has ended, was killed or still runs";
   options.takes_several = has.several;
-  if (has.several && has.sole_argument) {
+  if (!has.declares_trace) {
+  } else if (has.several && has.sole_argument) {
     CLI::Option* const argument = add_list(command, "TRACE", options.traces, "TRACE",
                                            help + ", or several, or all in these directories" + kNewestByDefault);
     argument->allow_extra_args(true);

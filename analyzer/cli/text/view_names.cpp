@@ -101,7 +101,7 @@ ViewName ViewNames::of_stack(const views::Row& row) const {
 
 ViewName process_name(const model::ProcessFigures& process) {
   ViewName name;
-  name.name = name.label = name_of(process);
+  name.name = name.label = cli::name_of(process);
   name.location = process.command;
   name.module = process.program;
   return name;

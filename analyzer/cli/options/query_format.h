@@ -1,0 +1,8 @@
+// How `query` writes rows.
+#pragma once
+
+namespace heapprof::cli {
+
+enum class QueryFormat { kTable, kCsv, kJson };
+
+}  // namespace heapprof::cli
