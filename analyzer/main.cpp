@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/version.h"
@@ -54,12 +55,17 @@ struct Run {
   int operator()(const cli::FirstScreenOptions& options) const { return cli::run_first_screen(options); }
 };
 
+int run(const std::vector<std::string>& words) {
+  const cli::CommandLine line = cli::parse_command_line(words);
+  return line.command ? std::visit(Run{}, *line.command) : line.exit_status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (HEAPPROF_COMMIT[0] != '\0') cli::printed_version = HEAPPROF_VERSION " (commit " HEAPPROF_COMMIT ")";
   std::vector<std::string> words;
   if (argc > 1) words.assign(argv + 1, argv + argc);
-  const cli::CommandLine line = cli::parse_command_line(words);
-  return line.command ? std::visit(Run{}, *line.command) : line.exit_status;
+  cli::set_command_runner(run);
+  return run(words);
 }

@@ -49,6 +49,7 @@ class Churn {
     costs.short_lived_bytes += size;
   }
 
+  std::uint64_t short_ns() const noexcept { return short_ns_; }
   const std::vector<ChurnCosts>& costs() const noexcept { return costs_; }  ///< by node, up to the last that has any
 
  private:

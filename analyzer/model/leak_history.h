@@ -118,6 +118,11 @@ class LeakHistory {
     if (ticks > allocated_ticks && ticks - allocated_ticks > hot.short_life) [[unlikely]]
       lived(at, clock_.to_ns(trace::Ticks{ticks}) - clock_.to_ns(trace::Ticks{allocated_ticks}));
   }
+  /// Instead of what freed() counted: the live bytes are known, but not each event.
+  void set_frees(std::uint32_t at, std::uint64_t blocks, std::uint64_t longest_life_ns) {
+    hot_[at].freed_blocks = blocks;
+    followed_[at].trend.longest_life_ns = longest_life_ns;
+  }
   void left(std::uint32_t at, std::uint64_t size, std::uint64_t allocated_ticks) {
     Followed& followed = followed_[at];
     LeakTrend& trend = followed.trend;

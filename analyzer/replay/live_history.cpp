@@ -111,11 +111,11 @@ void ChangeLog::grow(std::uint32_t index) {
   live_.resize(size);
 }
 
-void ChangeLog::join_pairs() {
+void ChangeLog::join(std::uint32_t buckets) {
   latest_.assign(live_.size(), 0);
   std::size_t kept = 0;
   for (const LiveChange& change : changes_) {
-    const std::uint32_t bucket = change.bucket / 2;
+    const std::uint32_t bucket = change.bucket / buckets;
     const std::uint32_t latest = latest_[change.index];
     if (latest < kept && changes_[latest].index == change.index && changes_[latest].bucket == bucket) {
       changes_[latest].bytes += change.bytes;
@@ -138,14 +138,31 @@ std::vector<LiveChange> ChangeLog::take() {
 void LiveHistoryLog::follow(std::uint64_t width_ticks) {
   if (width_ticks_ == 0) width_ticks_ = width_ticks;
   for (; width_ticks_ < width_ticks; width_ticks_ *= 2) {
-    nodes_.join_pairs();
-    threads_.join_pairs();
+    // Steps that are long enough keep their length in time.
+    if (buckets_of_step_ != 1) {
+      buckets_of_step_ /= 2;
+      continue;
+    }
+    join(2);
   }
 }
 
+void LiveHistoryLog::join(std::uint32_t buckets) {
+  nodes_.join(buckets);
+  threads_.join(buckets);
+}
+
 /// Later buckets are joined, which leaves about half of the changes: only then it is known how many there are.
-void LiveHistoryLog::give_up_if_too_large() {
+void LiveHistoryLog::limit() {
   if (nodes_.size() + threads_.size() <= 2 * max_changes_) return;
+  if (if_too_large_ == IfTooLarge::kCoarsen) {
+    join(1);  // the buckets of a step
+    while (nodes_.size() + threads_.size() > max_changes_ && buckets_of_step_ < model::LiveTimeline::kBuckets) {
+      join(2);
+      buckets_of_step_ *= 2;
+    }
+    if (nodes_.size() + threads_.size() <= max_changes_) return;
+  }
   gave_up_ = true;
   nodes_.take();
   threads_.take();
@@ -153,7 +170,14 @@ void LiveHistoryLog::give_up_if_too_large() {
 
 LiveHistory LiveHistoryLog::take(const model::LiveTimeline& timeline) {
   follow(timeline.width_ticks());
-  return {timeline.width_ticks(), timeline.buckets(), nodes_.take(), threads_.take()};
+  LiveHistory history{timeline.width_ticks(), timeline.buckets(), nodes_.take(), threads_.take()};
+  if (buckets_of_step_ == 1) return history;
+  // The live bytes of a step are those at the end of its last bucket.
+  const auto last = static_cast<std::uint32_t>(history.buckets.size() - 1);
+  for (std::vector<LiveChange>* const changes : {&history.nodes, &history.threads})
+    for (LiveChange& change : *changes)
+      change.bucket = std::min(change.bucket * buckets_of_step_ + buckets_of_step_ - 1, last);
+  return history;
 }
 
 }  // namespace heapprof::replay

@@ -63,8 +63,8 @@ class ChangeLog {
       }
     }
   }
-  /// Bucket i becomes one with i ^ 1, as bucket i / 2.
-  void join_pairs();
+  /// Bucket i becomes i / buckets, and changes of the same bucket become one.
+  void join(std::uint32_t buckets);
   std::size_t size() const noexcept { return changes_.size(); }
   /// The changes, ascending by index, then by bucket. The log is empty afterwards.
   std::vector<LiveChange> take();
@@ -78,11 +78,13 @@ class ChangeLog {
   std::vector<LiveChange> changes_;    ///< in order of the buckets
 };
 
-/// Precondition of all: the replay has replayed everything since its start, and nothing is selected.
+/// Precondition of all: the replay has replayed everything since its start. Of the blocks that it counts.
 class LiveHistoryLog {
  public:
-  /// Gives up when there are more than `max_changes` after all.
-  explicit LiveHistoryLog(std::size_t max_changes) : max_changes_(max_changes) {}
+  /// What becomes of a log with more than `max_changes`: it ends, or its steps become longer than a bucket.
+  enum class IfTooLarge { kGiveUp, kCoarsen };
+  explicit LiveHistoryLog(std::size_t max_changes, IfTooLarge if_too_large = IfTooLarge::kGiveUp)
+      : max_changes_(max_changes), if_too_large_(if_too_large) {}
 
   /// A block of this stack was allocated by this thread, or is now freed.
   void touch(std::uint32_t node, std::uint32_t thread) {
@@ -95,9 +97,10 @@ class LiveHistoryLog {
                   LiveOfThread&& live_of_thread) {
     if (gave_up_) return;
     follow(width_ticks);
-    nodes_.end_bucket(static_cast<std::uint32_t>(bucket), live_of_node);
-    threads_.end_bucket(static_cast<std::uint32_t>(bucket), live_of_thread);
-    give_up_if_too_large();
+    const auto step = static_cast<std::uint32_t>(bucket / buckets_of_step_);
+    nodes_.end_bucket(step, live_of_node);
+    threads_.end_bucket(step, live_of_thread);
+    limit();
   }
   bool gave_up() const noexcept { return gave_up_; }
   /// Call it once, after the last bucket. `timeline`: of the replay, finished.
@@ -105,12 +108,15 @@ class LiveHistoryLog {
 
  private:
   void follow(std::uint64_t width_ticks);
-  void give_up_if_too_large();
+  void join(std::uint32_t buckets);
+  void limit();
 
   ChangeLog nodes_;
   ChangeLog threads_;
   const std::size_t max_changes_;
-  std::uint64_t width_ticks_ = 0;  ///< 0: no bucket has ended
+  const IfTooLarge if_too_large_;
+  std::uint32_t buckets_of_step_ = 1;  ///< changes are those in so many buckets, a power of 2
+  std::uint64_t width_ticks_ = 0;      ///< 0: no bucket has ended
   bool gave_up_ = false;
 };
 

@@ -171,9 +171,9 @@ void Answers::start_next() {
       ++next;
       continue;
     }
-    // One answer at a time.
-    if (const auto found = repeated_.find(task->key);
-        found != repeated_.end() && found->second.process != nullptr && found->second.process->is_busy()) {
+    // It gives one answer at a time.
+    if (const StandingProcess* const process = may_stand(*task) ? standing(task->question) : nullptr;
+        process != nullptr && process->is_busy()) {
       ++next;
       continue;
     }
@@ -200,28 +200,29 @@ void Answers::start_next() {
 void Answers::start(const std::shared_ptr<Task>& task) {
   const std::vector<std::string>& words = task->question.words;
   constexpr ChildLimits kLimits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime};
-  if (keeps_processes_ && task->state.empty() && task->question.can_stand) {
-    const auto [entry, is_first] = repeated_.try_emplace(task->key);
-    if (repeated_.size() == 1 && is_first) wait_for_idle();
-    Repeated& repeated = entry->second;
-    repeated.asked = Clock::now();
-    if (repeated.process != nullptr && repeated.process->has_ended()) repeated.process.reset();
-    if (repeated.process == nullptr && !is_first && repeated.can_stand && can_start_standing())
-      repeated.process = StandingProcess::start(context_, words, kLimits);
-    if (repeated.process != nullptr)
-      return repeated.process->ask([this, weak = std::weak_ptr(task)](std::optional<ChildResult>&& result) {
+  if (keeps_processes_ && task->state.empty() && !task->question.followed.empty()) {
+    const auto [entry, is_first] = asked_.try_emplace(task->key);
+    if (asked_.size() == 1 && is_first) wait_for_idle();
+    entry->second.asked = Clock::now();
+    StandingProcess* process = may_stand(*task) ? standing(task->question) : nullptr;
+    if (process == nullptr && !is_first && entry->second.can_stand && can_start_standing()) {
+      const auto started = StandingProcess::start(context_, words, kLimits);
+      standing_[task->question.followed].process = started;
+      process = started.get();
+    }
+    if (process != nullptr) {
+      standing_[task->question.followed].asked = Clock::now();
+      return process->ask(words, [this, weak = std::weak_ptr(task)](std::optional<ChildResult>&& result) {
         const auto ended = weak.lock();
         if (!ended) return;
         // A command that needs more than one pass over the recording prints no answer. If it crashes, it may not
         // without this.
         const bool is_answer = result && !result->output.empty() && result->code < 128;
         if (is_answer) return finish(ended, std::move(*result));
-        if (const auto failed = repeated_.find(ended->key); failed != repeated_.end()) {
-          failed->second.can_stand = false;
-          failed->second.process.reset();
-        }
+        asked_[ended->key].can_stand = false;
         start(ended);
       });
+    }
   }
   task->child =
       ChildProcess::start(context_, words, kLimits, [this, weak = std::weak_ptr(task)](ChildResult&& result) {
@@ -231,33 +232,47 @@ void Answers::start(const std::shared_ptr<Task>& task) {
       });
 }
 
+/// Whether a process that stays may answer it.
+bool Answers::may_stand(const Task& task) const {
+  if (!keeps_processes_ || !task.state.empty() || task.question.followed.empty()) return false;
+  const auto found = asked_.find(task.key);
+  return found == asked_.end() || found->second.can_stand;
+}
+
+/// The process that stays and can answer this question; null: there is none.
+StandingProcess* Answers::standing(const Question& question) {
+  const auto found = standing_.find(question.followed);
+  if (found == standing_.end()) return nullptr;
+  if (!found->second.process->has_ended()) return found->second.process.get();
+  standing_.erase(found);
+  return nullptr;
+}
+
 /// Whether another process may stay. Ends the one that nobody asked for the longest time if there are too many.
 bool Answers::can_start_standing() {
-  std::size_t stay = 0;
-  Repeated* oldest = nullptr;
-  for (auto& [key, one] : repeated_) {
-    if (one.process == nullptr) continue;
-    ++stay;
-    if (!one.process->is_busy() && (oldest == nullptr || one.asked < oldest->asked)) oldest = &one;
-  }
-  if (stay < kMaxStanding) return true;
-  if (oldest == nullptr || Clock::now() - oldest->asked < kMinIdle) return false;
-  oldest->process.reset();
+  std::erase_if(standing_, [](const auto& one) { return one.second.process->has_ended(); });
+  if (standing_.size() < kMaxStanding) return true;
+  auto oldest = standing_.end();
+  for (auto one = standing_.begin(); one != standing_.end(); ++one)
+    if (!one->second.process->is_busy() && (oldest == standing_.end() || one->second.asked < oldest->second.asked))
+      oldest = one;
+  if (oldest == standing_.end() || Clock::now() - oldest->second.asked < kMinIdle) return false;
+  standing_.erase(oldest);
   return true;
 }
 
-/// As long as there are repeated questions: forgets those that were not asked for a while, which ends their
-/// processes.
+/// As long as there are questions about running programs: forgets those that were not asked for a while, and ends
+/// the processes that nobody asks.
 void Answers::wait_for_idle() {
   idle_timer_.expires_after(kMaxIdle);
   idle_timer_.async_wait([this](boost::system::error_code stopped) {
     if (stopped) return;
     const Clock::time_point now = Clock::now();
-    std::erase_if(repeated_, [&](const auto& one) {
-      const std::shared_ptr<StandingProcess>& process = one.second.process;
-      return now - one.second.asked >= kMaxIdle && (process == nullptr || !process->is_busy());
+    std::erase_if(asked_, [&](const auto& one) { return now - one.second.asked >= kMaxIdle; });
+    std::erase_if(standing_, [&](const auto& one) {
+      return now - one.second.asked >= kMaxIdle && !one.second.process->is_busy();
     });
-    if (!repeated_.empty()) wait_for_idle();
+    if (!asked_.empty() || !standing_.empty()) wait_for_idle();
   });
 }
 

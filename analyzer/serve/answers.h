@@ -3,8 +3,8 @@
 // longer than a second do not count, up to four in all, so that two slow answers do not delay the others; they get a
 // lower priority.
 //
-// A question about a running program that is asked again gets a process that stays (standing_process.h), if the
-// command can follow the program with these options. It ends when nobody asked for a while.
+// When a question about a running program is asked again, a process is started that stays (standing_process.h) and
+// answers all questions about the same blocks. It ends when nobody asked for a while.
 //
 // Questions about a large recording without an index wait until one is written: with it, the first answers and all
 // later ones take less time in total than the first answers alone without it.
@@ -47,7 +47,7 @@ class Answers {
   static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
   static constexpr std::chrono::seconds kMaxTime{300};    ///< of one answer
-  static constexpr std::size_t kMaxStanding = 6;          ///< processes that stay
+  static constexpr std::size_t kMaxStanding = 3;          ///< processes that stay
   static constexpr std::chrono::seconds kMaxIdle{30};     ///< of these
   /// Of these, if all are in use: then another question takes the place of the least recently asked one.
   static constexpr std::chrono::seconds kMinIdle{3};
@@ -112,6 +112,8 @@ class Answers {
   void start(const std::shared_ptr<Task>& task);
   void wait_for_idle();
   bool can_start_standing();
+  bool may_stand(const Task& task) const;
+  StandingProcess* standing(const Question& question);
   void finish(const std::shared_ptr<Task>& task, ChildResult&& result);
   void keep(const std::string& key, const Answer& answer);
 
@@ -125,13 +127,17 @@ class Answers {
   std::size_t running_ = 0;  ///< of these, those that are not slow
   std::deque<std::shared_ptr<Task>> queue_;
   std::vector<std::shared_ptr<Task>> tasks_;  ///< queued and running
-  /// About a running program, by key.
-  struct Repeated {
+  /// About a running program.
+  struct Asked {
     Clock::time_point asked;  ///< last
-    bool can_stand = true;
-    std::shared_ptr<StandingProcess> process;  ///< null: none was started
+    bool can_stand = true;    ///< the process that stays has answered it, or was not asked
   };
-  std::map<std::string, Repeated> repeated_;
+  struct Standing {
+    Clock::time_point asked;
+    std::shared_ptr<StandingProcess> process;
+  };
+  std::map<std::string, Asked> asked_;        ///< by key
+  std::map<std::string, Standing> standing_;  ///< by Question::followed
   boost::asio::steady_timer idle_timer_;
   std::list<Kept> kept_;  ///< the most recently used first
   std::unordered_map<std::string, std::list<Kept>::iterator> kept_by_key_;

@@ -181,10 +181,15 @@ void ChildProcess::lower_priority() noexcept {
   }
 }
 
-void ChildProcess::request() noexcept {
-  // If the child has ended, its output ends as well.
-  constexpr char kByte = 'a';
-  if (input_ >= 0) (void)::send(input_, &kByte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+void ChildProcess::request(const std::vector<std::string>& words) noexcept {
+  std::string text;
+  for (const std::string& word : words) text.append(word.c_str(), word.size() + 1);
+  text = std::to_string(text.size()) + "\n" + text;
+  // If the child has ended, its output ends as well. It reads the request before the next one comes, so there is room
+  // for it, unless it is larger than any that a browser sends; then the child is of no use.
+  if (input_ >= 0 &&
+      ::send(input_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(text.size()))
+    kill();
 }
 
 void ChildProcess::kill() { stop(ChildResult::End::kKilled); }

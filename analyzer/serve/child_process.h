@@ -64,8 +64,8 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Of a child that stands: lets it answer again.
-  void request() noexcept;
+  /// Of a child that stands: asks it to run a command.
+  void request(const std::vector<std::string>& words) noexcept;
   /// Kills the child; `done` is called later.
   void kill();
   /// Gives other processes precedence over this one.

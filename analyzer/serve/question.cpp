@@ -170,6 +170,22 @@ std::vector<std::string> words_of(const Command& command, const Subject& subject
   return words;
 }
 
+/// As Question::followed: the trace, and the options that select blocks. Empty where these select times, lifetimes or
+/// stacks: blocks can be selected so only when the whole recording is known.
+std::string followed_blocks(std::size_t trace, const Parameters& parameters) {
+  constexpr Names kFollowed = "min-size max-size thread not-thread kind";
+  std::vector<std::string> options;
+  for (const Parameter& one : parameters) {
+    if (!has(kSelection, one.name)) continue;
+    if (!has(kFollowed, one.name)) return {};
+    options.push_back(one.name + "=" + one.value + '\0');
+  }
+  std::sort(options.begin(), options.end());
+  std::string text = std::to_string(trace) + '\0';
+  for (const std::string& option : options) text += option;
+  return text;
+}
+
 /// Appends them to what the client asks for, which has priority: the command line refuses both.
 void append_words_of(const Command& command, const Subject& subject, std::vector<std::string>& words) {
   const auto is_given = [asked = words](std::string_view word) {
@@ -263,7 +279,8 @@ std::variant<Question, Refusal> question_of(std::string_view name, const Paramet
   }
   if (name == "top") question.words.emplace_back("--once");
   if (question.is_json) question.words.emplace_back("--json");
-  question.can_stand = question.is_json && name != "top" && !is_diff;
+  if (question.is_json && name != "top" && !is_diff)
+    question.followed = followed_blocks(question.traces.front(), parameters);
   append_words_of(*command, subject, question.words);
   question.words.emplace_back("--");
   if (is_diff) {

@@ -40,7 +40,9 @@ struct Question {
   std::vector<std::size_t> traces;  ///< positions of the traces that it reads
   std::string content_type;
   bool is_json = true;
-  bool can_stand = false;  ///< a process that stays may answer it (standing_process.h)
+  /// Questions with the same text can be answered by one process that stays (standing_process.h): those about the
+  /// same blocks of the same trace. Empty: by none.
+  std::string followed = {};
   /// Makes the answer of what the command printed; null: nothing is changed. May throw std::exception.
   std::string (*convert)(const std::string& printed) = nullptr;
 };

@@ -54,10 +54,9 @@ std::shared_ptr<StandingProcess> StandingProcess::start(boost::asio::io_context&
   return process;
 }
 
-void StandingProcess::ask(Done done) {
+void StandingProcess::ask(const std::vector<std::string>& words, Done done) {
   done_ = std::move(done);
-  // It answers once without being asked.
-  if (std::exchange(any_asked_, true)) child_->request();
+  child_->request(words);
   timer_.expires_after(limits_.time);
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code stopped) {
     if (const auto self = weak.lock(); self && !stopped) self->end();

@@ -1,5 +1,5 @@
-// A process that answers one question about a running program again and again. It has replayed what was recorded so
-// far, so an answer takes as long as what was recorded since the one before.
+// A process that answers all questions with one selection about a running program. It has replayed what was recorded
+// so far, so an answer takes as long as what was recorded since the one before.
 //
 // The process is an ordinary command whose environment has HEAPPROF_ANSWERS=standing;
 // analyzer/cli/commands/standing_answers.h describes what it prints.
@@ -21,10 +21,10 @@ namespace heapprof::serve {
 
 class StandingProcess : public std::enable_shared_from_this<StandingProcess> {
  public:
-  /// nullopt: it cannot answer this question, or not any more. Then the process has ended.
+  /// nullopt: the process has ended.
   using Done = std::function<void(std::optional<ChildResult>&&)>;
 
-  /// Starts the program with `words`. `limits`: of each answer.
+  /// Starts the program with the words of one of the questions. `limits`: of each answer.
   static std::shared_ptr<StandingProcess> start(boost::asio::io_context& context,
                                                 const std::vector<std::string>& words, const ChildLimits& limits);
   ~StandingProcess() { end(); }
@@ -32,7 +32,7 @@ class StandingProcess : public std::enable_shared_from_this<StandingProcess> {
   StandingProcess& operator=(const StandingProcess&) = delete;
 
   /// `done` is called once, later. Precondition: neither is_busy() nor has_ended().
-  void ask(Done done);
+  void ask(const std::vector<std::string>& words, Done done);
   bool is_busy() const noexcept { return done_ != nullptr; }
   bool has_ended() const noexcept { return ended_; }
   void end() {
@@ -48,7 +48,6 @@ class StandingProcess : public std::enable_shared_from_this<StandingProcess> {
   boost::asio::steady_timer timer_;  ///< of the answer that is computed
   std::shared_ptr<ChildProcess> child_;
   Done done_;
-  bool any_asked_ = false;
   bool ended_ = false;
   std::string printed_;  ///< of the answer that is computed
 };

@@ -711,23 +711,25 @@ class Running(Serve):
         self.assertFalse(json.loads(self.request("/api/")[2])["live"])
         self.assertEqual(json.loads(self.ask("report"))["integrity"]["ended_by"], "exit")
 
-    def test_a_repeated_question_keeps_its_process(self):
-        """The process of a question that is asked again stays, and its answers are those of the command line: after
-        each step of the program, also about threads that were started meanwhile."""
+    def test_a_process_stays_for_questions_that_are_asked_again(self):
+        """One process answers all questions about the same blocks, as the command line does: after each step of the
+        program, also about threads that were started meanwhile."""
         questions = (("report", [("by", "function"), ("top", "0")]), ("report", [("cost", "leaked"), ("top", "5")]),
-                     ("tree", [("inverted", "1")]), ("timeline", [("sites", "6")]), ("leaks", []))
-        self.compare_repeated(questions, stay=4)
+                     ("report", [("by", "site"), ("columns", "over-time")]), ("tree", [("inverted", "1")]),
+                     ("timeline", [("sites", "6")]), ("leaks", []), ("churn", []), ("blocks", []))
+        self.compare_repeated(questions, stay=1)
 
-    def test_questions_about_every_event_keep_their_processes(self):
-        self.compare_repeated((("churn", []), ("histogram", []), ("reallocs", []), ("threads", []),
-                               ("threads", [("min-size", "100")])), stay=5)
+    def test_a_process_stays_for_each_selection_of_blocks(self):
+        # The last one needs the whole recording first.
+        self.compare_repeated((("histogram", []), ("reallocs", []), ("threads", []), ("churn", [("within", "1ms")]),
+                               ("threads", [("min-size", "100")]), ("report", [("function", "main")])), stay=2)
 
     def compare_repeated(self, questions, stay):
-        """Asks the questions after each step of the program; `stay` of them are followed."""
+        """Asks the questions after each step of the program; then `stay` processes follow it."""
         def comparable(value):
-            """Without times, which go on, or are of another sample of the clock; and without the lows of a site in
-            equal parts of the time: an event near the border of two parts may be in either."""
-            parts = ("low_bytes", "rises", "trend", "grew_with_load", "trends", "site_trends")
+            """Without times, which go on, or are of another sample of the clock; and without figures of equal parts of
+            the time: an event near the border of two parts may be in either."""
+            parts = ("low_bytes", "rises", "trend", "grew_with_load", "trends", "site_trends", "live_over_time")
             if isinstance(value, dict) and "idle" in value:   # a timeline
                 return [(site["name"], site["peak_bytes"], site["bytes"][-1]) for site in value["sites"]]
             if isinstance(value, dict):

@@ -36,6 +36,7 @@ struct ChurnSums {
     else if (event.kind == replay::ResolvedKind::kFree)
       churn.freed(event.node, event.size, lifetime_of(event), event.temporary);
   }
+  bool has_options_of(const ChurnSums& other) const noexcept { return churn.short_ns() == other.churn.short_ns(); }
 };
 
 void print_churn(const ChurnOptions& options, const replay::Analysis& analysis, const model::Churn& churn) {
@@ -88,10 +89,14 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis, 
 
 }  // namespace
 
+std::unique_ptr<FollowedSums> new_churn_sums() {
+  return std::make_unique<FollowedSumsOf<ChurnSums>>(ChurnSums{model::Churn(ChurnOptions{}.within_ns)});
+}
+
 int run_churn(const ChurnOptions& options) {
-  ChurnSums sums{model::Churn(options.within_ns)};
-  return run_with_events(for_costs(options.trace), sums,
-                         [&](const replay::Analysis& analysis) { print_churn(options, analysis, sums.churn); });
+  return run_with_events<ChurnSums>(
+      for_costs(options.trace), {model::Churn(options.within_ns)},
+      [&](const replay::Analysis& analysis, ChurnSums& sums) { print_churn(options, analysis, sums.churn); });
 }
 
 }  // namespace heapprof::cli

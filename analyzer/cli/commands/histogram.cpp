@@ -227,11 +227,14 @@ void print_histogram(const TraceOptions& options, const replay::Analysis& analys
 
 }  // namespace
 
+std::unique_ptr<FollowedSums> new_histogram_sums() {
+  return std::make_unique<FollowedSumsOf<HistogramSums>>(HistogramSums{});
+}
+
 int run_histogram(const HistogramOptions& options) {
-  HistogramSums sums;
-  return run_with_events(
-      options.trace, sums, [&](const replay::Analysis& analysis) { print_histogram(options.trace, analysis, sums); },
-      [&](const replay::LiveBlock& block) { sums.add_left(block); });
+  return run_with_events<HistogramSums>(
+      options.trace, {},
+      [&](const replay::Analysis& analysis, HistogramSums& sums) { print_histogram(options.trace, analysis, sums); });
 }
 
 }  // namespace heapprof::cli

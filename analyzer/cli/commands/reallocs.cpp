@@ -86,10 +86,14 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
 
 }  // namespace
 
+std::unique_ptr<FollowedSums> new_realloc_sums() {
+  return std::make_unique<FollowedSumsOf<ReallocSums>>(ReallocSums{});
+}
+
 int run_reallocs(const ReallocsOptions& options) {
-  ReallocSums sums;
-  return run_with_events(options.trace, sums,
-                         [&](const replay::Analysis& analysis) { print_reallocs(options, analysis, sums.chains); });
+  return run_with_events<ReallocSums>(options.trace, {}, [&](const replay::Analysis& analysis, ReallocSums& sums) {
+    print_reallocs(options, analysis, sums.chains);
+  });
 }
 
 }  // namespace heapprof::cli

@@ -17,10 +17,8 @@ namespace heapprof::cli {
 /// Opens and replays the trace and calls `print` with it. Prints errors, and what the trace lacks, on standard error.
 /// Returns the exit status (commands.h). `print` may throw trace::TraceError or OutputError. Before that,
 /// `visit_leaked` is called for each block that was not freed, and `visit_mapping` for each mapping that is live.
-/// `follow_events`: as Analysis's, if the process follows a program (standing_answers.h).
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
-                 const replay::LeakVisitor& visit_leaked = {}, const replay::MappingVisitor& visit_mapping = {},
-                 const replay::EventSink& follow_events = {});
+                 const replay::LeakVisitor& visit_leaked = {}, const replay::MappingVisitor& visit_mapping = {});
 
 /// The same options, for a command that needs nothing but costs (Selection::only_costs).
 inline TraceOptions for_costs(TraceOptions options) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/text/call_sites.h"
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/findings/origin.h"
@@ -29,24 +30,31 @@ void replay_events(const TraceOptions& options, const replay::Analysis& analysis
       [&](double share, std::uint64_t events) { progress.show(share, events); });
 }
 
-/// As run_on_trace(): calls sums.add(const replay::ProfileEvent&) for each selected event before `print`. The events
-/// come from a second replay, or, while a program is followed, from the only one. Then their nodes are dense indexes,
-/// which by_node() translates.
+/// As run_on_trace(): before `print`, calls sums.add(const replay::ProfileEvent&) for each selected event, and
+/// sums.add_left(const replay::LiveBlock&), if it has that, for each block that was not freed. The events come from a
+/// second replay. While a program is followed, the sums are those of the process that follows it
+/// (standing_answers.h); then their nodes are dense indexes, which by_node() translates.
 template <typename Sums>
-int run_with_events(const TraceOptions& options, Sums& sums,
-                    const std::function<void(const replay::Analysis&)>& print,
-                    const replay::LeakVisitor& visit_leaked = {}) {
+int run_with_events(const TraceOptions& options, Sums sums,
+                    const std::function<void(const replay::Analysis&, Sums&)>& print) {
+  Sums* const kept = followed_sums<Sums>();
+  if constexpr (requires { kept->has_options_of(sums); })
+    if (kept != nullptr && !kept->has_options_of(sums)) {
+      print_message(options.trace + ": these options need another pass");
+      return 1;
+    }
+  Sums& used = kept != nullptr ? *kept : sums;
+  replay::LeakVisitor visit_leaked;
+  if constexpr (requires(const replay::LiveBlock& block) { used.add_left(block); })
+    visit_leaked = [&](const replay::LiveBlock& block) { used.add_left(block); };
   return run_on_trace(
       options,
       [&](const replay::Analysis& analysis) {
         if (!analysis.has_followed())
-          replay_events(options, analysis, [&](const replay::ProfileEvent& event) { sums.add(event); });
-        print(analysis);
+          replay_events(options, analysis, [&](const replay::ProfileEvent& event) { used.add(event); });
+        print(analysis, used);
       },
-      visit_leaked, {},
-      [&](std::span<const replay::ProfileEvent> events) {
-        for (const replay::ProfileEvent& one : events) sums.add(one);
-      });
+      visit_leaked);
 }
 
 /// The element at `index`, which is appended if it does not exist.

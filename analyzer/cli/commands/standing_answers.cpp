@@ -60,17 +60,47 @@ bool write_all(int output, std::string_view text) {
   return true;
 }
 
-/// Whether another answer is wanted.
-bool wait_for_request() {
-  char byte = 0;
-  ssize_t got = 0;
-  while ((got = ::read(STDIN_FILENO, &byte, 1)) < 0 && errno == EINTR) {
+bool read_all(char* to, std::size_t bytes) {
+  while (bytes != 0) {
+    const ssize_t got = ::read(STDIN_FILENO, to, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to += got;
+    bytes -= static_cast<std::size_t>(got);
   }
-  return got == 1;
+  return true;
 }
 
-/// False in the copy, which is to print the answer. Returns in the process itself after it was printed.
-bool answer_in_copy() {
+/// The words of the next request. False: there is none.
+bool wait_for_request(std::vector<std::string>& words) {
+  constexpr std::size_t kMaxBytes = 1 << 20;
+  std::size_t bytes = 0;
+  for (char digit = 0; read_all(&digit, 1) && digit != '\n';) {
+    if (digit < '0' || digit > '9' || bytes > kMaxBytes) return false;
+    bytes = bytes * 10 + static_cast<std::size_t>(digit - '0');
+  }
+  std::string text(bytes, '\0');
+  if (bytes == 0 || bytes > kMaxBytes || !read_all(text.data(), bytes) || text.back() != '\0') return false;
+  words.clear();
+  for (std::size_t begin = 0; begin < bytes; begin += words.back().size() + 1) words.emplace_back(&text[begin]);
+  return true;
+}
+
+/// What the process keeps. A copy never destroys it: that would cost it a copy of the memory.
+struct State {
+  std::vector<std::unique_ptr<FollowedSums>> sums;
+  std::unique_ptr<replay::Followed> followed;
+  bool is_copy = false;
+};
+State& state() {
+  static State* const kept = new State;
+  return *kept;
+}
+
+int (*run_command)(const std::vector<std::string>& words) = nullptr;
+
+/// Lets a copy of this process answer a request. Does not return in the copy.
+void answer_in_copy(const std::vector<std::string>& words) {
   const MemoryFile output("answer"), error("messages");
   if (output.descriptor() < 0 || error.descriptor() < 0) ::_exit(1);
   std::fflush(nullptr);
@@ -83,7 +113,8 @@ bool answer_in_copy() {
     if (::getppid() != parent || ::dup2(output.descriptor(), STDOUT_FILENO) < 0 ||
         ::dup2(error.descriptor(), STDERR_FILENO) < 0)
       ::_exit(1);
-    return false;
+    state().is_copy = true;
+    std::exit(run_command(words));
   }
   int status = 0;
   while (::waitpid(copy, &status, 0) < 0 && errno == EINTR) {
@@ -91,19 +122,36 @@ bool answer_in_copy() {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const std::string header =
       std::to_string(code) + " " + std::to_string(output.bytes()) + " " + std::to_string(error.bytes()) + "\n";
-  if (!write_all(STDOUT_FILENO, header) || !output.copy_to(STDOUT_FILENO) || !error.copy_to(STDOUT_FILENO) ||
-      !wait_for_request())
+  if (!write_all(STDOUT_FILENO, header) || !output.copy_to(STDOUT_FILENO) || !error.copy_to(STDOUT_FILENO))
     ::_exit(0);
-  return true;
 }
 
 }  // namespace
 
-replay::AtPresent standing_answers() {
+void set_command_runner(int (*run)(const std::vector<std::string>& words)) { run_command = run; }
+
+std::span<const std::unique_ptr<FollowedSums>> all_followed_sums() { return state().sums; }
+
+replay::Followed* followed_program(const std::string& trace, const replay::Selection& selection) {
   static bool is_given = false;
   const char* const kind = std::getenv("HEAPPROF_ANSWERS");
-  if (kind == nullptr || std::string_view(kind) != "standing" || std::exchange(is_given, true)) return {};
-  return answer_in_copy;
+  if (kind == nullptr || std::string_view(kind) != "standing" || run_command == nullptr) return nullptr;
+  State& kept = state();
+  if (kept.is_copy) return std::exchange(is_given, true) ? nullptr : kept.followed.get();
+  kept.sums.push_back(new_churn_sums());
+  kept.sums.push_back(new_histogram_sums());
+  kept.sums.push_back(new_realloc_sums());
+  kept.sums.push_back(new_thread_sums());
+  kept.followed =
+      std::make_unique<replay::Followed>(trace, selection, [&](std::span<const replay::ProfileEvent> events) {
+        for (const std::unique_ptr<FollowedSums>& one : kept.sums) one->add(events);
+      });
+  kept.followed->advance();
+  for (std::vector<std::string> words; wait_for_request(words);) {
+    kept.followed->advance();
+    answer_in_copy(words);
+  }
+  ::_exit(0);
 }
 
 }  // namespace heapprof::cli

@@ -159,11 +159,12 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
 
 }  // namespace
 
+std::unique_ptr<FollowedSums> new_thread_sums() { return std::make_unique<FollowedSumsOf<ThreadSums>>(ThreadSums{}); }
+
 int run_threads(const ThreadsOptions& options) {
-  ThreadSums sums;
-  return run_with_events(
-      options.trace, sums, [&](const replay::Analysis& analysis) { print_threads(options, analysis, sums); },
-      [&](const replay::LiveBlock& block) { sums.add_left(block); });
+  return run_with_events<ThreadSums>(options.trace, {}, [&](const replay::Analysis& analysis, ThreadSums& sums) {
+    print_threads(options, analysis, sums);
+  });
 }
 
 }  // namespace heapprof::cli

@@ -7,24 +7,20 @@
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/analysis/costs_until_end.h"
+#include "analyzer/replay/analysis/followed.h"
 #include "analyzer/replay/analysis/integrity.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/replay/analysis/pass_progress.h"
-#include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/analysis/stopping_replay.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/replay/summarize.h"
-#include "analyzer/trace/followed_batches.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::replay {
 namespace {
-
-/// Of the history of a program that is followed: at most 32 MB.
-constexpr std::size_t kMaxFollowedChanges = 1 << 20;
 
 /// Whether a pass over the whole trace leaves an index in the cache.
 bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
@@ -36,9 +32,13 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
-                   const MappingVisitor& visit_mapping, const AtPresent& at_present, const EventSink& follow_events)
+                   const MappingVisitor& visit_mapping, Followed* followed)
     : selection_(selection), index_use_(index_use),
-      file_(path, index_use.use ? trace::FrameListSource(frames_in_indexes) : trace::FrameListSource()) {
+      file_owner_(followed != nullptr ? followed->file_
+                                      : std::make_shared<const trace::TraceFile>(
+                                            path, index_use.use ? trace::FrameListSource(frames_in_indexes)
+                                                                : trace::FrameListSource())),
+      file_(*file_owner_) {
   profile_.selection_text = selection_.description;
   // An overview often comes first, and with the index that its pass can leave, the next questions need none.
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr ||
@@ -69,10 +69,12 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     // From here on the filter is final.
   }
 
-  const std::unique_ptr<Run> run = at_present ? follow(at_present, follow_events, passes) : count(passes);
+  if (followed != nullptr) take_over(*followed);
+  const std::unique_ptr<Run> counted = followed != nullptr ? nullptr : count(passes);
+  const Run* const run = followed != nullptr ? followed->run_.get() : counted.get();
   // All events were read: from here on damage, threads and sums are final.
 
-  if (followed_) {
+  if (followed_ != nullptr) {
     clock_ = summary_->clock;
     set_recording(summary_->definitions, summary_->last_time);
   } else if (summary_ == nullptr) {
@@ -80,7 +82,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     set_recording(run->reader->definitions(), run->replay.last_time());
   }
   fill_profile(*run);
-  fill_integrity(run.get());
+  fill_integrity(run);
   visit_live(run->replay, visit_leaked, visit_mapping);
 }
 
@@ -425,7 +427,7 @@ bool Analysis::can_add_sums() const noexcept {
 const LiveHistory* Analysis::history() const {
   const bool of_everything = selection_.kind == model::Kind::kHeap && selection_.all_blocks() &&
                              !selection_.is_slice() && !selection_.only_live && file_.compacted() == nullptr;
-  if (followed_) return history_ ? &*history_ : nullptr;
+  if (followed_ != nullptr) return history_ ? &*history_ : nullptr;
   if (!index_ || !of_everything) return nullptr;
   const std::lock_guard lock(history_mutex_);
   if (!std::exchange(history_read_, true)) {
@@ -467,48 +469,15 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   return run;
 }
 
-/// The pass that counts, again and again, of a program that runs. Sets summary_.
-std::unique_ptr<Analysis::Run> Analysis::follow(const AtPresent& at_present, const EventSink& follow_events,
-                                                PassProgress& passes) {
-  const std::string& path = file_.input().path();
-  if (selection_.needs_summary() || selection_.needs_marks() || selection_.needs_lifetimes() ||
-      selection_.only_live || selection_.only_overview || file_.recorder() != trace::RecorderState::kRecording)
-    throw trace::TraceError(path + ": such a selection cannot be followed");
-  auto run = std::make_unique<Run>(file_, selection_, filter_);
-  LiveHistoryLog history(kMaxFollowedChanges);
-  const bool logs_history =
-      selection_.with_timeline && selection_.kind == model::Kind::kHeap && selection_.all_blocks();
-  if (logs_history) run->replay.log_history(history);
-  trace::FollowedBatches batches(path);
-  const trace::Follower& follower = batches.follower();
-  trace::Batch batch;
-  std::vector<ResolvedEvent> resolved;
-  ProfileEvents events(run->replay.clock());
-  const auto pass_on = [&] {
-    follow_events(events.of(resolved, false, std::identity()));
-    resolved.clear();
-  };
-  do {
-    batches.advance();
-    if (follower.ended() || follower.header().file_id != file_.file_id())
-      throw trace::TraceError(path + ": the recording has ended");
-    run->replay.add_streams(follower.streams());
-    while (batches.next(batch)) {
-      if (follow_events) {
-        run->replay.replay(batch, resolved);
-        pass_on();
-      } else {
-        run->replay.replay(batch);
-      }
-      passes.show(batch);
-    }
-  } while (at_present());
-  run->replay.finish(follower.cut_ticks());
-  if (!resolved.empty()) pass_on();
-  followed_ = true;
-  summary_ = std::make_shared<trace::TraceSummary>(summary_of(batches, run->replay));
-  if (logs_history && !history.gave_up()) history_ = history.take(run->replay.timeline());
-  return run;
+/// Sets summary_, and what is known of the time before.
+void Analysis::take_over(Followed& followed) {
+  if (!Followed::can_follow(selection_))
+    throw trace::TraceError(file_.input().path() + ": such a selection cannot be followed");
+  followed.finish();
+  followed_ = &followed;
+  summary_ = std::make_shared<trace::TraceSummary>(summary_of(followed.batches_, followed.run_->replay));
+  if (followed.logs_history_ && !followed.history_.gave_up())
+    history_ = followed.history_.take(followed.run_->replay.timeline());
 }
 
 /// The first tick after the moment of --live-at.
@@ -756,7 +725,7 @@ void Analysis::fill_integrity(const Run* run) {
       {.file = file_,
        .stream_damage = stream_damage,
        .definitions = definitions,
-       .has_file_damage = followed_,
+       .has_file_damage = followed_ != nullptr,
        .bad_events = summary_ != nullptr ? summary_->bad_events : run->replay.bad_events(),
        .unfinished = summary_ != nullptr ? summary_->unfinished : run->replay.unfinished(),
        .paused_once = summary_ != nullptr ? summary_->paused_once : run->replay.paused_once(),

@@ -36,6 +36,7 @@
 
 namespace heapprof::replay {
 
+class Followed;
 class PassProgress;
 
 /// Which index files are used, besides the index inside a compacted trace.
@@ -74,11 +75,6 @@ struct LiveBlock {
   std::uint32_t node;    ///< index in Profile::nodes
   std::uint32_t thread;  ///< index in Profile::threads
 };
-
-/// Lets one analysis give the figures of a running program again and again. Called each time when the replay has
-/// reached the present. True: replay what was written since then, and call it again. False: analyze the present
-/// state; that is possible once, so a process that returns true first makes a copy of itself that returns false.
-using AtPresent = std::function<bool()>;
 
 /// The live bytes after an event that changed them.
 struct LiveStep {
@@ -121,14 +117,13 @@ class Analysis {
   /// Opens and replays the trace. Without `load_symbols`, embedded symbols are ignored. `visit_leaked` is called, in
   /// no order, for each block that the profile counts as leaked: who needs nothing else reads the trace only once.
   /// `visit_mapping` is called for each live mapping, address space without access included, in order of address.
-  /// `at_present`: follows a program that runs. Times, stacks and lifetimes cannot be selected then, and what needs
-  /// another pass throws trace::TraceError. `follow_events` then gets the events of for_each_event() in the same
-  /// pass, with dense indexes of the trace as nodes, and times of the clock as it was then. Throws trace::TraceError
-  /// when the trace cannot be read, SelectionError when the selection is not within the recording.
+  /// `followed`: takes over this replay, of a selection of the same blocks, instead of reading the trace; what needs
+  /// another pass then throws trace::TraceError. It must outlive this. Throws trace::TraceError when the trace cannot
+  /// be read, SelectionError when the selection is not within the recording.
   Analysis(const std::string& path, const Selection& selection, const Progress& progress = {},
            const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
            const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {},
-           const AtPresent& at_present = {}, const EventSink& follow_events = {});
+           Followed* followed = nullptr);
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -164,7 +159,7 @@ class Analysis {
     return result;
   }
   /// Whether a program was followed.
-  bool has_followed() const noexcept { return followed_; }
+  bool has_followed() const noexcept { return followed_ != nullptr; }
 
   /// Calls sink with all selected allocations, frees and samples, in order, a batch at a time. With
   /// `which.with_older` the blocks that are live where the reading begins come first, as allocations. Then calls
@@ -175,7 +170,8 @@ class Analysis {
   void for_each_step(const std::function<void(std::span<const LiveStep>)>& sink, const Progress& progress = {}) const;
 
   /// Replays the trace once more, and gives the selected blocks of the slice to two histories: those of a node to the
-  /// position that it has in each; kNoIndex: it has none. Takes half as long as for_each_event(). Heap only.
+  /// position that it has in each; kNoIndex: it has none. Takes half as long as for_each_event(). Heap only. Of a
+  /// program that is followed, the histories have the live bytes at the ends of the timeline's buckets instead.
   void follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,
                     model::LeakHistory& sites, std::span<const std::uint32_t> site_of_node,
                     const Progress& progress = {}) const;
@@ -213,6 +209,7 @@ class Analysis {
                                                          InBucket which = InBucket::kLast) const;
 
  private:
+  friend class Followed;
   struct Run;
   std::unique_ptr<Run> start() const;
   void load_embedded_symbols(const SymbolLoader& load_symbols);
@@ -241,7 +238,8 @@ class Analysis {
   std::unique_ptr<Run> choose_snapshot(std::string& why_not) const;
   bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
-  std::unique_ptr<Run> follow(const AtPresent& at_present, const EventSink& follow_events, PassProgress& passes);
+  void take_over(Followed& followed);
+  void follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node) const;
   std::unique_ptr<Run> count_live_at(PassProgress& passes);
   std::optional<Replay::Sample> sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
@@ -253,7 +251,8 @@ class Analysis {
 
   const Selection selection_;
   const IndexUse index_use_;
-  trace::TraceFile file_;
+  const std::shared_ptr<const trace::TraceFile> file_owner_;
+  const trace::TraceFile& file_;
   model::Profile profile_;
   trace::TickClock clock_;
   std::vector<std::uint32_t> node_of_index_;  // by dense index: node of the profile
@@ -278,7 +277,7 @@ class Analysis {
   mutable std::string history_damage_;      // a clause; empty: there is none
   std::uint64_t timeline_width_ticks_ = 1;  // of the buckets of the profile's timeline
   bool began_at_snapshot_ = false;
-  bool followed_ = false;                         // the events are known from follow() only
+  const Followed* followed_ = nullptr;            // null: the events are in the trace
   std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed
   std::size_t intervals_added_ = 0;
   std::vector<std::string> warnings_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/analysis/followed.h"
 #include "analyzer/replay/analysis/pass_progress.h"
 #include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/profile_parts.h"
@@ -88,6 +89,13 @@ void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uin
   followed.reserve(node_of_index_.size());
   for (const std::uint32_t node : node_of_index_) followed.push_back({stack_of_node[node], site_of_node[node]});
   LeakFollower follower(stacks, sites, std::move(followed));
+  if (followed_ != nullptr) {
+    follow_in_history(stacks, stack_of_node);
+    follow_in_history(sites, site_of_node);
+    followed_->run_->replay.for_each_leak(
+        [&](const Block& block) { follower.left(block.node, block.size, block.time); });
+    return;
+  }
   const std::unique_ptr<Run> run = start();
   Replay& replay = run->replay;
   PassProgress passes(file_, progress, 1);
@@ -99,6 +107,50 @@ void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uin
   });
   replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, clock_));
   replay.for_each_leak([&](const Block& block) { follower.left(block.node, block.size, block.time); });
+}
+
+/// Gives the changes of live bytes to a history, as if each were one block, and what is known of the frees.
+void Analysis::follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node) const {
+  if (!history_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
+  struct Change {
+    std::uint32_t bucket;
+    std::uint32_t position;
+    std::int64_t bytes;
+  };
+  std::vector<Change> changes;
+  for (const LiveChange& change : history_->nodes)
+    if (const std::uint32_t position = position_of_node[node_of(change.index)]; position != model::kNoIndex)
+      changes.push_back({change.bucket, position, change.bytes});
+  std::ranges::sort(changes, {}, [](const Change& one) { return std::pair(one.bucket, one.position); });
+  for (std::size_t i = 0; i < changes.size();) {
+    const Change& first = changes[i];
+    std::int64_t bytes = 0;
+    for (; i < changes.size() && changes[i].bucket == first.bucket && changes[i].position == first.position; ++i)
+      bytes += changes[i].bytes;
+    const std::uint64_t end = (std::uint64_t{first.bucket} + 1) * history_->width_ticks - 1;
+    const std::uint64_t ticks = std::min(end, summary_->last_time);
+    if (bytes > 0) leaks.allocated(first.position, static_cast<std::uint64_t>(bytes), ticks);
+    if (bytes < 0) leaks.freed(first.position, static_cast<std::uint64_t>(-bytes), ticks, ticks);
+  }
+  struct Frees {
+    std::uint64_t blocks = 0;
+    std::uint64_t longest_life_ns = 0;
+  };
+  std::vector<Frees> frees;  // by position
+  const auto of_node = [&](std::uint32_t node) -> Frees* {
+    const std::uint32_t position = position_of_node[node];
+    if (position == model::kNoIndex) return nullptr;
+    if (position >= frees.size()) frees.resize(position + std::size_t{1});
+    return &frees[position];
+  };
+  for (std::uint32_t node = 0; node < profile_.nodes.size(); ++node)
+    if (Frees* const sum = of_node(node))
+      sum->blocks += profile_.nodes[node].costs.allocations - profile_.nodes[node].costs.leaked_blocks;
+  const std::vector<std::uint64_t>& lives_ns = followed_->longest_life_ns_;
+  for (std::uint32_t i = 0; i < lives_ns.size(); ++i)
+    if (Frees* const sum = of_node(node_of(i))) sum->longest_life_ns = std::max(sum->longest_life_ns, lives_ns[i]);
+  for (std::uint32_t at = 0; at < frees.size(); ++at)
+    leaks.set_frees(at, frees[at].blocks, frees[at].longest_life_ns);
 }
 
 void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/analysis/followed.h"
 #include "tests/support/growing_file.h"
 #include "tests/support/random_trace.h"
 
@@ -21,14 +22,17 @@ namespace {
 
 const IndexUse kNoIndex{.use = false, .keep = false};
 
-/// An analysis that is called `rounds` times before it returns; `write` is called between these.
+/// Follows a trace: advances `rounds` times, and calls `write` between these.
 template <typename Write>
-Analysis followed(const std::string& path, const Selection& selection, int rounds, Write&& write) {
-  return Analysis(path, selection, {}, kNoIndex, {}, {}, {}, [&, round = 0]() mutable {
-    if (++round == rounds) return false;
-    write();
-    return true;
-  });
+void advance(Followed& followed, int rounds, Write&& write) {
+  for (int round = 0; round < rounds; ++round) {
+    if (round != 0) write();
+    followed.advance();
+  }
+}
+
+Analysis taken_over(const std::string& path, const Selection& selection, Followed& followed) {
+  return Analysis(path, selection, {}, kNoIndex, {}, {}, {}, &followed);
 }
 
 std::vector<std::uint64_t> costs_of(const model::Costs& costs) {
@@ -71,7 +75,9 @@ TEST_CASE("An analysis that follows a program has the figures of one that begins
       std::size_t next = 0;
       const auto write = [&] { file.write(states.at(next++)); };
       write();
-      const Analysis again = followed(file.path(), costs, rounds, write);
+      Followed followed(file.path(), {});
+      advance(followed, rounds, write);
+      const Analysis again = taken_over(file.path(), costs, followed);
       const Analysis anew(file.path(), costs, {}, kNoIndex);
       check_equal(again.profile(), anew.profile());
       // Live bytes over time come from a log of the replay, not from a second pass.
@@ -91,10 +97,15 @@ TEST_CASE("What needs the whole recording first cannot be followed") {
   file.write();
   Selection slice;
   slice.to = Moment{};
-  const auto never = [] { FAIL("nothing more is written"); };
-  CHECK_THROWS_AS(followed(file.path(), slice, 1, never), trace::TraceError);
+  CHECK_THROWS_AS(Followed(file.path(), slice), trace::TraceError);
+  {
+    Followed followed(file.path(), {});
+    followed.advance();
+    CHECK_THROWS_AS(taken_over(file.path(), slice, followed), trace::TraceError);
+  }
   // A program that has ended is no longer followed.
-  CHECK_THROWS_AS(followed(file.path(), Selection{}, 2, [&] { file.end(); }), trace::TraceError);
+  Followed followed(file.path(), {});
+  CHECK_THROWS_AS(advance(followed, 2, [&] { file.end(); }), trace::TraceError);
 }
 
 TEST_CASE("Events come while a program is followed, as those of a second pass") {
@@ -112,16 +123,12 @@ TEST_CASE("Events come while a program is followed, as those of a second pass") 
     });
     file.write(states.at(0));
     std::vector<ProfileEvent> followed_events;  // their nodes are dense indexes
-    const Analysis again(
-        file.path(), {}, {}, kNoIndex, {}, {}, {},
-        [&, next = std::size_t{1}]() mutable {
-          if (next == states.size()) return false;
-          file.write(states[next++]);
-          return true;
-        },
-        [&](std::span<const ProfileEvent> events) {
-          followed_events.insert(followed_events.end(), events.begin(), events.end());
-        });
+    Followed followed(file.path(), {}, [&](std::span<const ProfileEvent> events) {
+      followed_events.insert(followed_events.end(), events.begin(), events.end());
+    });
+    std::size_t next = 1;
+    advance(followed, static_cast<int>(states.size()), [&] { file.write(states[next++]); });
+    const Analysis again = taken_over(file.path(), {}, followed);
     CHECK(again.has_followed());
     const Analysis anew(file.path(), {}, {}, kNoIndex);
     std::vector<Event> expected;
@@ -148,4 +155,70 @@ TEST_CASE("Events come while a program is followed, as those of a second pass") 
     for (std::size_t node = 0; node < by_node.size(); ++node)
       CHECK(by_node[node] == anew.profile().nodes[node].costs.allocations);
   }
+}
+
+TEST_CASE("Leaks of a program that is followed have the trends of a second pass") {
+  constexpr std::uint64_t kEvents = 40'000;
+  TraceBuilder trace;
+  GrowingFile file(trace);
+  // Stack 1 grows, 2 frees each block before it allocates the next, 3 allocates once, 4 grows and shrinks.
+  TraceBuilder::Stream& stream = trace.stream();
+  stream.thread(100, "main");
+  stream.module(2, "/bin/one", "\x01\x02", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t i = 1; i <= 4; ++i) stream.node(i, 0, 2, 0x100 * i);
+  stream.alloc(10, 0x30000000, 500, 3);
+  for (std::uint64_t i = 1; i <= kEvents; ++i) {
+    const std::uint64_t time = 1000 * i;
+    if (i % 10 == 0) stream.alloc(time, 0x10000000 + 64 * i, 40, 1);
+    if (i != 1) stream.free(time + 1, 0x20000000 + 64 * (i - 1));
+    stream.alloc(time + 2, 0x20000000 + 64 * i, 48, 2);
+    if (i % 1000 < 500) stream.alloc(time + 3, 0x40000000 + 64 * (i % 1000), 56, 4);
+    else stream.free(time + 3, 0x40000000 + 64 * (i % 1000 - 500));
+    if (i == kEvents / 2) file.write();
+  }
+  Selection costs;
+  costs.only_costs = costs.with_timeline = true;
+  Followed followed(file.path(), {});
+  advance(followed, 2, [&] { file.write(); });
+  const Analysis again = taken_over(file.path(), costs, followed);
+  const Analysis anew(file.path(), costs, {}, kNoIndex);
+  const auto trends = [](const Analysis& analysis) {
+    const model::Profile& profile = analysis.profile();
+    std::vector<std::uint32_t> stack_of_node, site_of_node(profile.nodes.size(), 0);
+    for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) stack_of_node.push_back(node);
+    const std::uint64_t end_ns = profile.end_ns();
+    model::LeakHistory stacks(profile.nodes.size(), 0, end_ns, analysis.clock());
+    model::LeakHistory sites(1, 0, end_ns, analysis.clock());
+    analysis.follow_leaks(stacks, stack_of_node, sites, site_of_node);
+    stacks.finish();
+    sites.finish();
+    std::vector<model::LeakTrend> found;
+    for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) found.push_back(stacks.of(node));
+    found.push_back(sites.of(0));
+    return found;
+  };
+  const std::vector<model::LeakTrend> of_followed = trends(again);
+  const std::vector<model::LeakTrend> of_pass = trends(anew);
+  REQUIRE(of_followed.size() == of_pass.size());
+  REQUIRE(of_followed.size() == 6);
+  for (std::size_t i = 0; i < of_pass.size(); ++i) {
+    INFO("node " << i);
+    const model::LeakTrend& one = of_followed[i];
+    const model::LeakTrend& other = of_pass[i];
+    CHECK(one.growth == other.growth);
+    CHECK(one.rises == other.rises);
+    CHECK(one.left_blocks == other.left_blocks);
+    CHECK(one.freed_blocks == other.freed_blocks);
+    CHECK(one.longest_life_ns == other.longest_life_ns);
+    CHECK(one.first_ns == other.first_ns);
+    CHECK(one.last_ns == other.last_ns);
+    CHECK(one.low_bytes.back() == other.low_bytes.back());
+    // The lowest live bytes at the end of a bucket are not below the lowest of all, and not far above them.
+    for (std::size_t part = 0; part < one.low_bytes.size(); ++part) {
+      CHECK(one.low_bytes[part] >= other.low_bytes[part]);
+      CHECK(one.low_bytes[part] <= other.low_bytes[part] + 6'000);
+    }
+  }
+  CHECK(of_followed[1].growth == model::Growth::kGrowing);
+  CHECK(of_followed[3].growth == model::Growth::kStable);
 }
