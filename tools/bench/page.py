@@ -2,7 +2,7 @@
 """Measure the page of `heapprof serve` in Chromium, used as a user does, and print a table.
 
 usage: tools/bench/page.py --work DIR [--build DIR] [--events N] [--live N] [--rounds N] [--pace N] [--follow-s N]
-                           [--views NAME,...] [--seed N] [--only NAME,...]
+                           [--follow-live N] [--views NAME,...] [--seed N] [--only NAME,...]
 
 Records ranges.cpp once (DIR/page.heapprof; remove it after a change of --events or --live), and writes its index. All
 times are wall times that the page itself measures, from the user's action to the frame that shows the result:
@@ -15,9 +15,10 @@ times are wall times that the page itself measures, from the user's action to th
   scroll    the blocks that are live at the peak are scrolled with the mouse wheel, and with a jump to another place:
             frames per second, the longest time between two frames, the processor time of the page for each frame
             (which other load on the machine changes least), and the time until the rows are filled in
-  follow    a program that makes a million events a second (--pace) is watched while it runs, in each of --views for
-            --follow-s seconds: how far the program's clock is ahead of the time in the header, and of the figures that
-            are shown, without the first 5 seconds of a view
+  follow    a program that makes a million events a second (--pace) with --follow-live live blocks is watched while it
+            runs, in each of --views for --follow-s seconds: how far the program's clock is ahead of the time in the
+            header, and of the figures that are shown, without the first 5 seconds of a view. A view may have a
+            selection: leaks, "flame&from=2"
   memory    the highest resident memory (proportional set size) of the server and of the processes of its answers,
             in all of the above, and of one alone
 
@@ -103,19 +104,23 @@ PACED = """
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 int main(int, char** arguments) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   std::printf("%lld\\n", static_cast<long long>(begin.time_since_epoch().count()));
   std::fflush(stdout);
   const long pace = std::atol(arguments[1]), slices = std::atol(arguments[2]) * 100;
-  static void* kept[1024];
+  const unsigned live = static_cast<unsigned>(std::atol(arguments[3]));
+  std::vector<void*> kept(live);
+  for (unsigned i = 0; i < live; ++i) kept[i] = std::malloc(16 + i % 100);
   unsigned number = 0;
   for (long slice = 1; slice <= slices; ++slice) {
     for (long i = 0; i < pace / 200; ++i) {
-      void** const place = &kept[number++ % 1024];
+      number = number * 1664525u + 1013904223u;
+      void** const place = &kept[number % live];
       std::free(*place);
-      *place = std::malloc(16 + number % 1000);
+      *place = std::malloc(16 + (number >> 8) % 100);
     }
     std::this_thread::sleep_until(begin + std::chrono::milliseconds(10) * slice);
   }
@@ -292,7 +297,8 @@ class Bench:
                        check=True)
         options = self.options
         with subprocess.Popen([self.heapprof, "record", "-q", "--force", "-o", trace, "--", program,
-                               str(options.pace), str(options.follow_s * len(options.views))],
+                               str(options.pace), str(options.follow_s * len(options.views)),
+                               str(options.follow_live)],
                               stdout=subprocess.PIPE, text=True) as paced:
             began_ns = int(paced.stdout.readline())
             with Server(self, trace) as server:
@@ -434,6 +440,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pace", type=int, default=1_000_000)
     parser.add_argument("--follow-s", type=int, default=30)
+    parser.add_argument("--follow-live", type=int, default=1000)
     parser.add_argument("--views", type=lambda text: text.split(","), default=["summary"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS))
