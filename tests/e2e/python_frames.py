@@ -15,6 +15,7 @@ import trace_reader
 from python_stacks import PROGRAMS, Lines, compare_instants, python_stack
 
 MIN_INSTANTS = 200
+REUSES = 400 if os.environ.get("HEAPPROF_TEST_PYTHON_OBJECTS") == "large" else 120  # of each kind
 
 
 EVALUATION = "_PyEval_EvalFrameDefault"
@@ -94,7 +95,7 @@ class Frames(harness.Case):
 
     def check_reused_code(self, python, allocator):
         result = self.dir / "reused.json"
-        run = self.record(python.path, PROGRAMS / "reused_code.py", result, PYTHON=1, _PYTHONMALLOC=allocator)
+        run = self.record(python.path, PROGRAMS / "reused_code.py", result, REUSES, PYTHON=1, _PYTHONMALLOC=allocator)
         with open(result) as file:
             expected = json.load(file)
         trace = run.read()

@@ -1,6 +1,6 @@
 """Creates code objects whose memory the interpreter reuses, and allocates a block of a unique size in each.
 
-    reused_code.py RESULT
+    reused_code.py RESULT ROUNDS
 
 Writes a JSON file: for each size the name, the first line, and the line in execution of the function that allocated
 the block.
@@ -11,7 +11,7 @@ import json
 import sys
 
 FIRST_SIZE = 5_000_011
-ROUNDS = 400
+ROUNDS = int(sys.argv[2])
 malloc = ctypes.CDLL(None).malloc
 malloc.restype = ctypes.c_void_p
 malloc.argtypes = [ctypes.c_size_t]
