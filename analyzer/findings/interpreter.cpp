@@ -34,8 +34,12 @@ bool is_python_interpreter(std::string_view path) {
   return is_library ? rest.starts_with("so") : rest.empty();
 }
 
+bool is_nameless(std::string_view function) {
+  return function.empty() || function.starts_with(symbols::kTailCallPrefix);
+}
+
 bool leads_to_python(std::string_view function) {
-  if (function.empty() || function.starts_with(symbols::kTailCallPrefix)) return true;
+  if (is_nameless(function)) return true;
   function = function.substr(0, function.find('.'));  // _PyEval_EvalFrameDefault.cold
   static constexpr std::array<std::string_view, 12> kExact = {
       "run_mod",           "run_eval_code_obj",      "_PyObject_MakeTpCall", "PyEval_EvalCode",

@@ -129,10 +129,19 @@ class Linker {
       asked.push_back(tree_.addresses[at]);
       positions.push_back(at);
     }
+    for (const trace::NodeDefinition& node : definitions_.nodes)
+      if (is_python(node) && is_defined(node.parent)) mark_evaluating(definitions_.nodes[node.parent]);
     const std::vector<std::uint8_t> found = find_folded(tree_.modules, asked);
     is_folded_.assign(tree_.addresses.size(), 0);
     for (std::size_t i = 0; i < asked.size(); ++i) is_folded_[positions[i]] = found[i];
     callers_.resize(definitions_.node_count);
+  }
+
+  /// `node` is the caller of a line of Python. One that could not be placed has no caller, or another line.
+  void mark_evaluating(const trace::NodeDefinition& node) {
+    if (node.module == raw(ModuleId::kTruncationRoot) || is_python(node)) return;
+    if (const std::uint32_t module = module_of(node.module); module != 0)
+      tree_.modules[module].evaluates_python = true;
   }
 
   std::uint32_t address_of(const trace::NodeDefinition& node) {

@@ -77,6 +77,9 @@ struct Module {
   bool lost = false;  ///< its definition is lost to damage: path is empty
   /// The lines of Python programs. The path is "Python 3.11"; offsets have no order.
   bool is_python = false;
+  /// Functions of it evaluate lines of Python: they stand directly outside of one. Known only where the call tree was
+  /// linked with folding.
+  bool evaluates_python = false;
 };
 
 /// An address of code; each is once in Profile::addresses.

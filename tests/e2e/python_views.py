@@ -131,6 +131,27 @@ class PythonViews(harness.Case):
                               "--interpreter-frames")
         self.assertGreater(whole.count(";"), folded.count(";"))
 
+    def test_folding_in_an_interpreter_with_another_name(self):
+        """Functions of a renamed interpreter are folded as those of python3 are, but for those without a name."""
+        for version, path in sorted(interpreters().items(), key=lambda one: int(one[0][2:]), reverse=True):
+            prefix, real = subprocess.run([path, "-c", "import os, sys; print(sys.base_prefix, "
+                                           "os.path.realpath(sys.executable), sep='\\n')"], capture_output=True,
+                                          text=True, check=True).stdout.splitlines()
+            renamed = self.dir / "worker"
+            shutil.copy(real, renamed)
+            run = self.record(renamed, self.program, PYTHON="1", PYTHONHOME=prefix)
+            folded = self.heapprof("flamegraph", run.trace, "--format", "folded", "--cost", "leaked", "--function",
+                                   "by_size")
+            if "_PyEval_EvalFrameDefault" in self.heapprof("flamegraph", run.trace, "--format", "folded", "--cost",
+                                                           "leaked", "--interpreter-frames"):
+                break  # neither stripped, nor without recorded lines
+        else:
+            self.skipTest("no interpreter has names of functions and recorded lines")
+        between = folded.split("<module> app.py;")[1].split("by_size")[0]
+        self.assertIn("sort", between, folded)
+        for function in ("_PyEval_EvalFrameDefault", "PyObject_Vectorcall"):
+            self.assertNotIn(function, between, version)
+
     def test_example_of_the_documents(self):
         """docs/examples/orders.py: both leaks are found, the one in C by its line and that of its caller."""
         for version, path in sorted(interpreters().items(), key=lambda one: int(one[0][2:]), reverse=True):

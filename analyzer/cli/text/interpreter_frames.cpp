@@ -12,18 +12,24 @@ std::vector<std::uint8_t> find_interpreter_frames(const model::Profile& profile,
                                                   const std::vector<model::CodeAddress>& addresses,
                                                   const symbols::Options& options, KnownFrames* known) {
   std::vector<std::uint8_t> is_folded(addresses.size(), 0);
-  std::vector<std::uint8_t> is_interpreter;
+  enum Interpreter : std::uint8_t { kNone, kByFrames, kByFile };
+  std::vector<Interpreter> interpreters;
   for (const model::Module& module : profile.modules)
-    is_interpreter.push_back(findings::is_python_interpreter(module.path));
+    interpreters.push_back(findings::is_python_interpreter(module.path) ? kByFile
+                           : module.evaluates_python                    ? kByFrames
+                                                                        : kNone);
   const auto judge = [&](std::size_t at, const std::vector<symbols::SourceFrame>& frames) {
     // Whatever is inlined into the evaluation of bytecode happens inside of the line, and would stand outside of it.
-    is_folded[at] = findings::leads_to_python(frames.back().function);
+    const std::string& function = frames.back().function;
+    // A program that contains an interpreter has functions of its own, which may have no name, either.
+    const bool may_be_own = interpreters[addresses[at].module] == kByFrames && findings::is_nameless(function);
+    is_folded[at] = !may_be_own && findings::leads_to_python(function);
   };
   std::vector<symbols::CodeAddress> wanted;
   std::vector<std::size_t> positions;
   for (std::size_t at = 0; at < addresses.size(); ++at) {
     const model::CodeAddress& address = addresses[at];
-    if (is_interpreter[address.module] == 0) continue;
+    if (interpreters[address.module] == kNone) continue;
     if (known != nullptr)
       if (const auto* const frames = known->find(profile.modules[address.module], address.offset)) {
         judge(at, *frames);

@@ -101,6 +101,20 @@ TEST_CASE("Lines of Python have function, file and line, in a module of their ow
   CHECK(linked.lost_python_codes == 0);
 }
 
+TEST_CASE("The module that calls a line of Python evaluates it, and the one that a line calls does not") {
+  Tree tree;
+  constexpr std::uint32_t kExtension = 3;
+  trace::ModuleDefinition module;
+  module.id = static_cast<ModuleId>(kExtension);
+  module.path = "/app/native.so";
+  tree.definitions.modules.push_back(module);
+  tree.add(tree.python(tree.native(0, kEval), 1, 0), kExtension, 9);
+  const LinkedTree linked = tree.link(true);
+  CHECK(linked.modules[1].evaluates_python);
+  CHECK_FALSE(linked.modules[2].evaluates_python);
+  CHECK_FALSE(tree.link(false).modules[1].evaluates_python);  // not asked for
+}
+
 TEST_CASE("A line of Python whose instruction is unknown is the first one of its function") {
   Tree tree;
   const std::uint32_t at = tree.python(tree.python(0, 1, 2), 2, kPythonNoInstruction);
