@@ -97,7 +97,7 @@ COMMANDS = (
     (("export", "dhat", "-o", "-"), "json"),
     (("export", "callgrind", "-o", "-"), "text"),
     (("export", "firefox", "-o", "-"), "json"),
-    (("export", "perfetto", "-o", "-"), "file"),
+    (("export", "perfetto", "-o", "OUTPUT"), "file"),
     (("export", "ndjson", "-o", "-"), "ndjson"),
     (("export", "ndjson", "--rows", "blocks", "-o", "-"), "ndjson"),
     (("export", "csv", "--rows", "stacks", "-o", "-"), "text"),

@@ -15,10 +15,15 @@ using trace::MergedEvent;
 using trace::ResidencySnapshot;
 using trace::TraceFile;
 
+struct Mark {
+  std::optional<std::uint64_t> time_ns;  // nullopt: there is none
+  std::string text;
+};
+
 /// What one pass over a trace calls. Each returns whether it goes on.
 struct Visitor {
-  /// `mark`: the text of the last mark before the snapshot began.
-  std::function<bool(ResidencySnapshot&&, const std::string& mark)> snapshot;
+  /// `mark`: the last one before the snapshot began.
+  std::function<bool(ResidencySnapshot&&, const Mark& mark)> snapshot;
   std::function<bool(const ResidentSample&)> sample;
   std::function<void()> first_gap{};  ///< events are missing from here on; may be empty
 };
@@ -52,8 +57,8 @@ Totals visit(const TraceFile& file, const Visitor& visitor, const replay::Progre
   trace::TickClock clock(file.header());
   Totals totals;
   std::optional<std::uint64_t> first_gap_ticks;
-  std::string last_mark;
-  std::string mark;  // before the snapshot that is being read
+  Mark last_mark;
+  Mark mark;  // before the snapshot that is being read
   trace::Batch batch;
   while (reader.next(batch)) {
     for (const MergedEvent& event : batch.events()) {
@@ -69,7 +74,7 @@ Totals visit(const TraceFile& file, const Visitor& visitor, const replay::Progre
       if (event.op() != Op::kText) continue;
       const EventText& text = batch.texts[event.node];
       if (text.kind == TextKind::kSharedMemory) samples.shared(text.number);
-      if (text.kind == TextKind::kMark) last_mark = text.text;
+      if (text.kind == TextKind::kMark) last_mark = {clock.to_ns(trace::Ticks{text.address}), text.text};
       if (text.kind != TextKind::kResidency) continue;
       if (text.address == 0) mark = last_mark;  // its first piece
       if (std::optional<ResidencySnapshot> snapshot = snapshots.add(text))
@@ -85,7 +90,8 @@ Totals visit(const TraceFile& file, const Visitor& visitor, const replay::Progre
 }
 
 std::uint64_t distance(const SnapshotSummary& snapshot, std::uint64_t time_ns) noexcept {
-  if (time_ns < snapshot.begin_ns) return snapshot.begin_ns - time_ns;
+  const std::uint64_t begin_ns = std::min(snapshot.mark_ns.value_or(snapshot.begin_ns), snapshot.begin_ns);
+  if (time_ns < begin_ns) return begin_ns - time_ns;
   return time_ns > snapshot.end_ns ? time_ns - snapshot.end_ns : 0;
 }
 
@@ -112,12 +118,13 @@ RecordedResidency read_residency(const TraceFile& file, const replay::Progress& 
   if (header.end_monotonic_ns > header.start_monotonic_ns)
     result.end_ns = header.end_monotonic_ns - header.start_monotonic_ns;
   Visitor visitor;
-  visitor.snapshot = [&](ResidencySnapshot&& snapshot, const std::string& mark) {
+  visitor.snapshot = [&](ResidencySnapshot&& snapshot, const Mark& mark) {
     result.end_ns = std::max(result.end_ns, snapshot.end_ns);
+    const bool is_of_mark = snapshot.reason == SnapshotReason::kMark;
     if (result.snapshots.size() < RecordedResidency::kMaxSnapshots)
       result.snapshots.push_back({snapshot.number, snapshot.reason, snapshot.method, snapshot.begin_ns,
                                   snapshot.end_ns, snapshot.resident_bytes, snapshot.complete,
-                                  snapshot.reason == SnapshotReason::kMark ? mark : std::string()});
+                                  is_of_mark ? mark.text : std::string(), is_of_mark ? mark.time_ns : std::nullopt});
     if (snapshot.complete) result.last = std::move(snapshot);
     return true;
   };
@@ -148,7 +155,7 @@ std::optional<ResidencySnapshot> read_snapshot(const TraceFile& file, std::uint6
   std::optional<ResidencySnapshot> found;
   visit(file,
         {.snapshot =
-             [&](ResidencySnapshot&& snapshot, const std::string&) {
+             [&](ResidencySnapshot&& snapshot, const Mark&) {
                if (snapshot.number == number && snapshot.complete) found = std::move(snapshot);
                return !found;
              },
@@ -160,7 +167,7 @@ std::optional<ResidencySnapshot> read_snapshot(const TraceFile& file, std::uint6
 void for_each_sample(const TraceFile& file, const std::function<void(const ResidentSample&)>& visit_sample,
                      const replay::Progress& progress) {
   visit(file,
-        {.snapshot = [](ResidencySnapshot&&, const std::string&) { return true; },
+        {.snapshot = [](ResidencySnapshot&&, const Mark&) { return true; },
          .sample =
              [&](const ResidentSample& sample) {
                visit_sample(sample);
@@ -172,7 +179,7 @@ void for_each_sample(const TraceFile& file, const std::function<void(const Resid
 std::optional<ResidentSample> read_sample(const TraceFile& file, std::uint64_t time_ns) {
   std::optional<ResidentSample> found;
   visit(file,
-        {.snapshot = [](ResidencySnapshot&&, const std::string&) { return true; },
+        {.snapshot = [](ResidencySnapshot&&, const Mark&) { return true; },
          .sample =
              [&](const ResidentSample& sample) {
                if (sample.time_ns > time_ns) return false;

@@ -23,6 +23,8 @@ struct SnapshotSummary {
   std::uint64_t statm_bytes = 0;  ///< resident bytes as the kernel counted them at its begin; 0: unknown
   bool complete = false;
   std::string mark{};  ///< of reason kMark: the mark's text
+  /// Of reason kMark: when the mark was set. The snapshot can begin some ms later. nullopt: the mark is missing.
+  std::optional<std::uint64_t> mark_ns{};
 };
 
 /// "mark", "request", "exit" or "change".
@@ -65,7 +67,7 @@ void for_each_sample(const trace::TraceFile& file, const std::function<void(cons
 std::optional<ResidentSample> read_sample(const trace::TraceFile& file, std::uint64_t time_ns);
 
 /// The complete snapshot that `time_ns` means: the nearest one, if it is not further away than times are rounded
-/// (0.5 %), or than the distance of samples (10 ms). Null: none.
+/// (0.5 %), or than the distance of samples (10 ms). That of a mark is as near as the mark. Null: none.
 const SnapshotSummary* snapshot_at(const std::vector<SnapshotSummary>& snapshots, std::uint64_t time_ns) noexcept;
 
 /// The complete snapshot that shows the end of the recording: taken at the exit, or at most 0.5 % of the recording

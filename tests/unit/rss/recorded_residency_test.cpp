@@ -135,6 +135,16 @@ TEST_CASE("A time means the nearest complete snapshot, if that is near") {
   CHECK(snapshot_at(late, 19'880 * kMs) == nullptr);
 }
 
+TEST_CASE("The time of a mark means the snapshot that was taken at it, although another one is nearer") {
+  const std::vector<SnapshotSummary> snapshots = {
+      {.number = 1, .reason = SnapshotReason::kResidency, .begin_ns = 98 * kMs, .end_ns = 99 * kMs, .complete = true},
+      {.number = 2, .begin_ns = 107 * kMs, .end_ns = 108 * kMs, .complete = true, .mark_ns = 100 * kMs},
+  };
+  CHECK(snapshot_at(snapshots, 99 * kMs) == &snapshots[0]);
+  CHECK(snapshot_at(snapshots, 100 * kMs) == &snapshots[1]);
+  CHECK(snapshot_at(snapshots, 104 * kMs) == &snapshots[1]);
+}
+
 TEST_CASE("A snapshot shows the end if it is of the exit, or hardly older") {
   const auto at_end = [](SnapshotReason reason, std::uint64_t snapshot_ms, std::uint64_t end_ms) {
     RecordedResidency recorded;
