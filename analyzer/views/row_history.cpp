@@ -16,6 +16,18 @@ std::vector<std::uint64_t> highest_of_parts(const std::vector<std::uint64_t>& li
   return highest;
 }
 
+/// What the rows had at the peak is known exactly, and can be more than at the end of its bucket.
+void add_peak(const model::Profile& profile, std::span<const Row> rows,
+              std::vector<std::vector<std::uint64_t>>& live) {
+  if (profile.is_moment()) return;
+  const auto after = std::ranges::upper_bound(profile.timeline.buckets, profile.peak_time_ns, {},
+                                              &model::Timeline::Bucket::start_ns);
+  if (after == profile.timeline.buckets.begin()) return;
+  const auto bucket = static_cast<std::size_t>(after - profile.timeline.buckets.begin()) - 1;
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    if (bucket < live[row].size()) live[row][bucket] = std::max(live[row][bucket], rows[row].self.peak_bytes);
+}
+
 /// For each node of the profile, the position of its row.
 std::vector<std::uint32_t> row_of_stack(std::span<const Row> rows, const StackGroups& groups) {
   std::unordered_map<std::uint32_t, std::uint32_t> row_of_group;
@@ -41,6 +53,7 @@ std::vector<std::vector<std::uint64_t>> live_over_time(const replay::Analysis& a
     std::vector<std::vector<std::uint64_t>> by_thread = analysis.live_by_thread(progress);
     for (const Row& row : rows) live.push_back(std::move(by_thread[row.thread]));
   }
+  add_peak(analysis.profile(), rows, live);
   for (std::vector<std::uint64_t>& one : live) one = highest_of_parts(one, parts);
   return live;
 }
