@@ -11,7 +11,7 @@ import fields
 
 
 class Prices:
-    """The current prices. Tells listeners when one changes."""
+    """The current prices. Calls its listeners when one changes."""
 
     def __init__(self):
         self.of = {f"part-{number}": 1 + number % 90 for number in range(500)}

@@ -46,7 +46,7 @@ void wait_a_tick() { usleep(25'000); }
 
 int pids[2];
 
-void tell(int child, char step) {
+void send_step(int child, char step) {
   wait_a_tick();
   if (write(to_child[child][1], &step, 1) != 1) _exit(1);
   char done;
@@ -66,16 +66,16 @@ int main() {
     if (pids[child] == 0) run_child(child);
   }
   constexpr int kA = 0, kB = 1;
-  //               parent        A          B        all
-  tell(kA, 'a');  // 400,000  1,500,000          0  1,900,000
-  tell(kB, 'b');  // 400,000  1,500,000  2,000,000  3,900,000
-  tell(kB, 'c');  // 400,000  1,500,000          0  1,900,000
-  tell(kA, 'd');  // 400,000  2,300,000          0  2,700,000
-  tell(kA, 'f');  // the same
-  tell(kB, 'e');  // 400,000  2,300,000  2,000,000  4,700,000 for a moment: the peak of the sum
-  tell(kA, 'x');  // 400,000          0  1,900,000  2,300,000
-  tell(kB, 'g');  // 400,000          0  2,900,000  3,300,000
-  tell(kB, 'x');  // 400,000          0          0    400,000
+  //                    parent        A          B        all
+  send_step(kA, 'a');  // 400,000  1,500,000          0  1,900,000
+  send_step(kB, 'b');  // 400,000  1,500,000  2,000,000  3,900,000
+  send_step(kB, 'c');  // 400,000  1,500,000          0  1,900,000
+  send_step(kA, 'd');  // 400,000  2,300,000          0  2,700,000
+  send_step(kA, 'f');  // the same
+  send_step(kB, 'e');  // 400,000  2,300,000  2,000,000  4,700,000 at the peak of the sum
+  send_step(kA, 'x');  // 400,000          0  1,900,000  2,300,000
+  send_step(kB, 'g');  // 400,000          0  2,900,000  3,300,000
+  send_step(kB, 'x');  // 400,000          0          0    400,000
   blocks[0] = allocate(600'000);
   free(inherited);
   printf(
