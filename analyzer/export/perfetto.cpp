@@ -250,10 +250,9 @@ class PerfettoWriter {
       mappings.message(interned::kMappings, message);
     }
     Message frames;
-    for (std::size_t location = 0; location < table_.locations.size(); ++location) {
+    for (const StackTable::Location& location : table_.locations) {
       first_frame_.push_back(frame_count_ + 1);
-      for (const StackTable::Line& line : table_.locations[location].lines)
-        write_frame(table_.locations[location], line, frames);
+      for (const StackTable::Line& line : location.lines) write_frame(location, line, frames);
     }
     Message callstacks;
     std::vector<std::uint64_t> outwards;

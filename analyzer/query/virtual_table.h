@@ -5,7 +5,7 @@
 
 #include "analyzer/query/table.h"
 
-struct sqlite3_module;
+struct sqlite3_module;  // NOLINT(readability-identifier-naming): SQLite's name
 
 namespace heapprof::query {
 
