@@ -247,9 +247,9 @@ int run_flamegraph(const FlamegraphOptions& given) {
         options.pinned ? options.trace : for_costs(options.trace),
         [&](const replay::Analysis& analysis) {
           const model::Profile& profile = analysis.profile();
-          print_flamegraph(options, profile,
-                           options.pinned ? build_pinned_tree(options, analysis, std::move(live))
-                                          : build_cost_tree(options, profile, nullptr));
+          if (options.pinned)
+            print_flamegraph(options, profile, build_pinned_tree(options, analysis, std::move(live)));
+          else print_flamegraph(options, profile, build_cost_tree(options, profile, nullptr));
         },
         options.pinned ? collect_into(live) : replay::LeakVisitor{});
   });
