@@ -62,7 +62,9 @@ if [ "$build_first" = yes ]; then
     PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1 \
       python3 tests/e2e/embedded_allocators_rust.py --only-build >"$build/rust.log" 2>&1 || true
     echo "==> compiling for packages"
-    PACKAGE_BUILD_DIR=$build/package tools/package.sh --no-install --only-build >"$build/package.log" 2>&1 || true
+    rm -rf "${build:?}/package/dist"
+    PACKAGE_BUILD_DIR=$build/package tools/package.sh --no-install --output "$build/package/dist" \
+      >"$build/package.log" 2>&1 || true
   fi
 fi
 [ "$run" = yes ] || exit 0

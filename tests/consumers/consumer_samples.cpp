@@ -1,13 +1,13 @@
 // Writes traces whose exports are difficult to read.
 //
-// usage: consumer_samples FOLDER      writes FOLDER/*.heapprof
+// usage: consumer_samples FOLDER CALLERS      writes FOLDER/*.heapprof
 //
 //   plain     ordinary allocations: leaks, temporary allocations, recursion, reallocations, mappings
 //   names     names of modules with ; # quotes line feeds, invalid UTF-8, or 10 KB
 //   empty     a program without allocations
 //   truncated truncated stacks, and no stack
 //   huge      one allocation of 64 TiB among small ones
-//   many      100,000 distinct stacks
+//   many      1,000 distinct stacks below each of CALLERS functions
 //
 // The modules do not exist on the machine that runs the test, so every frame is a module's name and an offset.
 #include <string>
@@ -142,14 +142,14 @@ void huge(const std::string& path) {
   trace.write(path);
 }
 
-void many(const std::string& path) {
+void many(const std::string& path, std::uint32_t callers) {
   TraceBuilder trace;
   auto& main = trace.stream(2000);
   start(main);
   main.node(1, 0, kDemo, 0x100);
   std::uint32_t next = 2;
-  // 100 x 100 x 10 stacks, one at every leaf.
-  for (std::uint32_t a = 0; a < 100; ++a) {
+  // CALLERS x 100 x 10 stacks, one at every leaf.
+  for (std::uint32_t a = 0; a < callers; ++a) {
     const std::uint32_t first = next++;
     main.node(first, 1, kDemo, 0x1000 + a);
     for (std::uint32_t b = 0; b < 100; ++b) {
@@ -175,5 +175,5 @@ int main(int, char** argv) {
   empty(folder + "empty.heapprof");
   truncated(folder + "truncated.heapprof");
   huge(folder + "huge.heapprof");
-  many(folder + "many.heapprof");
+  many(folder + "many.heapprof", static_cast<std::uint32_t>(std::stoul(argv[2])));
 }

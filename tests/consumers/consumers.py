@@ -37,14 +37,15 @@ class Case(harness.Case):
     """Creates the traces once. `options` are added to every command."""
 
     options = ()
+    many_stacks = 100_000
 
     @classmethod
     def setUpClass(cls):
         cls.known = {}
         cls.folder = Path(tempfile.mkdtemp(prefix="heapprof-consumers-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder], check=True,
-                       timeout=60)
+        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder,
+                        str(cls.many_stacks // 1_000)], check=True, timeout=60)
 
     def each_sample(self, check, leave_out=()):
         """Calls check(name, path) for each trace, each as a subtest. The last two are of programs with symbols, the

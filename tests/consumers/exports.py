@@ -294,6 +294,8 @@ OUTPUTS = outputs()
 
 
 class Exports(consumers.Case):
+    many_stacks = 20_000  # Python reads the outputs of all formats
+
     def setUp(self):
         super().setUp()
         read_heaptrack.folder = self.dir
@@ -308,7 +310,8 @@ class Exports(consumers.Case):
         """The output. Checks that the whole recording's does not depend on the environment."""
         path = self.dir / "output"
         self.heapprof(*self.arguments(output, trace), "-o", path)
-        if self.options:
+        # The outputs of many stacks differ from the others by their length only.
+        if self.options or trace.stem == "many":
             return path.read_bytes()
         elsewhere = self.dir / "elsewhere"
         elsewhere.mkdir(exist_ok=True)

@@ -25,14 +25,21 @@ EXPORTS = ("heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "f
 # which these ticks take longer.
 MAX_DIFFERENCE_NS = 3_000
 
+# Without the modules that a start imports (-S), most of its events are of its own threads.
 PYTHON = """
-import json, threading
-def work(seed):
-    for i in range(5):
-        json.loads(json.dumps([{'k': str(j), 'v': [j] * (j % 5)} for j in range(seed, seed + 60)]))
-threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-for t in threads: t.start()
-for t in threads: t.join()
+import _thread
+done = [_thread.allocate_lock() for _ in range(3)]
+def rows(count):
+    return ['%d,%s' % (i, 'x' * i) for i in range(count)]
+def work(number, lock):
+    for _ in range(20):
+        sorted({row: row.split(',') for row in rows(number + 30)}.values(), key=len)
+    lock.release()
+for number, lock in enumerate(done):
+    lock.acquire()
+    _thread.start_new_thread(work, (number, lock))
+for lock in done:
+    lock.acquire()
 """
 SQL = """create table t(a integer primary key, b text);
 with recursive n(x) as (select 1 union all select x+1 from n where x<3000)
@@ -73,7 +80,7 @@ class Compact(harness.Case):
         yield self.record_once(harness.program("ledger_growth")).trace
         yield self.record_once(harness.program("ledger_mmap")).trace
         python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-        yield self.record_once(python, "-c", PYTHON, _PYTHONMALLOC="malloc").trace
+        yield self.record_once(python, "-S", "-c", PYTHON, _PYTHONMALLOC="malloc").trace
         if shutil.which("sqlite3"):
             yield self.record_once("sqlite3", ":memory:", SQL).trace
 

@@ -63,10 +63,10 @@ std::string text_of(const model::Timeline& timeline) {
 TEST_CASE("Random slices are the same with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(1, 9)));
   TraceBuilder trace;
-  heapprof::test::random_program(trace, seed, 60'000);
+  heapprof::test::random_program(trace, seed, 24'000);
   const TemporaryFile path;
   trace.write(path.path());
-  const Removed index{index_trace(path.path(), 9'000)};
+  const Removed index{index_trace(path.path(), 3'600)};
   std::mt19937_64 random(heapprof::test::seed(seed));
   int began_at_snapshot = 0;
   for (int i = 0; i < 14; ++i) {
@@ -135,10 +135,10 @@ TEST_CASE("Costs by thread are those of the blocks that the thread allocated") {
 TEST_CASE("Costs of random slices are the same when sums are added and when all events are replayed") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(51, 59)));
   TraceBuilder trace;
-  heapprof::test::random_program(trace, seed, 60'000);
+  heapprof::test::random_program(trace, seed, 32'000);
   const TemporaryFile path;
   trace.write(path.path());
-  const Removed index{index_trace(path.path(), 2'000)};
+  const Removed index{index_trace(path.path(), 1'000)};
   std::mt19937_64 random(heapprof::test::seed(seed));
   std::size_t added = 0;
   int narrow = 0;

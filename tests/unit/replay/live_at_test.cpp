@@ -69,10 +69,10 @@ std::vector<std::uint64_t> events_of(const Analysis& analysis) {
 TEST_CASE("Costs of what is live at a moment are the same from a snapshot, from the start, and from two passes") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(71, 77)));
   TraceBuilder trace;
-  heapprof::test::random_program(trace, seed, 40'000);
+  heapprof::test::random_program(trace, seed, 16'000);
   const TemporaryFile path;
   trace.write(path.path());
-  const Removed index{index_trace(path.path(), 4'000)};
+  const Removed index{index_trace(path.path(), 1'600)};
   std::mt19937_64 random(heapprof::test::seed(seed));
   int began_at_snapshot = 0;
   for (int i = 0; i < 14; ++i) {
@@ -138,7 +138,7 @@ TEST_CASE("What becomes of the blocks of a moment follows from the sums of an in
     return address;
   };
   // Few blocks are live at once, and threads start until the end: each is named with its first event.
-  for (int i = 0; i < 40'000; ++i) {
+  for (int i = 0; i < 16'000; ++i) {
     TraceBuilder::Stream& stream = *streams[i < 30'000 ? random() % 2 : random() % 3];
     const auto node = static_cast<std::uint32_t>(random() % 21);
     const std::uint64_t size = random() % 500;
@@ -161,7 +161,7 @@ TEST_CASE("What becomes of the blocks of a moment follows from the sums of an in
   }
   const TemporaryFile path;
   trace.write(path.path());
-  const Removed index{index_trace(path.path(), 2'000)};
+  const Removed index{index_trace(path.path(), 800)};
   std::size_t added = 0;
   for (int i = 0; i < 12; ++i) {
     Selection selection;

@@ -113,10 +113,10 @@ TEST_CASE("A realloc that has not returned has freed its block once another bloc
 TEST_CASE("Live blocks add up to the figures of the profile, with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(31, 37)));
   TraceBuilder trace;
-  heapprof::test::random_program(trace, seed, 40'000);
+  heapprof::test::random_program(trace, seed, 16'000);
   const TemporaryFile path;
   trace.write(path.path());
-  const Removed index{index_trace(path.path(), 7'000)};
+  const Removed index{index_trace(path.path(), 2'800)};
   std::mt19937_64 random(heapprof::test::seed(seed));
   const auto percent = [&] { return Moment{static_cast<double>(random() % 1'001) / 10, true}; };
   int began_at_snapshot = 0;
