@@ -358,6 +358,7 @@ class Plot {
     };
     for (std::size_t i = 0; i < timeline_.sites.size() && i < options_.sites; ++i) {
       const auto& site = timeline_.sites[i];
+      if (site.peak_bytes == 0) continue;  // it has live bytes at other times
       shown += site.peak_bytes;
       const std::string label = clean_utf8(site.label);
       line(site.peak_bytes, options_.full_names ? label : without_arguments(label), clean_utf8(site.detail));

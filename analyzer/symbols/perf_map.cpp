@@ -158,7 +158,7 @@ PerfMap::Owner allowed_owner(const Options& options, const std::string& root) {
 
 bool find_perf_map(const Options& options, const RecordedProcess& process, PerfMap& map, std::string& reason) {
   if (process.pid == 0) {
-    reason = "the process ID is unknown";
+    reason = "a perf map is only read for a single recording";
     return false;
   }
   const std::string name = "/tmp/perf-" + std::to_string(process.pid) + ".map";

@@ -3,9 +3,8 @@
 import harness
 
 # Random programs, and slices of all kinds, are in tests/unit/replay/index_test.cpp.
-SLICES = ((), ("--from", "21%", "--to", "87%"), ("--from", "40%", "--to", "41%"), ("--from", "70%"))
-COMMANDS = (("report", "--json"), ("tree", "--json"))
-OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--csv", "--cost", "live"),
+SLICES = ((), ("--to", "87%"), ("--from", "90%", "--to", "91%"), ("--from", "40%"))
+OTHERS = (("tree", "--json"), ("tree", "--json", "--from", "40%", "--to", "95%"), ("report", "--by", "thread", "--json"), ("report", "--by", "line", "--csv", "--cost", "live"),
           ("report", "--no-history"), ("callers", "site_small"), ("source", "sites.h", "--json"),
           ("flamegraph", "--format", "folded"), ("leaks", "--no-history", "--json"),
           ("export", "speedscope", "-o", "-"), ("diff", "--json"),
@@ -15,13 +14,12 @@ OTHERS = (("report", "--by", "thread", "--json"), ("report", "--by", "line", "--
 
 class Index(harness.Case):
     def test_same_answers(self):
-        # 2.1 million events: an index has snapshots a million events apart.
-        trace = self.record(harness.program("ledger_threads"), 560_000, 3, 2).trace
+        # 1.3 million events: an index has snapshots a million events apart.
+        trace = self.record(harness.program("ledger_threads"), 350_000, 3, 2).trace
         self.check_info(trace)
         self.heapprof("index", trace)
-        for command in COMMANDS:
-            for options in SLICES:
-                self.check(trace, *command, *options)
+        for options in SLICES:
+            self.check(trace, "report", "--json", *options)
         for command in OTHERS:
             self.check(trace, *command)
 

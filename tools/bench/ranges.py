@@ -29,6 +29,17 @@ def run(*command):
     return usage.ru_utime + usage.ru_stime, time.monotonic() - begin, usage.ru_maxrss / 1024
 
 
+def recorded(options):
+    """Records and indexes; heapprof, the trace and the processor time of the index."""
+    heapprof = os.path.join(options.build, "analyzer/heapprof")
+    os.makedirs(options.work, exist_ok=True)
+    program, trace = (os.path.join(options.work, name) for name in ("ranges", "ranges.heapprof"))
+    subprocess.run(["g++", "-O2", "-std=c++20", os.path.join(HERE, "ranges.cpp"), "-o", program], check=True)
+    run(heapprof, "record", "-q", "--force", "-o", trace, "--", program, str(options.events), str(options.live),
+        str(options.turnover))
+    return heapprof, trace, run(heapprof, "index", trace)[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", required=True)
@@ -38,13 +49,7 @@ def main():
     parser.add_argument("--turnover", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    heapprof = os.path.join(options.build, "analyzer/heapprof")
-    os.makedirs(options.work, exist_ok=True)
-    program, trace = (os.path.join(options.work, name) for name in ("ranges", "ranges.heapprof"))
-    subprocess.run(["g++", "-O2", "-std=c++20", os.path.join(HERE, "ranges.cpp"), "-o", program], check=True)
-    run(heapprof, "record", "-q", "--force", "-o", trace, "--", program, str(options.events), str(options.live),
-        str(options.turnover))
-    index_seconds = run(heapprof, "index", trace)[0]
+    heapprof, trace, index_seconds = recorded(options)
 
     commands = {"report --no-index": ("report", "--json", "--no-index")}
     for command in COMMANDS:

@@ -4,8 +4,8 @@
 usage: tools/campaign/process_trees.py [--only NAME,...] [--build DIR] [--keep DIR | --recorded DIR]
                                         [-o FILE.md]
 
-Trees: `make -j2` of Debian's lz4, `cargo test` of a crate, PostgreSQL with pgbench, Chromium without a window, a pool
-of Python's multiprocessing. Each is recorded with --children into a directory. Then, of the directory:
+Trees: `make -j2` of Debian's lz4, `cargo test` of a crate, PostgreSQL with pgbench, PostgreSQL's regression tests,
+Chromium without a window, a pool of Python's multiprocessing. Each is recorded with --children into a directory. Then, of the directory:
 
   * the sums of `report`, `leaks`, `tree` and the folded stacks are those of its single recordings;
   * the peak of the sum is at least the highest peak of one process and at most the sum of all peaks; what the
@@ -19,6 +19,7 @@ out, with the reason.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def debian_source(package, folder):
         if done.returncode:
             raise Left(f"apt-get {command[0]}: {done.stderr.strip()[-200:]}")
     return next(os.path.join(folder, name) for name in sorted(os.listdir(folder))
-                if name.startswith(package + "-") and os.path.isdir(os.path.join(folder, name)))
+                if name.startswith(package.partition("=")[0] + "-") and os.path.isdir(os.path.join(folder, name)))
 
 
 class Trees:
@@ -133,15 +134,20 @@ class Trees:
         subprocess.run([cargo, "fetch", "--quiet"], cwd=crate, check=True)
         self.record([cargo, "test", "--offline", "--quiet", "-j2"], cwd=crate)
 
+    def without_root(self):
+        """The prefix of commands that root must not execute."""
+        if os.geteuid():
+            return []
+        for path in (self.folder, os.path.dirname(self.folder)):
+            os.chmod(path, 0o777)
+        return ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"]
+
     def postgresql(self):
         """PostgreSQL while pgbench runs"""
         postgres, pgbench = need("postgres"), need("pgbench")
         initdb, pg_ctl = need("initdb"), need("pg_ctl")
         data, socket = os.path.join(self.folder, "data"), self.folder
-        user = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.geteuid() == 0 else []
-        if user:
-            for path in (self.folder, os.path.dirname(self.folder)):
-                os.chmod(path, 0o777)
+        user = self.without_root()
         subprocess.run([*user, initdb, "-D", data, "-A", "trust"], check=True, capture_output=True, cwd=self.folder)
 
         def load():
@@ -158,6 +164,48 @@ class Trees:
                                cwd=self.folder)
         self.record([postgres, "-D", data, "-k", socket, "-p", "54329", "-h", ""], while_running=load, prefix=user,
                     least=10)
+
+    def postgresql_regression(self):
+        """PostgreSQL's regression tests, with the server that is installed"""
+        server = os.path.dirname(os.path.realpath(need("postgres")))
+        package = subprocess.run(["dpkg-query", "-S", f"{server}/postgres"], capture_output=True, text=True,
+                                 check=False).stdout.partition(":")[0]
+        version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True,
+                                 check=False).stdout
+        if not version:
+            raise Left("PostgreSQL is not from a Debian package")
+        source = debian_source(f"{package}={version}", self.folder)
+        quiet = {"check": True, "capture_output": True, "cwd": source}
+        subprocess.run(["./configure", "--without-readline", "--without-zlib", "--without-icu"], **quiet)
+        subprocess.run(["make", "-j2", "-C", "src/test/regress"], **quiet)
+        tests = os.path.join(source, "src", "test", "regress")
+        user = self.without_root()
+        if user:
+            subprocess.run(["chown", "-R", "postgres", source], check=True)
+
+        def command(name):
+            results = os.path.join(source, name)
+            return [f"{tests}/pg_regress", f"--bindir={server}", f"--inputdir={tests}", f"--dlpath={tests}",
+                    f"--outputdir={results}", f"--temp-instance={results}/instance",
+                    "--no-locale", "--encoding=SQL_ASCII", "--max-concurrent-tests=20", "--port=54328",
+                    f"--schedule={tests}/parallel_schedule"]
+
+        def failed(output):
+            return re.findall(r"^(?:test|    ) +(\S+) +\.\.\. FAILED", output, re.MULTILINE)
+
+        # A test may fail without the recorder, too.
+        before = subprocess.run([*user, *command("unrecorded")], capture_output=True, text=True, cwd=source,
+                                stdin=subprocess.DEVNULL, timeout=900, check=False)
+        if "... ok" not in before.stdout:
+            raise RuntimeError(f"the tests do not run without the recorder: {before.stdout[-500:]}{before.stderr[-500:]}")
+        try:
+            self.record(command("recorded"), cwd=source, prefix=user, least=400)
+        except RuntimeError:
+            pass  # the exit status is that of failed tests
+        with open(os.path.join(self.folder, "output.txt"), encoding="utf-8", errors="replace") as output:
+            after = output.read()
+        if failed(after) != failed(before.stdout) or after.count("... ok") != before.stdout.count("... ok"):
+            raise RuntimeError(f"failed when recorded: {failed(after)}, else {failed(before.stdout)}: {after[-500:]}")
 
     def chromium(self):
         """Chromium without a window renders a page to a file"""
@@ -230,7 +278,7 @@ class Check:
 
 
 def main():
-    names = [name for name in vars(Trees) if not name.startswith("_") and name != "record"]
+    names = [name for name in vars(Trees) if not name.startswith("_") and name not in ("record", "without_root")]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(names))
     parser.add_argument("--build", default=os.path.join(HERE, "..", "..", "build"))

@@ -186,6 +186,15 @@ TEST_CASE("plot: within its width, no trailing blanks, the same without colour")
   CHECK(text == plot(example(), {}));
 }
 
+TEST_CASE("plot: what has no live byte at the peak is not listed") {
+  Timeline timeline = example();
+  timeline.sites[1].peak_bytes = 0;
+  const std::string text = plot(timeline, {});
+  CHECK(text.find("big()") != std::string::npos);
+  CHECK(text.find("comma") == std::string::npos);
+  CHECK(text.find(" 0 B") == std::string::npos);
+}
+
 TEST_CASE("plot: the height of the area is its value") {
   Timeline timeline;
   timeline.title = "ramp";
