@@ -54,7 +54,7 @@ function follow() {
         const isAsked = view === null && (ended || key !== long.key || performance.now() >= long.until_ms);
         if (isAsked) view = viewPanel.refresh().finally(() => {
           const now = performance.now();
-          // The first two answers read the recording from its beginning, also if the next ones need not.
+          // The first answers read the recording from its beginning, also if the next ones need not.
           const times = now - began <= LONG_MS ? 0 : key === long.key ? long.times + 1 : 1;
           long = {key, times, until_ms: times > 2 ? now + 2 * (now - began) : 0};
           view = null;

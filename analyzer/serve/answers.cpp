@@ -106,9 +106,13 @@ std::vector<Answers::Running> Answers::running() const {
   const Clock::time_point now = Clock::now();
   for (const auto& [trace, index] : indexes_)
     if (index.child != nullptr) result.push_back({"index", now - index.started, index.child->progress()});
-  for (const std::shared_ptr<Task>& task : tasks_)
+  for (const std::shared_ptr<Task>& task : tasks_) {
+    const auto standing = task->standing.lock();
     if (task->child != nullptr)
       result.push_back({task->question.words.front(), now - task->started, task->child->progress()});
+    else if (task->runs && standing != nullptr)
+      result.push_back({task->question.words.front(), now - task->started, standing->progress()});
+  }
   std::ranges::stable_sort(result, std::ranges::greater(), &Running::time);
   return result;
 }
@@ -171,9 +175,7 @@ void Answers::start_next() {
       ++next;
       continue;
     }
-    // It gives one answer at a time.
-    if (const StandingProcess* const process = may_stand(*task) ? standing(task->question) : nullptr;
-        process != nullptr && process->is_busy()) {
+    if (must_wait(*task)) {
       ++next;
       continue;
     }
@@ -196,22 +198,42 @@ void Answers::start_next() {
   }
 }
 
+/// Whether the process that answers it is busy, or would be one too many that reads a running program's recording
+/// from its beginning.
+bool Answers::must_wait(const Task& task) {
+  if (may_stand(task)) {
+    if (const auto process = standing(task.question); process != nullptr) return process->is_busy();
+    if (standing_.size() < kMaxStanding) return false;
+  }
+  const auto reads_running = [](const Task& one) {
+    return one.state.empty() && one.question.words.front() != "control";
+  };
+  return reads_running(task) && std::ranges::count_if(tasks_, [&](const std::shared_ptr<Task>& one) {
+                                  return one->child != nullptr && reads_running(*one);
+                                }) >= static_cast<std::ptrdiff_t>(kMaxFromBeginning);
+}
+
 /// Starts the process that answers, or lets one that stays answer.
 void Answers::start(const std::shared_ptr<Task>& task) {
   const std::vector<std::string>& words = task->question.words;
   constexpr ChildLimits kLimits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime};
+  // The processes that followed a program are of no use after its end.
+  if (!task->state.empty())
+    std::erase_if(standing_, [&](const auto& one) {
+      return one.second.trace == task->question.traces.front() && !one.second.process->is_busy();
+    });
   if (keeps_processes_ && task->state.empty() && !task->question.followed.empty()) {
     const auto [entry, is_first] = asked_.try_emplace(task->key);
     if (asked_.size() == 1 && is_first) wait_for_idle();
     entry->second.asked = Clock::now();
-    StandingProcess* process = may_stand(*task) ? standing(task->question) : nullptr;
-    if (process == nullptr && !is_first && entry->second.can_stand && can_start_standing()) {
-      const auto started = StandingProcess::start(context_, words, kLimits);
-      standing_[task->question.followed].process = started;
-      process = started.get();
+    std::shared_ptr<StandingProcess> process = may_stand(*task) ? standing(task->question) : nullptr;
+    if (process == nullptr && entry->second.can_stand && can_start_standing()) {
+      process = StandingProcess::start(context_, words, kLimits);
+      standing_[task->question.followed] = {task->question.traces.front(), Clock::now(), process};
     }
     if (process != nullptr) {
       standing_[task->question.followed].asked = Clock::now();
+      task->standing = process;
       return process->ask(words, [this, weak = std::weak_ptr(task)](std::optional<ChildResult>&& result) {
         const auto ended = weak.lock();
         if (!ended) return;
@@ -240,10 +262,10 @@ bool Answers::may_stand(const Task& task) const {
 }
 
 /// The process that stays and can answer this question; null: there is none.
-StandingProcess* Answers::standing(const Question& question) {
+std::shared_ptr<StandingProcess> Answers::standing(const Question& question) {
   const auto found = standing_.find(question.followed);
   if (found == standing_.end()) return nullptr;
-  if (!found->second.process->has_ended()) return found->second.process.get();
+  if (!found->second.process->has_ended()) return found->second.process;
   standing_.erase(found);
   return nullptr;
 }

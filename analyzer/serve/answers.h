@@ -3,8 +3,9 @@
 // longer than a second do not count, up to four in all, so that two slow answers do not delay the others; they get a
 // lower priority.
 //
-// When a question about a running program is asked again, a process is started that stays (standing_process.h) and
-// answers all questions about the same blocks. It ends when nobody asked for a while.
+// A question about a running program starts a process that stays (standing_process.h) and answers all questions about
+// the same blocks. It ends when nobody asked for a while. Of processes that read a running program's recording from
+// its beginning, at most two run at once: each has a table of the live blocks.
 //
 // Questions about a large recording without an index wait until one is written: with it, the first answers and all
 // later ones take less time in total than the first answers alone without it.
@@ -43,6 +44,7 @@ class Answers {
  public:
   static constexpr std::size_t kMaxRunning = 2;  ///< without slow ones
   static constexpr std::size_t kMaxProcesses = 4;
+  static constexpr std::size_t kMaxFromBeginning = 2;  ///< of running programs
   static constexpr std::chrono::seconds kSlow{1};
   static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
@@ -66,8 +68,8 @@ class Answers {
     ChildProgress progress;
   };
 
-  /// Without `index_words`, no index is written. `keeps_processes`: of questions about running programs that are
-  /// asked again; `context` then has work to do until nobody has asked one for a while.
+  /// Without `index_words`, no index is written. `keeps_processes`: of questions about running programs; `context`
+  /// then has work to do until nobody has asked one for a while.
   Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words = {},
           bool keeps_processes = false);
 
@@ -89,7 +91,8 @@ class Answers {
     std::string state;  ///< of its traces, when it was asked
     std::map<Ticket, Done> waiting;
     std::shared_ptr<ChildProcess> child;
-    bool runs = false;  ///< in a process of its own or in one that stays
+    std::weak_ptr<const StandingProcess> standing;  ///< that answers, instead of `child`
+    bool runs = false;                              ///< in a process of its own or in one that stays
     Clock::time_point started;
     boost::asio::steady_timer timer;  ///< until it is slow
     bool is_slow = false;
@@ -113,7 +116,8 @@ class Answers {
   void wait_for_idle();
   bool can_start_standing();
   bool may_stand(const Task& task) const;
-  StandingProcess* standing(const Question& question);
+  bool must_wait(const Task& task);
+  std::shared_ptr<StandingProcess> standing(const Question& question);
   void finish(const std::shared_ptr<Task>& task, ChildResult&& result);
   void keep(const std::string& key, const Answer& answer);
 
@@ -133,6 +137,7 @@ class Answers {
     bool can_stand = true;    ///< the process that stays has answered it, or was not asked
   };
   struct Standing {
+    std::size_t trace = 0;
     Clock::time_point asked;
     std::shared_ptr<StandingProcess> process;
   };

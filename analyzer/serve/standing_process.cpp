@@ -83,6 +83,7 @@ void StandingProcess::take(std::string_view output) {
 
 void StandingProcess::answer(std::optional<ChildResult>&& result) {
   timer_.cancel();
+  has_answered_ = true;
   if (const Done done = std::exchange(done_, nullptr)) done(std::move(result));
 }
 

@@ -34,6 +34,8 @@ class StandingProcess : public std::enable_shared_from_this<StandingProcess> {
   /// `done` is called once, later. Precondition: neither is_busy() nor has_ended().
   void ask(const std::vector<std::string>& words, Done done);
   bool is_busy() const noexcept { return done_ != nullptr; }
+  /// Of the first answer: how much of what was recorded before is read.
+  ChildProgress progress() const { return has_answered_ ? ChildProgress() : child_->progress(); }
   bool has_ended() const noexcept { return ended_; }
   void end() {
     if (child_ != nullptr) child_->kill();
@@ -49,6 +51,7 @@ class StandingProcess : public std::enable_shared_from_this<StandingProcess> {
   std::shared_ptr<ChildProcess> child_;
   Done done_;
   bool ended_ = false;
+  bool has_answered_ = false;
   std::string printed_;  ///< of the answer that is computed
 };
 

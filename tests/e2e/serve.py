@@ -711,7 +711,7 @@ class Running(Serve):
         self.assertFalse(json.loads(self.request("/api/")[2])["live"])
         self.assertEqual(json.loads(self.ask("report"))["integrity"]["ended_by"], "exit")
 
-    def test_a_process_stays_for_questions_that_are_asked_again(self):
+    def test_a_process_stays_for_all_questions(self):
         """One process answers all questions about the same blocks, as the command line does: after each step of the
         program, also about threads that were started meanwhile."""
         questions = (("report", [("by", "function"), ("top", "0")]), ("report", [("cost", "leaked"), ("top", "5")]),
@@ -748,7 +748,7 @@ class Running(Serve):
             for question in questions:
                 check(*question)
             now = set(self.children())
-            self.assertEqual(len(now), 0 if step == "a" else stay)
+            self.assertEqual(len(now), stay)
             if stays:
                 self.assertEqual(now, stays)
             stays = now
@@ -758,6 +758,33 @@ class Running(Serve):
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
         check(*questions[1])
+
+    def test_at_most_two_processes_read_from_the_beginning(self):
+        """Each of them has a table of the live blocks. The process that stays goes on answering."""
+        stopped = [self.stopped_answer("report") for _ in range(2)]
+        waiting = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        waiting.request("GET", "/api/report?function=main", headers={"Authorization": f"Bearer {self.token}"})
+        self.ask("report")
+        self.assertEqual(len(self.children()), 3)
+        for connection, child in stopped:
+            os.kill(child, signal.SIGCONT)
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+        self.assertEqual(waiting.getresponse().status, 200)
+        waiting.close()
+
+    def test_progress_of_the_process_that_stays(self):
+        """What was recorded before the first question is read with the answer."""
+        self.ask("report")
+        child, = self.children()
+        os.kill(int(child), signal.SIGSTOP)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", "/api/tree", headers={"Authorization": f"Bearer {self.token}"})
+        running = harness.wait_until(lambda: json.loads(self.request("/api/progress")[2])["running"], "progress")
+        self.assertEqual([(one["command"], one["events"]) for one in running], [("tree", 0)])
+        os.kill(int(child), signal.SIGCONT)
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
 
     def test_control(self):
         def control(action):
@@ -814,8 +841,8 @@ class Running(Serve):
                 event = self.next_event(stream)
             self.assertEqual(event["events"], expected)
         streams.pop().close()
-        # One process serves all listeners of a trace.
-        self.assertEqual(len(self.children()), 1)
+        # One process serves all listeners of a trace, and one answers.
+        self.assertEqual(len(self.children()), 2)
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
         while not (event := self.next_event(streams[0]))["ended"]:

@@ -145,13 +145,17 @@ class Memory:
         except (OSError, TypeError):
             return 0.0  # it has ended
 
+    @staticmethod
+    def children(pid):
+        try:
+            return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            return []  # it has ended
+
     def watch(self):
         while not self.ended.wait(0.1):
-            try:
-                children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-            except OSError:
-                return
-            sizes = [self.pss(child) for child in children]
+            # A process that stays answers by copies of itself, which share its memory.
+            sizes = [sum(map(self.pss, [child, *self.children(child)])) for child in self.children(self.pid)]
             server = self.pss(self.pid)
             self.server = max(self.server, server)
             self.answer = max([self.answer, *sizes])
@@ -179,9 +183,15 @@ class Server:
         self.memory = Memory(self.process.pid)
 
     def processor_ms(self):
-        """Processor time of the server and of its processes that have ended."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return 1000 * sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        """Processor time of the server and of its processes."""
+        ticks = 0
+        for pid in (self.process.pid, *Memory.children(self.process.pid)):
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended
+            ticks += sum(map(int, fields[11:15]))
+        return 1000 * ticks / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self):
         return self
@@ -308,7 +318,7 @@ class Bench:
                 self.note("processor time of the answers and events, for each second",
                           server.processor_ms() / (options.follow_s * len(options.views)))
                 self.note("memory of the server and its processes while a program is followed", server.memory.all,
-                          unit="MB")
+                          200 + self.live_mb(options.follow_live), unit="MB")
             about = json.loads(subprocess.run([self.heapprof, "report", "--json", "--top", "1", trace], check=True,
                                               capture_output=True).stdout)
             self.note("events a second", about["events"] / (about["duration_ns"] / 1e9), unit="events")
@@ -375,6 +385,11 @@ class Bench:
         self.until(f"({condition}) && true")
         return 1000 * (time.monotonic() - begin)
 
+    @staticmethod
+    def live_mb(blocks):
+        """A live block has an entry of 40 bytes in the table of live blocks, which is at most half empty."""
+        return 80 * blocks / (1 << 20)
+
     def keep_memory(self, server):
         for key in self.memory:
             self.memory[key] = max(self.memory[key], getattr(server.memory, key))
@@ -400,10 +415,8 @@ class Bench:
                         self.keep_memory(server)
             errors = self.browser.errors
         if "memory" in parts:
-            # A live block has an entry of 40 bytes in the table of live blocks, which is at most half empty.
-            live_mb = 80 * self.options.live / (1 << 20)
             self.note("memory of the server and all processes of its answers", self.memory["all"],
-                      200 + live_mb, unit="MB")
+                      200 + self.live_mb(self.options.live), unit="MB")
             self.note("memory of the server alone", self.memory["server"], unit="MB")
             self.note("memory of the largest answer", self.memory["answer"], unit="MB")
         if errors:

@@ -132,7 +132,8 @@ void set_command_runner(int (*run)(const std::vector<std::string>& words)) { run
 
 std::span<const std::unique_ptr<FollowedSums>> all_followed_sums() { return state().sums; }
 
-replay::Followed* followed_program(const std::string& trace, const replay::Selection& selection) {
+replay::Followed* followed_program(const std::string& trace, const replay::Selection& selection,
+                                   const replay::Progress& progress) {
   static bool is_given = false;
   const char* const kind = std::getenv("HEAPPROF_ANSWERS");
   if (kind == nullptr || std::string_view(kind) != "standing" || run_command == nullptr) return nullptr;
@@ -146,7 +147,7 @@ replay::Followed* followed_program(const std::string& trace, const replay::Selec
       std::make_unique<replay::Followed>(trace, selection, [&](std::span<const replay::ProfileEvent> events) {
         for (const std::unique_ptr<FollowedSums>& one : kept.sums) one->add(events);
       });
-  kept.followed->advance();
+  kept.followed->advance(progress);
   for (std::vector<std::string> words; wait_for_request(words);) {
     kept.followed->advance();
     answer_in_copy(words);

@@ -52,7 +52,8 @@ void set_command_runner(int (*run)(const std::vector<std::string>& words));
 
 /// In the process that `serve` started: answers requests, and returns only in copies. There, the replay that the
 /// first analysis takes over; null for others, and in other processes.
-replay::Followed* followed_program(const std::string& trace, const replay::Selection& selection);
+replay::Followed* followed_program(const std::string& trace, const replay::Selection& selection,
+                                   const replay::Progress& progress);
 
 std::span<const std::unique_ptr<FollowedSums>> all_followed_sums();
 /// The sums up to the moment that an analysis took over. Null: no sums of this kind are kept.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analyzer/replay/analysis/pass_progress.h"
 #include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/run.h"
 
@@ -40,15 +41,18 @@ Followed::Followed(const std::string& path, const Selection& selection, const Ev
 
 Followed::~Followed() = default;
 
-void Followed::advance() {
+void Followed::advance(const Progress& progress) {
   batches_.advance();
   const trace::Follower& follower = batches_.follower();
   if (follower.ended() || follower.header().file_id != file_->file_id())
     throw trace::TraceError(file_->input().path() + ": the recording has ended");
   run_->replay.add_streams(follower.streams());
+  PassProgress passes(*file_, progress, 1);
+  passes.begin(*run_->reader);
   while (batches_.next(batch_)) {
     run_->replay.replay(batch_, resolved_);
     pass_on();
+    passes.show(batch_);
   }
 }
 

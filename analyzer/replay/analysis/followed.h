@@ -11,6 +11,7 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/live_history.h"
+#include "analyzer/replay/progress.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
@@ -34,7 +35,7 @@ class Followed {
   Followed& operator=(const Followed&) = delete;
 
   /// Replays what was recorded since the call before. Throws trace::TraceError when the program has ended.
-  void advance();
+  void advance(const Progress& progress = {});
 
  private:
   friend class Analysis;
