@@ -20,7 +20,7 @@ import browser  # noqa: E402
 
 EXAMPLES = ROOT / "docs/examples"
 SIZE = (1080, 680)
-MAX_BYTES = 130_000
+MAX_BYTES = 135_000
 SESSIONS = "name=SessionStore%3A%3Aopen_session(int)"
 VIEWS = {
     "summary": "view=summary",

@@ -3,7 +3,7 @@
 
 const feedback = (() => {
 const {make} = elements;
-const PROGRESS_AFTER_MS = 100;
+const PROGRESS_AFTER_MS = 100, UPDATE_AFTER_MS = 2000;
 
 function announce(text) { document.getElementById('announce').textContent = text; }
 
@@ -37,13 +37,14 @@ async function copy(text, button) {
 }
 
 /// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
-/// returned is called. `command` answers the view's first question.
-function showProgress(command, isCurrent) {
+/// returned is called. `command` answers the view's first question. `isUpdate`: of a running program, whose figures are
+/// asked for twice a second; the page would flicker.
+function showProgress(command, isCurrent, isUpdate = false) {
   const began = performance.now();
   let running = [], isAsking = false;
   const ticking = setInterval(async () => {
     const passed = performance.now() - began;
-    if (!isCurrent()) return;
+    if (!isCurrent() || (isUpdate && passed < UPDATE_AFTER_MS)) return;
     document.getElementById('view').classList.add('waiting');
     // The question that the view waits for, or the index that this one waits for.
     const one = running.find(entry => entry.command === 'index') ||

@@ -11,9 +11,13 @@ function endOf({ended_by: by, end_status: status}) {
           exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
-/// `live`: how far the program is that runs, {at_ns, events, live_bytes, live_blocks}; it is further than the figures
-/// of the views.
-function draw(info, live = null) {
+/// `newest`: how far the program is that runs, {at_ns, events, live_bytes, live_blocks}; it is further than the figures
+/// of the views. Without it, the one before.
+let latest = null;
+function draw(info, newest = null) {
+  latest = newest || latest;
+  const isFollowed = info.integrity.ended_by === 'running' && selection.now().trace === '0';   // events are of that one
+  const live = isFollowed ? latest : null;
   const state = recording.isPaused() ? ', recording paused' : '';
   at('program').textContent = names.oneLine(names.base(info.program));
   at('program').title = info.program;

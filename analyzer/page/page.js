@@ -52,14 +52,14 @@ function follow() {
         ask.forget(ended, recording.info().duration_ns);
         const {view: key} = selection.now();
         const isAsked = view === null && (ended || key !== long.key || performance.now() >= long.until_ms);
-        if (isAsked) view = viewPanel.refresh().finally(() => {
+        if (isAsked) view = viewPanel.refresh(!ended).finally(() => {
           const now = performance.now();
           // The first answers read the recording from its beginning, also if the next ones need not.
           const times = now - began <= LONG_MS ? 0 : key === long.key ? long.times + 1 : 1;
           long = {key, times, until_ms: times > 2 ? now + 2 * (now - began) : 0};
           view = null;
         });
-        await Promise.all([loadRecording(), timeline.refresh()]);
+        await Promise.all([loadRecording(), timeline.refresh(!ended)]);
         await (ended ? view : Promise.race([view, pause(MAX_WAIT_MS)]));
         if (!isAsked) shown = -1;   // the view has older figures
         else if (view === null)

@@ -14,7 +14,7 @@ function draw(state, report, result) {
   command = recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), result.selects);
   at('command').textContent = command;
   at('sentence').classList.toggle('waiting', report === null);
-  if (report === undefined) at('sentence').replaceChildren();
+  if (report === undefined) at('sentence').replaceChildren(...result.sentence || []);
   if (!report) return;
   if (state.metric === 'pinned') {
     pinned.sentence(recording.contextOf(state)).then(nodes => {

@@ -65,11 +65,12 @@ function fullName(site) {
     names.short(site.label)) || site.label);
 }
 
-async function refresh() {
+/// `isUpdate`: of a running program that has gone on; then the chart is not dimmed.
+async function refresh(isUpdate = false) {
   const mine = ++turn;
   const selected = selection.options(selection.now(), true);
   delete selected['only-own'];
-  at('timeline').classList.add('waiting');
+  if (!isUpdate) at('timeline').classList.add('waiting');
   try {
     const data = await ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
     if (mine !== turn) return;

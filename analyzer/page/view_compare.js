@@ -54,7 +54,7 @@ function withoutCommonFrames(root) {
   return any ? {tree: {...root, children: [only]}, left} : {tree: root, left: []};
 }
 const withoutText = left => left.length ?
-  `; without the ${figures.plural(left.length, 'frame')} from ${names.label(left[0])} that all its stacks begin with` : '';
+  `, without the ${figures.plural(left.length, 'frame')} that all have in common` : '';
 
 /// The flame graph in red and blue: mounts itself in `host`, when that is on the page.
 function graphOf(host, tree, unit) {
@@ -209,11 +209,13 @@ async function show(context) {
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
+    sentence: ['Live: ', make('b', {}, figures.bytes(total.bytes_before)), ` at ${figures.time(answer.before.at_ns)}, `,
+               make('b', {}, figures.bytes(total.bytes_after)), ` at ${figures.time(answer.after.at_ns)}`],
     attached() { graph = graphOf(host, tree, 'bytes'); },
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +
-      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}; the graph has stacks that changed` +
+      `${figures.time(answer.before.at_ns)} and ${figures.time(answer.after.at_ns)}; the graph shows their stacks` +
       withoutText(left),
   };
 }

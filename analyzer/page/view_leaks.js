@@ -28,18 +28,36 @@ async function freeing(context, name) {
         make('small', {}, figures.percent(bytes, all))))))];
 }
 
+/// Trends need every event of the recording. If they take longer than this, what is left is shown without them first.
+const MAX_WAIT_MS = 300;
+
+/// Of a program that still runs, the figures without trends would replace those with trends again and again.
 async function show(context) {
+  const unsuppressed = context.state.shown === 'all';
+  const options = {top: '200', 'shared-frames': '1', ...unsuppressed ? {'no-suppressions': '1'} : {},
+                   ...context.selected};
+  const all = (unsuppressed ? ask.question('leaks', options) : context.ask('leaks', {}))
+    .then(answer => viewOf(context, answer));
+  if (ask.file || recording.isRunning()) return all;
+  const first = await Promise.race([all, new Promise(done => setTimeout(done, MAX_WAIT_MS))]);
+  if (first) return first;
+  const withoutTrends = ask.question('leaks', {...options, 'no-history': '1'})
+    .then(answer => ({...viewOf(context, answer, true), later: all}));
+  return Promise.race([all, withoutTrends]);
+}
+
+/// `isPending`: the answer has no trends; they follow.
+function viewOf(context, answer, isPending = false) {
   const {state} = context;
   const unsuppressed = state.shown === 'all';
-  const [answer, info] = await Promise.all([unsuppressed ?
-    ask.question('leaks', {top: '200', 'shared-frames': '1', 'no-suppressions': '1', ...context.selected}) :
-    context.ask('leaks', {}), ask.template('info', {}, {}, {trace: context.selected.trace})]);
   const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
   const choice = viewParts.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
   const command = ['leaks', ['--top', '200', ...unsuppressed ? ['--no-suppressions'] : []]];
   const parts = [];
-  if (answer.site_trends) {
+  if (answer.site_trends || isPending) {
     parts.push(make('div', {class: 'tiles'}, ...Object.entries(TRENDS).map(([key, label]) => {
+      if (isPending) return make('div', {class: 'tile waiting'}, make('span', {}, label), make('b', {}, '...'),
+                                 make('small', {}, '\u00a0'));
       const {bytes, blocks, sites} = answer.site_trends[key];
       return make('div', {class: `tile ${bytes > 0 ? key : ''}`}, make('span', {}, label), make('b', {},
           figures.bytes(bytes)),
@@ -76,7 +94,7 @@ async function show(context) {
       {key: 'freed', label: 'Freed', number: true, minor: 2, value: freedOf,
        text: row => figures.percent(freedOf(row), 1)},
       {key: 'age', label: 'Oldest', number: true, minor: 4, value: row => row.first_ns,
-       text: row => row.first_ns === undefined ? '' : figures.time(info.duration_ns - row.first_ns),
+       text: row => row.first_ns === undefined ? '' : figures.time(answer.duration_ns - row.first_ns),
        exact: row => row.first_ns === undefined ? '' : `allocated at ${figures.time(row.first_ns)}`},
       {key: 'low', label: 'Over time', width: 104, minor: 3, cell: row => elements.sparkline(row.low_bytes),
        csv: () => [], csvLabel: []},
@@ -88,7 +106,7 @@ async function show(context) {
       detailsPanel.showStack({
         title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
         name: row.place && row.place.name,
-        later: info.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?
+        later: answer.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?
           () => freeing(context, row.place.name) : null,
         entries: [['left', `${figures.bytes(row.bytes)} in ${figures.plural(row.blocks, 'block')}`],
                   ['trend', TRENDS[trendOf(row)]],
@@ -104,10 +122,11 @@ async function show(context) {
     more: answer.all_sites > rows.length ? `+${figures.count(answer.all_sites - rows.length)} more call sites` : '',
   });
   parts.push(table.host);
-  if (info.settings.HEAPPROF_FREE_STACKS !== '1')
+  if (answer.settings.HEAPPROF_FREE_STACKS !== '1')
     parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
   return {node: make('div', {class: 'stacked'}, ...parts), tools: [choice], filter: table.filter, csv: table.csv,
-          focus: table.focus, command, shown: 'likeliest leaks first'};
+          focus: table.focus, command,
+          shown: isPending ? 'reading the recording for the trends ...' : 'likeliest leaks first'};
 }
 
 return {key: 'leaks', title: 'Leaks', metrics: () => ['leaked'], show};

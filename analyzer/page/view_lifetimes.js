@@ -14,6 +14,17 @@ function narrow(limits) {
 const sizesOf = part => ({'min-size': part.from_bytes, 'max-size': part.to_bytes});
 const lifetimesOf = part => ({'min-lifetime': part.from_ns || null, 'max-lifetime': part.below_ns});
 
+const sizeText = part => part.from_bytes === part.to_bytes ? figures.bytes(part.from_bytes) :
+  `${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`;
+/// In seconds, which need less space than minutes.
+const shortTime = ns => ns < 60e9 ? figures.time(ns) : `${figures.count(ns / 1e9)} s`;
+/// Of consecutive parts: each begins where the one before ends.
+const lifeText = part => part.below_ns === null ? `from ${shortTime(part.from_ns)}` :
+  `below ${shortTime(part.below_ns)}`;
+/// For the last line of the page: of what the figures are.
+const sentenceOf = (bytes, allocations) => [selection.isNarrowed() ? 'Selection: ' : 'Whole recording: ',
+  make('b', {}, figures.bytes(bytes)), ` in ${figures.plural(allocations, 'allocation')}`];
+
 /// A distribution as rows: [label, count, bytes, limits that a click selects].
 function distribution(title, parts, unit) {
   const most = Math.max(1, ...parts.map(part => part[1]));
@@ -31,10 +42,8 @@ function distribution(title, parts, unit) {
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
-  const sizes = distinct('from_bytes', cell => cell.from_bytes === cell.to_bytes ? figures.bytes(cell.from_bytes) :
-                         `${figures.bytes(cell.from_bytes)} to ${figures.bytes(cell.to_bytes)}`);
-  const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : cell.below_ns === null ?
-    `from ${figures.time(cell.from_ns)}` : `below ${figures.time(cell.below_ns)}`);
+  const sizes = distinct('from_bytes', sizeText);
+  const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : lifeText(cell));
   const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
   const left = 130, cellWidth = 84, cellHeight = 20, top = 22;
   const chart = draw('svg', {class: 'heat', role: 'img', width: left + lives.length * cellWidth,
@@ -100,6 +109,7 @@ async function show(context) {
     return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools: [choice],
             command,
             csv: table.csv, filter: table.filter, focus: table.focus,
+            sentence: sentenceOf(total.allocated_bytes, total.allocations),
             shown: `${figures.count(total.short_lived)} of ${figures.plural(total.allocations, 'allocation')} are ` +
               `freed within ${figures.time(churn.within_ns)}`};
   }
@@ -117,10 +127,8 @@ async function show(context) {
   const histogram = answer;
   if (histogram.allocations === 0)
     return {node: viewParts.emptySelection('No block was allocated'), tools: [choice], command};
-  const sizes = histogram.sizes.map(part => [`${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`,
-                                             part.allocations, part.bytes, sizesOf(part)]);
-  const lives = histogram.lifetimes.map(part => [part.below_ns === null ? `from ${figures.time(part.from_ns)}` :
-    `${figures.time(part.from_ns)} to ${figures.time(part.below_ns)}`, part.blocks, part.bytes, lifetimesOf(part)]);
+  const sizes = histogram.sizes.map(part => [sizeText(part), part.allocations, part.bytes, sizesOf(part)]);
+  const lives = histogram.lifetimes.map(part => [lifeText(part), part.blocks, part.bytes, lifetimesOf(part)]);
   lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
   const chart = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
   return {
@@ -131,6 +139,7 @@ async function show(context) {
     csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row.slice(0, 3)]),
                 ...lives.map(row => ['lifetime', ...row.slice(0, 3)])],
     shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,
+    sentence: sentenceOf(histogram.allocated_bytes, histogram.allocations),
   };
 }
 

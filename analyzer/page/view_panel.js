@@ -41,7 +41,8 @@ function drawList() {
          VIEWS[i] ? make('kbd', {}, String(i + 1)) : null)))));
 }
 
-async function refresh() {
+/// `isUpdate`: the same view, of a running program that has gone on.
+async function refresh(isUpdate = false) {
   const mine = ++turn;
   const selected = selection.now();
   const view = viewOf(selected.view);
@@ -51,7 +52,7 @@ async function refresh() {
   host.dataset.asked = String(mine);
   // A search is in the rows of one view.
   if (shown && shown.key !== view.key) at('search').value = '';
-  const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn);
+  const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate);
   let result;
   try {
     const context = recording.contextOf(state);
@@ -59,6 +60,13 @@ async function refresh() {
       node: elements.empty(`${view.title} has figures of heap blocks only. Remove the filter "kind".`)} :
       await view.show(context);
     if (mine !== turn) return;
+    if (result.later) {
+      // What is known already is shown, until everything is.
+      draw(view, result);
+      host.classList.remove('waiting');
+      result = await result.later;
+      if (mine !== turn) return;
+    }
     if (selected.metric === 'pinned' && !view.hasPinned)
       result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']
         .filter(Boolean).join('; ');
@@ -76,6 +84,14 @@ async function refresh() {
     stopProgress();
     if (mine === turn) host.classList.remove('waiting');
   }
+  draw(view, result);
+  applySearch();
+  host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
+  feedback.announce(`${view.title}. ${at('sentence').textContent}`);
+}
+
+function draw(view, result) {
+  const host = at('view');
   shown = {...result, key: view.key};
   const saves = make('span', {class: 'saves'});
   if (result.csv) saves.append(button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
@@ -87,9 +103,6 @@ async function refresh() {
   host.dataset.view = view.key;
   host.replaceChildren(result.node);
   if (result.attached) result.attached();
-  applySearch();
-  host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
-  feedback.announce(`${view.title}. ${at('sentence').textContent}`);
 }
 
 function applySearch() {

@@ -12,9 +12,15 @@ function tile(label, value, note, exact, link) {
 /// The name of a site or a keeper, as the links select it.
 const nameOf = entry => names.ofFrame(entry.site || entry);
 
+/// A call site: the function, and the line, since other lines of the function are other call sites.
+function siteWords(entry) {
+  const place = nameOf(entry);
+  return [make('b', {}, names.label(place.name)), place.line ? ` (${names.oneLine(names.place(place))})` : ''];
+}
+
 /// The end of a range of time in words, or of the recording.
 const endOf = ({slice}, {duration_ns: duration}) => slice && slice.to_ns < duration ?
-  `until ${figures.time(slice.to_ns)}` : recording.isRunning() ? 'so far' : 'until the end';
+  `until ${figures.time(slice.to_ns)}` : recording.isRunning() ? 'until now' : 'until the end';
 
 /// A sentence about functions without names, if they have a fifth of the peak; empty otherwise.
 function namesMissing({rows, total}) {
@@ -35,9 +41,10 @@ function findings(report, leaks, churn, info, rows) {
   if (growing) {
     const {name} = nameOf(growing);
     const ending = endOf(report, info);
-    const left = !isRange ? `that were ${recording.isRunning() ? 'not freed so far' : 'never freed'}` : 'that were allocated in this range and not freed ' + ending;
-    add(5, [make('b', {}, names.label(name)), ` grew ${ending}: ${figures.bytes(growing.bytes)} in ` +
-            `${figures.plural(growing.blocks, 'block')} ${left}.`],
+    const left = isRange ? ' that were allocated in this range and not freed ' + ending :
+      recording.isRunning() ? ', live now' : ' that were never freed';
+    add(5, [...siteWords(growing), ` grew ${ending}: ${figures.bytes(growing.bytes)} in ` +
+            `${figures.plural(growing.blocks, 'block')}${left}.`],
         {view: 'leaks', metric: 'leaked', name});
   }
   // The share that is kept compares what is live at the peak with what the whole recording allocates.
@@ -46,7 +53,7 @@ function findings(report, leaks, churn, info, rows) {
   if (largest && largest.site) {
     const {name} = nameOf(largest);
     const whole = isMoment ? 'what is live' : isRange ? 'the peak in this range' : 'the peak';
-    add(4, [make('b', {}, names.label(name)), ` allocated ${figures.percent(largest.bytes, report.total.bytes)} of ` +
+    add(4, [...siteWords(largest), ` allocated ${figures.percent(largest.bytes, report.total.bytes)} of ` +
             `${whole}: ${figures.bytes(largest.bytes)} in ${figures.plural(largest.blocks, 'block')}.`],
         {view: 'flame', metric: isMoment ? 'live' : 'peak', name});
   }
@@ -58,8 +65,9 @@ function findings(report, leaks, churn, info, rows) {
   const short = !isMoment && churn && churn.sites.find(site => site.site);
   if (short && short.short_lived > 0 && short.short_lived * 10 >= churn.total.allocations) {
     const {name} = nameOf(short);
-    add(3, [make('b', {}, names.label(name)), ` frees ${figures.count(short.short_lived)} of its ` +
-            `${figures.count(short.allocations)} blocks within ${figures.time(churn.within_ns)}.`],
+    const freed = short.short_lived === short.allocations ? 'all' : `${figures.count(short.short_lived)} of them`;
+    add(3, [...siteWords(short), ` allocated ${figures.plural(short.allocations, 'block')}; ${freed} were freed within ` +
+            `${figures.time(churn.within_ns)}.`],
         {view: 'lifetimes', shown: 'churn', metric: 'temporary', name});
   }
   const {peak_rss_bytes: resident} = report;
@@ -148,10 +156,17 @@ async function show(context) {
   const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info, rows).map(
     ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
   say(null, null);
-  if (report.live_at_ns !== null) sentences.classList.remove('waiting');
-  else Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
+  if (report.live_at_ns !== null) {
+    sentences.classList.remove('waiting');
+  } else {
+    sentences.prepend(make('li', {}, 'Reading the recording for what grew, and what was freed soon ...'));
+    Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
       context.ask('short_lived', {}).catch(missing)]).then(
-    ([leaks, churn]) => say(leaks, churn), feedback.fail).finally(() => sentences.classList.remove('waiting'));
+      ([leaks, churn]) => say(leaks, churn), error => {
+        say(null, null);
+        feedback.fail(error);
+      }).finally(() => sentences.classList.remove('waiting'));
+  }
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');
   const shown = {...rows, rows: own.length ? own : rows.rows};

@@ -493,6 +493,23 @@ class Page(PageCase):
         self.assertEqual(int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title"))),
                          self.json("report")["heap"]["peak_bytes"])
 
+    def test_leaks_before_their_trends(self):
+        """Trends need every event: until they are known, what is left is shown without them."""
+        self.open(self.real(), view="summary")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
+            "/leaks/.test(address) && !/no-history/.test(address) ? new Promise(done => { "
+            "window.release = () => done(fetched(address, ...more)); }) : fetched(address, ...more); })()")
+        self.browser.evaluate("location.hash = 'view=leaks&metric=leaked'")
+        harness.wait_until(lambda: "for the trends" in (self.text("#view-head .shown") or ""), "no figures")
+        self.assertEqual(self.texts(".tile b")[:4], ["..."] * 4)
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Left")] for line in lines],
+                         [str(site["bytes"]) for site in self.json("leaks", "--no-history", "--top", "200")["sites"]])
+        self.browser.evaluate("release()")
+        self.settled()
+        self.check_leaks()
+
     def test_recordings(self):
         """Of a directory: the list of its recordings, and the comparison of two."""
         folder = self.dir / "recordings"
@@ -864,7 +881,10 @@ class Page(PageCase):
         left = self.json("report", "--cost", "leaked")["total"]["bytes"]
         self.assertIn(self.browser.evaluate(f"figures.bytes({left})"), self.text("#sentence"))
         self.select(view="lifetimes", metric="allocated")
-        self.assertEqual((self.browser.evaluate(chosen), self.text("#sentence")), ([], ""))
+        allocated = self.json("report")["heap"]
+        self.assertEqual((self.browser.evaluate(chosen), self.text("#sentence")), ([], (
+            f"Whole recording: {self.shown_as('bytes', allocated['allocated_bytes'])} in "
+            f"{self.shown_as('plural', allocated['allocations'], 'allocation')}")))
         self.select(view="table", metric="allocated")
         self.assertIn("Allocated", self.browser.evaluate(chosen))
 
@@ -910,6 +930,15 @@ class Page(PageCase):
         self.open(trace, view="table", metric="allocated")
         harness.wait_until(lambda: self.shown_bytes("grow_first") == 10_000, "the first blocks are not shown")
         self.assertIn("running", self.text("#about"))
+        self.settled()
+        # Updates neither dim the timeline nor remove live bytes from the header.
+        self.browser.evaluate(
+            "window.flickers = []; new MutationObserver(() => { "
+            "if (document.querySelector('#timeline.waiting')) flickers.push('dimmed'); "
+            "if (/ live in /.test(window.about) && !/ live in |exited/.test(window.about = "
+            "document.querySelector('#about').textContent)) flickers.push(window.about); "
+            "window.about = document.querySelector('#about').textContent; })"
+            ".observe(document.body, {childList: true, subtree: true, attributes: true, characterData: true}); 0")
         self.command("aab")
         live = self.browser.evaluate(f"figures.bytes({self.json('report')['heap']['leaked_bytes']})")
         harness.wait_until(lambda: f"{live} live" in self.text("#about"), "the header does not follow")
@@ -926,6 +955,7 @@ class Page(PageCase):
             self.assertLess(commands, 500, f"the mark is not shown: {self.text('#progress')}")
             self.command("a")
             self.browser.evaluate("new Promise(done => setTimeout(done, 100))")
+        self.assertEqual(self.browser.evaluate("flickers"), [])
         self.assertIn("Live now", self.texts("#selection .segments button"))
         for button, state in (("Pause", True), ("Resume", False)):
             self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "

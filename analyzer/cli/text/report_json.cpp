@@ -57,6 +57,13 @@ Json mmap_json(const model::MmapTotals& mmap) {
   return json;
 }
 
+/// As the variables HEAPPROF_...
+Json settings_json(const model::Recording& recording) {
+  Json json = Json::object();
+  for (const auto& [name, value] : recording.settings) json[name] = value;
+  return json;
+}
+
 }  // namespace
 
 Json frame_json(const Frame& frame) {
@@ -159,6 +166,7 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
                              : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
                                                               : Json(nullptr);
     json["threads"] = threads_json(profile);
+    json["settings"] = settings_json(profile.recording);
   }
   json["kind"] = kind_word(profile.kind);
   json["cost"] = name_of(cost);
@@ -330,8 +338,7 @@ Json info_json(const model::Profile& profile) {
                                                            : "resumed"},
                      {"text", mark.kind == Kind::kUser ? Json(mark.text) : Json(nullptr)}});
   }
-  Json& settings = json["settings"] = Json::object();
-  for (const auto& [name, value] : recording.settings) settings[name] = value;
+  json["settings"] = settings_json(recording);
   json["threads"] = threads_json(profile);
   Json& modules = json["modules"] = Json::array();
   for (const model::Module& module : profile.modules) {
