@@ -7,6 +7,8 @@
 const timeChart = (() => {
 const {make, draw} = elements;
 const LEFT = 68, RIGHT = 24, TOP = 14, BOTTOM = 20;
+const LINES = {resident: 'Resident memory of the process',
+               mapped: 'Live mappings of the process, those of allocators included'};
 const HANDLE = 6;   // pixels beside an edge in which it can be taken
 
 /// A round step of about a `parts`-th of `most`, of a number system with the steps 1, 2, 5 and these units.
@@ -41,7 +43,8 @@ function highestOfColumns(data, columns) {
 /// chart.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};
-  let pointer = null, dragging = null, isCut = false, isOutside = false;
+  let pointer = null, dragging = null;
+  let lines = [];   // of the process: {label, style, time, bytes, highest, isCut, isOutside}
   const chart = draw('svg', {class: 'time-chart', tabindex: '0', role: 'application'});
   const legend = make('div', {class: 'legend'});
   const moment = make('span', {class: 'moment'});
@@ -55,12 +58,25 @@ function create(host, options) {
   const nsOf = x => Math.round(Math.min(data.duration_ns, Math.max(data.start_ns, data.start_ns +
     (x - LEFT) / (width() - LEFT - RIGHT) * (data.duration_ns - data.start_ns))));
 
+  const highestOf = values => values.reduce((high, value) => Math.max(high, value), 0);
   /// The upper end of the scale. Resident memory is cut off where it would press live memory to the ground.
   function highest() {
-    const most = values => values.reduce((high, value) => Math.max(high, value), 1);
-    const live = Math.max(data.peak ? data.peak.bytes : 0, most(data.samples.live_bytes));
-    const resident = most(data.rss.bytes);
-    return {top: resident > 2.5 * live ? 1.25 * live : Math.max(live, resident), resident};
+    const live = Math.max(data.peak ? data.peak.bytes : 0, highestOf(data.samples.live_bytes), 1);
+    const resident = highestOf(data.rss.bytes);
+    return resident > 2.5 * live ? 1.25 * live : Math.max(live, resident);
+  }
+
+  /// Memory of the process that is no live block, beside a scale that ends at `most`.
+  function linesBeside(most) {
+    const {time_ns: time, mapped_bytes: mapped = []} = data.samples;
+    return [{label: 'resident', style: 'resident', time: data.rss.time_ns, bytes: data.rss.bytes},
+            {label: 'mapped', style: 'mapped', time, bytes: mapped}]
+      .map(line => ({...line, highest: highestOf(line.bytes)}))
+      .filter(line => line.bytes.length > 1 && line.highest > 0)
+      .map(line => ({...line, isCut: line.highest > most,
+                     // A line of which only a stub is within the scale looks like an error.
+                     isOutside: line.highest > most &&
+                       line.bytes.filter(bytes => bytes <= most).length < 0.1 * line.bytes.length}));
   }
 
   /// What does not depend on the pointer and the selection takes most of the time, so it is drawn only when the data
@@ -80,11 +96,9 @@ function create(host, options) {
   function paintData() {
     const w = width(), h = height(), bottom = h - BOTTOM;
     chart.setAttribute('viewBox', `0 0 ${w} ${h}`);
-    const {top, resident} = highest(), step = byteStep(top * 1.04, 6);
+    const top = highest(), step = byteStep(top * 1.04, 6);
     const most = Math.max(step, Math.ceil(top / step) * step);
-    isCut = resident > most;
-    // A line of which only a stub is within the scale looks like an error.
-    isOutside = isCut && data.rss.bytes.filter(bytes => bytes <= most).length < 0.1 * data.rss.bytes.length;
+    lines = linesBeside(most);
     const yOf = value => bottom - (bottom - TOP) * value / most;
     const parts = [draw('defs', {}, draw('pattern', {id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse',
                                                      patternTransform: 'rotate(45)'},
@@ -138,9 +152,9 @@ function create(host, options) {
       parts.push(draw('rect', {class: 'pause', x: xOf(from), width: Math.max(1, xOf(to) - xOf(from)), y: TOP,
                                height: bottom - TOP, fill: 'url(#hatch)'},
                       draw('title', {}, 'recording paused: live bytes are a lower bound')));
-    if (data.rss.time_ns.length > 1 && !isOutside)
-      parts.push(draw('path', {class: 'resident', 'clip-path': 'url(#plot)', d: 'M' + data.rss.time_ns.map((ns, i) =>
-        `${xOf(ns).toFixed(1)} ${yOf(data.rss.bytes[i]).toFixed(1)}`).join('L')}));
+    for (const {style, time: times, bytes, isOutside} of lines)
+      if (!isOutside) parts.push(draw('path', {class: style, 'clip-path': 'url(#plot)', d: 'M' + times.map((ns, i) =>
+        `${xOf(ns).toFixed(1)} ${yOf(bytes[i]).toFixed(1)}`).join('L')}));
     for (const {time_ns: ns, text} of data.marks) {
       const x = xOf(ns), room = Math.max(4, Math.floor((w - x) / 7));
       parts.push(draw('g', {class: 'mark'}, draw('line', {x1: x, x2: x, y1: TOP - 8, y2: bottom}),
@@ -212,9 +226,10 @@ function create(host, options) {
       entries.push(make('span', {class: 'entry'}, make('i', {class: 'rest'}), 'everything else ',
                         make('small', {}, rest)));
     }
-    if (data.rss.time_ns.length > 1)
-      entries.push(make('span', {class: 'entry'}, isOutside ? null : make('i', {class: 'dashed'}),
-                        isCut ? `resident, up to ${figures.bytes(Math.max(...data.rss.bytes))}` : 'resident'));
+    for (const {label, style, highest: most, isCut, isOutside} of lines)
+      entries.push(make('span', {class: 'entry', title: LINES[label]},
+                        isOutside ? null : make('i', {class: style === 'mapped' ? 'dotted' : 'dashed'}),
+                        isCut ? `${label}, up to ${figures.bytes(most)}` : label));
     legend.replaceChildren(...entries);
     moment.textContent = at < 0 ? '' :
       `${figures.bytes(data.samples.live_bytes[at])} live at ${figures.time(pointer)}`;

@@ -108,15 +108,16 @@ nlohmann::json timeline_json(const Timeline& timeline) {
   json marks = json::array();
   for (const auto& mark : timeline.marks)
     marks.push_back({{"time_ns", mark.time_ns}, {"text", clean_utf8(mark.text)}});
+  json samples = {{"time_ns", timeline.time_ns},
+                  {timeline.live_field, timeline.live_bytes},
+                  {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}};
+  if (!timeline.mapped_bytes.empty()) samples["mapped_bytes"] = timeline.mapped_bytes;
   const Timeline::Peak peak = peak_of(timeline);
   return {{"title", clean_utf8(timeline.title)},
           {"start_ns", timeline.start_ns},
           {"duration_ns", timeline.duration_ns},
           {"peak", {{"time_ns", peak.time_ns}, {"bytes", peak.bytes}}},
-          {"samples",
-           {{"time_ns", timeline.time_ns},
-            {timeline.live_field, timeline.live_bytes},
-            {"highest_bytes", timeline.highest_bytes.empty() ? timeline.live_bytes : timeline.highest_bytes}}},
+          {"samples", std::move(samples)},
           {"rss", {{"time_ns", std::move(resident_times)}, {"bytes", std::move(resident_bytes)}}},
           {"sites", std::move(sites)},
           {"idle", spans(timeline.idle)},

@@ -31,6 +31,9 @@ struct Timeline {
   /// The maximum of live bytes since the sample before: as many as time_ns, or empty.
   std::vector<std::uint64_t> highest_bytes;
 
+  /// Live mappings at each: as many as time_ns, or empty. In JSON only.
+  std::vector<std::uint64_t> mapped_bytes;
+
   /// The exact peak, which may be between two samples. Without it, the peak is the highest sample.
   struct Peak {
     std::uint64_t time_ns = 0;
@@ -108,8 +111,9 @@ void write_timeline_text(const Timeline& timeline, const PlotOptions& options, c
 void write_timeline_csv(const Timeline& timeline, const TextSink& out);
 
 /// {"title", "start_ns", "duration_ns", "peak": {"time_ns", "bytes"}, "samples": {"time_ns": [], "live_bytes": [],
-///  "highest_bytes": []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail", "module", "peak_bytes",
-///  "bytes": []}], "idle": [{"from_ns", "to_ns"}], "pauses": [...], "marks": [{"time_ns", "text"}]}.
+///  "highest_bytes": [], "mapped_bytes"?: []}, "rss": {"time_ns": [], "bytes": []}, "sites": [{"label", "detail",
+///  "module", "peak_bytes", "bytes": []}], "idle": [{"from_ns", "to_ns"}], "pauses": [...],
+///  "marks": [{"time_ns", "text"}]}.
 nlohmann::json timeline_json(const Timeline& timeline);
 
 /// Writes a self-contained picture. It has 400 columns, each with its lowest and its highest sample. The ten largest

@@ -165,6 +165,7 @@ class Page(PageCase):
         asked = self.browser.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
         self.assertEqual([address for address in asked if "/api/info" in address], [])
         timeline = self.json("timeline", "--sites", "6")
+        self.assertEqual(" mapped" in self.text(".legend"), any(timeline["samples"]["mapped_bytes"]))
         head, *lines = self.saved_rows(".chart-saves button")
         self.assertEqual([(line[0], line[1]) for line in lines],
                          [(str(ns), str(live)) for ns, live in zip(*(timeline["samples"][key]
@@ -875,6 +876,7 @@ class Page(PageCase):
     def test_metrics_of_views(self):
         """Metrics that change nothing in a view cannot be chosen there, and the last line is about the view."""
         self.open(self.folder / "plain.heapprof", view="leaks", metric="allocated")
+        self.assertEqual(self.json("timeline")["samples"]["mapped_bytes"][-1], 320 << 10)
         chosen = "[...document.querySelectorAll('#selection .segments button')].filter(button => !button.disabled)" \
             ".map(button => button.textContent)"
         self.assertEqual(self.browser.evaluate(chosen), ["Left at end"])

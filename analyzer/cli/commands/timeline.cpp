@@ -53,6 +53,7 @@ void add_samples(const model::Profile& profile, render::Timeline& timeline) {
     timeline.time_ns.push_back(end_ns);
     timeline.live_bytes.push_back(buckets[i].last_bytes);
     timeline.highest_bytes.push_back(buckets[i].max_bytes);
+    timeline.mapped_bytes.push_back(buckets[i].mapped_bytes);
     if (buckets[i].rss_bytes != 0) timeline.resident.push_back({end_ns, buckets[i].rss_bytes});
   }
   if (profile.totals.peak_bytes != 0 || profile.is_moment())

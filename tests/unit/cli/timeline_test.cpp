@@ -41,6 +41,7 @@ TEST_CASE("timeline --json has the peak, live bytes and the resident set") {
   CHECK(highest == kPeakBytes);
   CHECK(b_is_freed);
   CHECK(timeline.number("/samples/live_bytes/" + std::to_string(samples - 1)) == kLeakedBytes);
+  REQUIRE(timeline.count("/samples/mapped_bytes") == samples);
   CHECK(timeline.at("/rss/bytes") == "[" + std::to_string(kResidentBytes) + "]");
   CHECK(timeline.at("/integrity/complete") == "true");
 }
