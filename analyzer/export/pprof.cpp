@@ -1,9 +1,8 @@
 // Fields of a message may be in any order, so samples are written first and the string table last.
 #include "analyzer/export/pprof.h"
 
+#include <algorithm>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "analyzer/export/protobuf.h"
@@ -13,28 +12,14 @@ namespace {
 
 using protobuf::Message;
 
-class Strings {
- public:
-  Strings() { number(""); }
-  std::uint64_t number(const std::string& text) {
-    const auto [at, fresh] = index_.try_emplace(text, all_.size());
-    if (fresh) all_.push_back(&at->first);
-    return at->second;
-  }
-  const std::vector<const std::string*>& all() const noexcept { return all_; }
-
- private:
-  std::unordered_map<std::string, std::size_t> index_;  // the keys have stable addresses
-  std::vector<const std::string*> all_;
-};
-
 class PprofWriter {
  public:
-  PprofWriter(const StackTable& table, Sink& output) : table_(table), output_(output) {}
+  PprofWriter(const StackTable& table, Sink& output, std::span<const CostColumn> columns)
+      : table_(table), output_(output), columns_(columns) {}
 
   void write() {
     const model::Profile& profile = *table_.profile;
-    for (const CostColumn& column : cost_columns()) field(1, value_type(column.name, column.unit));
+    for (const CostColumn& column : columns_) field(1, value_type(column.name, column.unit));
     write_samples();
     write_mappings();
     write_locations();
@@ -48,8 +33,8 @@ class PprofWriter {
       field(5, message);
     }
     Message rest;
-    rest.number(9, profile.recording.start_realtime_ns);
-    rest.number(10, profile.recording.duration_ns);
+    rest.number(9, profile.recording.start_realtime_ns + profile.begin_ns());
+    rest.number(10, profile.end_ns() - std::min(profile.begin_ns(), profile.end_ns()));
     rest.bytes(11, value_type("space", "bytes").view());
     rest.number(12, 1);
     rest.number(13, strings_.number("heapprof: " + table_.command));
@@ -83,7 +68,7 @@ class PprofWriter {
       values.clear();
       sample.clear();
       table_.for_each_location(node, [&](std::uint32_t location) { ids.varint(location + std::uint64_t{1}); });
-      for (const CostColumn& column : cost_columns()) values.varint(table_.profile->nodes[node].costs.*column.figure);
+      for (const CostColumn& column : columns_) values.varint(table_.profile->nodes[node].costs.*column.figure);
       sample.bytes(1, ids.view());
       sample.bytes(2, values.view());
       field(2, sample);
@@ -131,12 +116,15 @@ class PprofWriter {
 
   const StackTable& table_;
   Sink& output_;
-  Strings strings_;
+  const std::span<const CostColumn> columns_;
+  protobuf::StringTable strings_;
   std::vector<std::uint64_t> mapping_of_module_;
 };
 
 }  // namespace
 
-void write_pprof(const StackTable& table, Sink& output) { PprofWriter(table, output).write(); }
+void write_pprof(const StackTable& table, Sink& output, std::span<const CostColumn> columns) {
+  PprofWriter(table, output, columns).write();
+}
 
 }  // namespace heapprof::exporter

@@ -1,12 +1,15 @@
 // Protocol buffers: protobuf.dev/programming-guides/encoding.
 //
-// A message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0) or a length and bytes
-// (type 2). Fields may be in any order. What has its default value is omitted.
+// A message is a sequence of fields: a key (number << 3 | wire type), then a varint (type 0), eight bytes (type 1),
+// or a length and bytes (type 2). Fields may be in any order. What has its default value is omitted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace heapprof::exporter::protobuf {
 
@@ -19,6 +22,10 @@ class Message {
   void present_number(unsigned field, std::uint64_t value) {
     varint(field << 3);
     varint(value);
+  }
+  void fixed64(unsigned field, std::uint64_t value) {
+    varint(field << 3 | 1);
+    for (unsigned shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(value >> shift);
   }
   void bytes(unsigned field, std::string_view value) {
     varint(field << 3 | 2);
@@ -38,6 +45,22 @@ class Message {
 
  private:
   std::string bytes_;
+};
+
+/// The texts of a message that has each one once and refers to it by number. Number 0 is the empty text.
+class StringTable {
+ public:
+  StringTable() { number(""); }
+  std::uint64_t number(const std::string& text) {
+    const auto [at, fresh] = index_.try_emplace(text, all_.size());
+    if (fresh) all_.push_back(&at->first);
+    return at->second;
+  }
+  const std::vector<const std::string*>& all() const noexcept { return all_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_;  // the keys have stable addresses
+  std::vector<const std::string*> all_;
 };
 
 }  // namespace heapprof::exporter::protobuf

@@ -102,6 +102,10 @@ Sink::Sink(std::string path, Compression compression, mode_t mode)
   else if (by_name && path_.ends_with(".zst")) compressor_ = std::make_unique<Zstd>(*this);
 }
 
+Sink::Sink(std::string* memory, Compression compression) : memory_(memory), buffer_(new char[kBufferBytes]) {
+  if (compression == Compression::kGzip) compressor_ = std::make_unique<Gzip>(*this);
+}
+
 Sink::~Sink() {
   if (closed_ || is_stdout_ || fd_ < 0) return;
   // A device or a pipe is not removed.
@@ -128,6 +132,10 @@ void Sink::write_through(const char* bytes, std::size_t size) {
 }
 
 void Sink::write_file(const char* bytes, std::size_t size) {
+  if (memory_ != nullptr) {
+    memory_->append(bytes, size);
+    return;
+  }
   while (size > 0 && ok()) {
     const ssize_t written = ::write(fd_, bytes, size);
     if (written < 0) {
@@ -147,7 +155,7 @@ bool Sink::close() {
   if (!ok()) return false;
   closed_ = true;
   // A full disk may be reported only here (NFS, quotas).
-  if (!is_stdout_ && ::close(fd_) != 0 && errno != EINTR) fail_errno("cannot be written");
+  if (fd_ >= 0 && !is_stdout_ && ::close(fd_) != 0 && errno != EINTR) fail_errno("cannot be written");
   return ok();
 }
 

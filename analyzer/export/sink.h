@@ -6,6 +6,8 @@
 //   -             standard output, not compressed
 //   other         not compressed
 //
+// A sink in memory appends to a string instead, for what is sent to another program.
+//
 // Writes never fail visibly: after the first error they do nothing, and close() returns false. A file is written in
 // place, since it may be a device or a pipe; for a file that must appear only when complete see base/atomic_file.h.
 #pragma once
@@ -31,6 +33,8 @@ class Sink {
 
   /// Opens `path` for writing and truncates it; a new file gets `mode`. After a failure ok() is false.
   explicit Sink(std::string path, Compression compression = Compression::kByName, mode_t mode = kEverybody);
+  /// Appends to `*memory`, which must outlive this. `compression`: kGzip or kNone.
+  Sink(std::string* memory, Compression compression);
   /// Removes the file if writing failed or close() was not called.
   ~Sink();
   Sink(const Sink&) = delete;
@@ -80,6 +84,7 @@ class Sink {
 
   std::string path_;
   std::string error_;
+  std::string* memory_ = nullptr;
   int fd_ = -1;
   bool is_stdout_ = false;
   bool closed_ = false;

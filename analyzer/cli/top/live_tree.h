@@ -16,6 +16,7 @@
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/cli/text/view_names.h"
 #include "analyzer/cli/text/view_options.h"
+#include "analyzer/cli/top/live_profile.h"
 #include "analyzer/live/live_state.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/symbols/symbolizer.h"
@@ -34,7 +35,7 @@ struct LiveGroups {
 class LiveTree {
  public:
   LiveTree(const symbols::Options& symbols, const CallSiteOptions& call_sites)
-      : symbols_(symbols), call_sites_(call_sites) {}
+      : symbols_(symbols), call_sites_(call_sites), live_profile_(symbols) {}
 
   /// The sums of the stacks that the tree does not have: of all, before the first rebuild().
   live::LiveSums new_stacks(const live::LiveState& state) const noexcept;
@@ -64,10 +65,10 @@ class LiveTree {
 
   const symbols::Options symbols_;
   const CallSiteOptions call_sites_;
+  LiveProfileMaker live_profile_;
   KnownFrames known_;
   std::vector<bool> has_costs_;  ///< by dense index: the stack had allocated when the tree was built
   std::unique_ptr<Built> built_;
-  std::shared_ptr<const std::vector<symbols::ModuleSymbols>> embedded_symbols_;
 };
 
 }  // namespace heapprof::cli
