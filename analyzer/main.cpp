@@ -43,6 +43,7 @@ struct Run {
   int operator()(const cli::CheckOptions& options) const { return cli::run_check(options); }
   int operator()(const cli::ExportOptions& options) const { return cli::run_export(options); }
   int operator()(const cli::QueryOptions& options) const { return cli::run_query(options); }
+  int operator()(const cli::PushOptions& options) const { return cli::run_push(options); }
 
   int operator()(const cli::InfoOptions& options) const { return cli::run_info(options); }
   int operator()(const cli::BundleOptions& options) const { return cli::run_bundle(options); }

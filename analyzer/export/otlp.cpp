@@ -97,7 +97,8 @@ class OtlpWriter {
   void write_dictionary() {
     Message dictionary;
     const Message none;
-    for (const unsigned table : {kMappings, kLocations, kFunctions, kAttributes, kStacks}) add(dictionary, table, none);
+    for (const unsigned table : {kMappings, kLocations, kFunctions, kAttributes, kStacks})
+      add(dictionary, table, none);
     Message no_link;
     no_link.bytes(1, std::string(16, '\0'));
     no_link.bytes(2, std::string(8, '\0'));

@@ -39,6 +39,9 @@ int run_export(const ExportOptions& options);
 /// Returns 130 when Ctrl-C ended it.
 int run_query(const QueryOptions& options);
 
+/// Returns 1 when something was not delivered.
+int run_push(const PushOptions& options);
+
 int run_info(const InfoOptions& options);
 int run_bundle(const BundleOptions& options);
 int run_compact(const CompactOptions& options);

@@ -115,6 +115,7 @@ std::string variables() {
   return text +
          "\nVariables of the commands that analyze a trace:\n\n"
          "| variable | effect |\n|---|---|\n"
+         "| `HEAPPROF_PUSH_HEADERS` | HTTP headers of `heapprof push`, a line NAME: VALUE each |\n"
          "| `HEAPPROF_SYMBOL_CACHE` | `off`, `0` or `no`: neither read nor write the cache of names |\n"
          "| `XDG_CACHE_HOME` | directory of the caches of names and indexes, default `~/.cache` |\n"
          "| `DEBUGINFOD_URLS` | servers that `--debuginfod` downloads debug files from |\n"

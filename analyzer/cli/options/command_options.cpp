@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -18,7 +19,9 @@
 #include "analyzer/cli/options/trace_moment.h"
 #include "analyzer/cli/text/figures.h"
 #include "analyzer/launch/recorder_settings.h"
+#include "analyzer/push/endpoint.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
 namespace {
@@ -1024,6 +1027,84 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   });
 }
 
+/// Reads "KEY=VALUE". Pyroscope's names of labels have letters, digits and "_", those of OpenTelemetry also ".".
+std::pair<std::string, std::string> read_label(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  };
+  if (equals == std::string::npos || name.empty() || !std::ranges::all_of(name, is_allowed) ||
+      (name[0] >= '0' && name[0] <= '9') || name.starts_with("__"))
+    refuse_value(text, "--label",
+                 "NAME=VALUE, whose name has letters, digits, '_' and '.', and begins with no digit and no '__'");
+  return {name, render::clean_utf8(text.substr(equals + 1))};
+}
+
+std::chrono::milliseconds read_duration(const std::string& text, const char* option, std::chrono::milliseconds min,
+                                        std::chrono::milliseconds max, const char* expected) {
+  const auto ns = parse_duration_ns(text);
+  const auto ms = std::chrono::milliseconds(ns ? *ns / 1'000'000 : 0);
+  if (!ns || ms < min || ms > max) refuse_value(text, option, expected);
+  return ms;
+}
+
+void declare_push(CLI::App& app, Chosen& chosen) {
+  using std::chrono::milliseconds;
+  const auto options = std::make_shared<PushOptions>();
+  CLI::App& command = add_command(app, kExport, "push", "Send profiles to Pyroscope or an OpenTelemetry collector");
+  add_trace_options(command, options->trace,
+                    {.json = false, .sole_argument = false, .several = true, .output = false});
+  add_text(command, "URL", options->url, "URL",
+           "Send to this server: http://HOST:4040 is Pyroscope, http://HOST:4318 a collector")
+      ->required();
+  add_value(command, "--every", "TIME",
+            "Follow recordings while they are written: send what was allocated in each interval of TIME, and what is "
+            "live at its end, until their programs have ended",
+            [options](const std::string& text) {
+              options->every = read_duration(text, "--every", milliseconds(100), std::chrono::hours(24 * 7),
+                                             "a duration from 100ms to 7 days, such as 60 (seconds) or 5min");
+            });
+  add_choice(
+      command, "--protocol", {"auto", "pyroscope", "otlp"}, 0,
+      "Send pprof to Pyroscope, or OTLP profiles over HTTP; auto: otlp if the port is 4318 or the path ends in "
+      "/profiles",
+      [options](std::size_t position) {
+        if (position != 0) options->protocol = position == 1 ? push::Protocol::kPyroscope : push::Protocol::kOtlp;
+      });
+  add_text(command, "--service", options->service, "NAME", "Name the service NAME; by default, as the program");
+  const auto labels = std::make_shared<std::vector<std::string>>();
+  add_list(command, "--label", *labels, "NAME=VALUE", "Add a label to all profiles (repeatable)");
+  add_text(command, "--headers", options->headers_file, "FILE",
+           "Add the HTTP headers in FILE, a line NAME: VALUE each, such as Authorization; also those in the variable "
+           "HEAPPROF_PUSH_HEADERS");
+  add_text(command, "--ca-file", options->ca_file, "FILE",
+           "Trust the certificates in FILE, instead of the system's, for https");
+  add_value(command, "--timeout", "TIME", "Wait at most TIME for an answer", [options](const std::string& text) {
+    options->timeout = read_duration(text, "--timeout", milliseconds(10), std::chrono::hours(1),
+                                     "a duration from 10ms to 1 hour, such as 30 (seconds)");
+  })->default_str("30");
+  add_number(command, "--retries", options->retries, "Try N times again, with growing pauses, if that may help");
+  add_switch(command, "-q,--quiet", options->quiet, "Print no line for each profile that was sent");
+  command.footer(
+      "Profiles have the real times of the recording. Nothing is sent but names of functions, files and modules, "
+      "build "
+      "IDs, figures, the host, the program's name and its process id; no arguments, and no contents of memory. "
+      "Redirects are not followed. Exit status 1: not everything was delivered.");
+  choose(command, chosen, options, [labels](PushOptions& read) {
+    for (const std::string& label : *labels) read.labels.push_back(read_label(label));
+    try {
+      push::endpoint_of(read.url, read.protocol);
+    } catch (const std::invalid_argument& error) {
+      refuse("invalid value '" + read.url + "' for URL: " + error.what());
+    }
+    if (read.every.count() == 0) return;
+    const auto selecting = selecting_options(read.trace.texts, read.trace.selection);
+    if (!selecting.empty())
+      refuse(selecting.front().option + " is for a push without --every, which sends all heap blocks");
+  });
+}
+
 // --- Manage recordings -----------------------------------------------------------------------------------
 
 void declare_info(CLI::App& app, Chosen& chosen) {
@@ -1217,6 +1298,7 @@ void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
   declare_check(app, chosen);
   declare_export(app, chosen);
   declare_query(app, chosen);
+  declare_push(app, chosen);
   declare_info(app, chosen);
   declare_bundle(app, chosen);
   declare_compact(app, chosen);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/top/top_options.h"
 #include "analyzer/export/rows.h"
+#include "analyzer/push/endpoint.h"
 #include "analyzer/views/block_page.h"
 #include "analyzer/views/rows.h"
 
@@ -297,6 +299,20 @@ struct HtmlOptions {
   AnswerOptions answers;
 };
 
+struct PushOptions {
+  TraceOptions trace;
+  std::string url;
+  std::optional<push::Protocol> protocol;  ///< nullopt: the URL decides
+  std::chrono::milliseconds every{0};      ///< 0: once
+  std::string service;                     ///< empty: the name of the program
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string headers_file;  ///< empty: none
+  std::string ca_file;       ///< empty: the system's certificates
+  std::chrono::milliseconds timeout{30'000};
+  std::size_t retries = 4;
+  bool quiet = false;
+};
+
 struct BundleOptions {
   TraceOptions trace;
   bool sources = false;                   ///< pack the source files that have costs
@@ -338,7 +354,7 @@ using CommandOptions =
                  CallersOptions, BlocksOptions, SourceOptions, FlamegraphOptions, LeaksOptions, PinsOptions,
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
                  TopOptions, TimelineOptions, ServeOptions, HtmlOptions, DiffOptions, CheckOptions, ExportOptions,
-                 QueryOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions, ManualOptions,
-                 HelpOptions, FirstScreenOptions>;
+                 QueryOptions, PushOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions,
+                 ManualOptions, HelpOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli

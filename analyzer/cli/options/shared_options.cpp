@@ -238,14 +238,16 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
     add_text(command, "TRACE", options.trace, "TRACE", has.several ? help + ", or all in this directory" : help)
         ->required();
   }
-  CLI::Option* const output =
-      add_value(command, "-o,--output", "FILE", "Write the output to FILE; - is standard output",
-                [&options, by_name = has.json && has.json_by_name](const std::string& name) {
-                  options.output = name;
-                  if (by_name && ends_in(name, ".json")) options.json = true;
-                });
-  if (has.output_required) output->required();
-  else output->default_str(options.output);
+  if (has.output) {
+    CLI::Option* const output =
+        add_value(command, "-o,--output", "FILE", "Write the output to FILE; - is standard output",
+                  [&options, by_name = has.json && has.json_by_name](const std::string& name) {
+                    options.output = name;
+                    if (by_name && ends_in(name, ".json")) options.json = true;
+                  });
+    if (has.output_required) output->required();
+    else output->default_str(options.output);
+  }
   if (has.json)
     add_switch(command, "--json", options.json,
                has.json_by_name ? "Write the figures as JSON; the default where FILE ends in .json"

@@ -76,6 +76,7 @@ struct TraceCommand {
   bool selection = true;      ///< false: of the selection only --no-index
   bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
   bool several = false;  ///< the command takes several TRACE and directories; with another argument, one directory
+  bool output = true;    ///< false: there is no -o
   bool declares_trace = true;  ///< false: the command declares TRACE itself
 };
 
