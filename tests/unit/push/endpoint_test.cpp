@@ -45,19 +45,38 @@ TEST_CASE("the URL decides the protocol") {
 }
 
 TEST_CASE("what is no URL is refused") {
-  for (const char* const text :
-       {"", "host", "ftp://host", "http://", "http:///path", "http://:80", "http://host:", "http://host:0",
-        "http://host:65536", "http://host:80x", "http://a b", "http://host/\r\nX: y", "http://host/?a", "http://host#a",
-        "http://user@host", "http://user:password@host", "http://[::1", "http://[host]", "http://[::1]x",
-        "http://h\xc3\xb6st", "http://host\\path"}) {
+  for (const char* const text : {"",
+                                 "host",
+                                 "ftp://host",
+                                 "http://",
+                                 "http:///path",
+                                 "http://:80",
+                                 "http://host:",
+                                 "http://host:0",
+                                 "http://host:65536",
+                                 "http://host:80x",
+                                 "http://a b",
+                                 "http://host/\r\nX: y",
+                                 "http://host/?a",
+                                 "http://host#a",
+                                 "http://user@host",
+                                 "http://user:password@host",
+                                 "http://[::1",
+                                 "http://[host]",
+                                 "http://[::1]x",
+                                 "http://h\xc3\xb6st",
+                                 "http://host\\path"}) {
     INFO(text);
     CHECK_THROWS_AS(endpoint_of(text, {}), std::invalid_argument);
   }
 }
 
 TEST_CASE("labels with odd characters") {
-  const Parcel parcel{"my service{}", {{"host.name", "a,b}c&d"}, {"empty", ""}, {"x", "\xc3\xbc="}}, 1'500'000'000,
-                      1'600'000'000, "body"};
+  const Parcel parcel{"my service{}",
+                      {{"host.name", "a,b}c&d"}, {"empty", ""}, {"x", "\xc3\xbc="}},
+                      1'500'000'000,
+                      1'600'000'000,
+                      "body"};
   const Request request = request_of(endpoint_of("http://host", {}), parcel, {{"A", "b"}});
   CHECK(request.query ==
         "name=my_service__%7Bhost_name%3Da_b_c%26d%2Cx%3D%C3%BC%3D%7D&from=1&until=2&format=pprof&spyName=heapprof");
