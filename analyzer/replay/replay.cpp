@@ -75,8 +75,8 @@ bool Replay::run(trace::Batch& batch) {
     run_part<kPass>(0, done);
     begin_slice();
   }
-  if (stop_.allocations == 0) run_part<kPass>(done, events_.size());
-  else run_to_stop<kPass>(done, before(stop_.ticks));
+  if (kPass == Pass::kList || stop_.allocations == 0) run_part<kPass>(done, events_.size());
+  else if constexpr (kPass != Pass::kList) run_to_stop<kPass>(done, before(stop_.ticks));
   events_ = {};
   return !last && !has_stopped_;
 }
@@ -149,8 +149,28 @@ void Replay::select_live() {
   blocks_.for_each(count);
 }
 
+/// Events of equal time need no order here, so each allocation is one by itself.
+void Replay::list_part(std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) {
+    const MergedEvent& event = events_[i];
+    now_ = event.time;
+    if (event.op() == Op::kText) {
+      take_text(event);
+      continue;
+    }
+    const std::uint64_t size = event.size();
+    if (!allocates_block(event.op()) || !in_slice_ || event.address == 0 || size < listed_sizes_.first ||
+        size > listed_sizes_.second || !is_block_event(event.node))
+      continue;
+    if (!is_selected(thread_of(event.stream()), event.node, size) || !is_time_selected(event.time)) continue;
+    resolved_->push_back({event.time, event.address, size, event.node, streams_[event.stream()].thread,
+                          ResolvedKind::kAllocation, false, false, false, kNoThread, kNoNode, Subject::kBlock, 0, 0});
+  }
+}
+
 template <Replay::Pass kPass>
 void Replay::run_part(std::size_t from, std::size_t to) {
+  if constexpr (kPass == Pass::kList) return list_part(from, to);
   // A call tree that fits the cache needs no prefetch.
   const bool prefetch_nodes =
       (kPass == Pass::kFollow ? follower_->node_count() : heap_costs_.node_count()) > kManyNodes;
@@ -593,5 +613,6 @@ void Replay::finish(std::uint64_t end_time) {
 template bool Replay::run<Replay::Pass::kCount>(trace::Batch& batch);
 template bool Replay::run<Replay::Pass::kResolve>(trace::Batch& batch);
 template bool Replay::run<Replay::Pass::kFollow>(trace::Batch& batch);
+template bool Replay::run<Replay::Pass::kList>(trace::Batch& batch);
 
 }  // namespace heapprof::replay

@@ -75,6 +75,18 @@ class Replay {
     resolved_ = &events;
     return run<Pass::kResolve>(batch);
   }
+  /// Appends the slice's allocations of heap blocks with these sizes to `events`, and follows nothing else than which
+  /// threads there are: what becomes of the blocks is not known, and no result is valid. Precondition: can_list().
+  bool list_allocations(trace::Batch& batch, std::vector<ResolvedEvent>& events, std::uint64_t min_size,
+                        std::uint64_t max_size) {
+    resolved_ = &events;
+    listed_sizes_ = {min_size, max_size};
+    return run<Pass::kList>(batch);
+  }
+  /// Whether the selection is one of allocations, not of what became of their blocks.
+  bool can_list() const noexcept {
+    return filter_.blocks == nullptr && filter_.allocations_at_end == 0 && selection_.kind == model::Kind::kHeap;
+  }
   /// The same as the first form, but gives the allocations and frees of the slice's blocks to `follower` and counts
   /// nothing: of the results only the live blocks are valid. `follower` must outlive this.
   bool replay(trace::Batch& batch, LeakFollower& follower);
@@ -240,7 +252,7 @@ class Replay {
   bool paused_once() const noexcept { return paused_once_; }
 
  private:
-  enum class Pass { kCount, kResolve, kFollow };  // what the forms of replay() do
+  enum class Pass { kCount, kResolve, kFollow, kList };  // what the forms of replay() do, and list_allocations()
 
   static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread and Region::flags
 
@@ -276,6 +288,7 @@ class Replay {
   void run_part(std::size_t from, std::size_t to);
   template <Pass kPass>
   void run_to_stop(std::size_t from, std::size_t tail);
+  void list_part(std::size_t from, std::size_t to);
   bool is_at_stop() const noexcept;
   void begin_slice();
   template <Pass kPass>
@@ -409,6 +422,7 @@ class Replay {
   std::vector<ResolvedEvent>* resolved_ = nullptr;
   LeakFollower* follower_ = nullptr;
   std::span<const std::uint8_t> resolved_nodes_;  // empty: all
+  std::pair<std::uint64_t, std::uint64_t> listed_sizes_;
   bool blocks_are_events_ = true;
   bool mappings_are_events_ = false;
   EventPosition stop_;       // where replay() ends; no allocations: nowhere within a time

@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -334,5 +335,16 @@ def main():
     return failed
 
 
+def run_with_a_large_stack():
+    """A recursion of thousands of functions is as deep in the JSON of `tree`."""
+    sys.setrecursionlimit(200_000)
+    threading.stack_size(1 << 30)
+    status = []
+    thread = threading.Thread(target=lambda: status.append(main()))
+    thread.start()
+    thread.join()
+    return status[0] if status else 1
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_with_a_large_stack())

@@ -372,6 +372,8 @@ class PushEvery {
 }  // namespace
 
 int run_push(const PushOptions& options) {
+  // A TLS library writes to a connection that the server has closed.
+  std::signal(SIGPIPE, SIG_IGN);
   return guarded(options.trace.trace, [&] {
     std::optional<Pusher> pusher;
     try {

@@ -37,6 +37,16 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     sink(resolved);
     resolved.clear();
   };
+  if (which.only_allocations && replay.can_list()) {
+    pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      const bool more_needed =
+          replay.list_allocations(batch, resolved, which.only_allocations->min_size, which.only_allocations->max_size);
+      pass_on();
+      passes.show(batch);
+      return more_needed;
+    });
+    return;
+  }
   if (which.with_older && !snapshot_.empty()) {
     replay.resolve_restored(resolved);
     pass_on();

@@ -1,8 +1,14 @@
 // Analysis::for_each_event(): what a resolved event has, on a trace whose times are all known. The records of
 // for_each_record(), and the blocks that are left.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+#include <tuple>
 
 #include "analyzer/replay/analysis/analysis.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -63,6 +69,60 @@ TEST_CASE("A resolved free has the freeing thread and stack, and the time of the
   std::uint64_t bytes = 0;
   for (const replay::LiveBlock& block : left) bytes += block.size;
   CHECK(bytes == 40 + 60);
+}
+
+TEST_CASE("The allocations alone are those among all events, of every selection") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(91, 95)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 12'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  std::size_t compared = 0;
+  for (int i = 0; i < 14; ++i) {
+    replay::Selection selection;
+    if (i % 3 == 1) selection.from = replay::Moment{static_cast<double>(random() % 50), true};
+    if (i % 3 != 0) selection.to = replay::Moment{50 + static_cast<double>(random() % 50), true};
+    if (i % 4 == 1) selection.min_size = 50;
+    if (i % 4 == 2) selection.thread_names = {"worker"};
+    if (i % 5 == 4) selection.max_lifetime_ns = 30;
+    if (i % 7 == 6) selection.kind = Kind::kAll;
+    if (i % 6 == 3)
+      selection.select_stacks = [](const Profile& profile) {
+        std::vector<std::uint8_t> chosen(profile.nodes.size());
+        for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 3 != 0;
+        return chosen;
+      };
+    const replay::Analysis analysis(path.path(), selection);
+    std::vector<std::uint8_t> nodes(analysis.profile().nodes.size(), 1);
+    if (i % 2 == 1)
+      for (std::size_t node = 0; node < nodes.size(); node += 2) nodes[node] = 0;
+    replay::EventFilter which;
+    which.of_kind = true;
+    which.nodes = &nodes;
+    const std::uint64_t max_size = i % 3 == 2 ? 1'000 : std::numeric_limits<std::uint64_t>::max();
+    using Row = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;
+    const auto rows = [&] {
+      std::vector<Row> all;
+      analysis.for_each_event(
+          [&](std::span<const replay::ProfileEvent> events) {
+            for (const replay::ProfileEvent& event : events)
+              if (event.kind == replay::ResolvedKind::kAllocation && event.subject == replay::Subject::kBlock &&
+                  event.size <= max_size)
+                all.emplace_back(event.time_ns, event.address, event.size, event.node, event.thread);
+          },
+          {}, which);
+      CHECK(std::ranges::is_sorted(all, {}, [](const Row& row) { return std::get<0>(row); }));
+      std::ranges::sort(all);  // those of equal time are in any order
+      return all;
+    };
+    const std::vector<Row> expected = rows();
+    which.only_allocations = {.min_size = 0, .max_size = max_size};
+    INFO("seed " << seed << ", selection " << i);
+    CHECK(rows() == expected);
+    compared += expected.size();
+  }
+  CHECK(compared > 10'000);
 }
 
 TEST_CASE("The mappings that are left at the end, or at the end of a slice, are visited in order of address") {
