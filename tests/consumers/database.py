@@ -30,6 +30,25 @@ class Database(consumers.Case):
     def test_totals(self):
         self.each_sample(self.check)
 
+    def test_parquet(self):
+        """The lines of docs/viewers.md, which make Parquet files of events and blocks."""
+        trace = self.real()
+        totals = self.totals(trace)
+        page = (Path(__file__).resolve().parents[2] / "docs" / "viewers.md").read_text()
+        lines = re.findall(r'^duckdb -c "(COPY .*)"$', page, re.M)
+        self.assertEqual(len(lines), 2)
+        self.export("csv", trace, "--rows", "events").rename(self.dir / "events.csv")
+        self.export("ndjson", trace, "--rows", "blocks").rename(self.dir / "blocks.ndjson")
+        for line in lines:
+            duckdb.sql(re.sub(r"'(\w+\.\w+)'", rf"'{self.dir}/\1'", line))
+        events, blocks = (f"'{self.dir}/{name}.parquet'" for name in ("events", "blocks"))
+        self.assertEqual(self.query(f"select count(*), sum(size) from {events} where event = 'alloc'"),
+                         [totals["allocations"], totals["allocated_bytes"]])
+        self.assertEqual(self.query(f"select count(*), sum(size) from {blocks}"),
+                         [totals["leaked_blocks"], totals["leaked_bytes"]])
+        self.assertGreater(self.query(f"select count(*) from (select unnest(frames, recursive := true) from {blocks}) "
+                                      f"where function = 'main' or function = '_start'")[0], 0)
+
     def test_selections(self):
         """The export accepts the selections that report accepts."""
         self.each_selection(self.check, of_mappings=False)
