@@ -47,12 +47,12 @@ class Push(harness.Case):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
-    def push_refused(self, answer, *options, protocol="pyroscope", tries=1, trace=None):
+    def push_refused(self, answer, *options, protocol="pyroscope", tries=1, timeout="10"):
         """Pushes to a receiver that answers so; the message."""
         receiver = self.receiver(*[answer] * 3)
         start = time.monotonic()
-        out, err = self.push(trace or self.recording(), receiver.url, "--protocol", protocol, "--retries", 1,
-                             "--timeout", "0.4", *options, status=1)
+        out, err = self.push(self.recording(), receiver.url, "--protocol", protocol, "--retries", 1, "--timeout",
+                             timeout, *options, status=1)
         self.assertLess(time.monotonic() - start, 20)
         self.assertEqual(len(receiver.requests), tries, err)
         self.assertEqual(out, "")
@@ -171,7 +171,7 @@ class Push(harness.Case):
         receiver = self.receiver(profile_receiver.OK, status(500), profile_receiver.hang, profile_receiver.close,
                                  profile_receiver.OK)
         push = self.popen([str(harness.HEAPPROF), "push", str(trace), receiver.url, "--every", "0.2", "--timeout",
-                           "0.3", "--retries", "0"], env=harness.analyzer_environment(), text=True,
+                           "2", "--retries", "0"], env=harness.analyzer_environment(), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         receiver.wait_for(7)
         self.steady_rounds(process)
@@ -270,7 +270,7 @@ class Push(harness.Case):
 
     def test_slow(self):
         for answer in (profile_receiver.hang, profile_receiver.drip):
-            self.assertIn("no answer in time (2 tries)", self.push_refused(answer, tries=2))
+            self.assertIn("no answer in time (2 tries)", self.push_refused(answer, tries=2, timeout="0.4"))
 
     def test_tried_again(self):
         """Only after answers that promise something, and with the same bytes."""
@@ -356,8 +356,8 @@ class Push(harness.Case):
                              (profile_receiver.hang, "no answer in time"),
                              (status(403, b"who are you"), "answered 403 Forbidden: who are you")):
             receiver = self.receiver(answer, tls=tls)
-            _, err = self.push(self.recording(), receiver.url, "--ca-file", certificate, "--timeout", "0.5",
-                               "--retries", 0, "--protocol", "otlp", status=1)
+            _, err = self.push(self.recording(), receiver.url, "--ca-file", certificate, "--timeout",
+                               "0.5" if answer == profile_receiver.hang else "10", "--retries", 0, "--protocol", "otlp", status=1)
             self.assertIn(text, err)
         self.assertEqual(elsewhere.requests, [])
 
