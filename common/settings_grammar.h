@@ -19,11 +19,17 @@ inline constexpr const char* kDefaultOutput = "heapprof.%e.%p.heapprof";
 /// Limits of HEAPPROF_MAX_DEPTH, in frames.
 inline constexpr std::uint64_t kMinSettingDepth = 1, kMaxSettingDepth = 65536;
 
+/// Limits of HEAPPROF_LABELS, in bytes: of the whole value, for which the trace's header has room, and of a key.
+inline constexpr std::size_t kMaxLabelsBytes = 1024, kMaxLabelKeyBytes = 64;
+
 // Descriptions of the valid values, for error messages ("expected ...").
 inline constexpr const char* kExpectedSwitch = "on, off, 1, 0, yes or no";
 inline constexpr const char* kExpectedLogLevel = "off, error, warn, info or debug";
 inline constexpr const char* kExpectedSize = "a size such as 500M or 2G";
 inline constexpr const char* kExpectedDepth = "a number from 1 to 65536";
+inline constexpr const char* kExpectedLabels =
+    "KEY=VALUE,KEY=VALUE,... of at most 1024 bytes, keys of letters, digits and . _ - /, other characters than ASCII "
+    "and commas as %2C";
 
 /// on, off, 1, 0, yes, no.
 inline bool parse_switch(const char* value, bool& result) noexcept {
@@ -66,6 +72,35 @@ inline bool parse_in_range(const char* value, std::uint64_t low, std::uint64_t h
   if (!parse_number(value, number) || *value != '\0' || number < low || number > high) return false;
   result = number;
   return true;
+}
+
+/// A character of a label's key.
+constexpr bool is_label_key_character(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+         c == '-' || c == '/';
+}
+
+/// The value of a hexadecimal digit in either case, or -1.
+constexpr int any_hex_digit(char c) noexcept {
+  return hex_digit(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c);
+}
+
+/// HEAPPROF_LABELS: nothing, or "key=value,key=value". Values are printable ASCII; of other bytes, commas and percent
+/// signs they have "%2C" (the form of OpenTelemetry's OTEL_RESOURCE_ATTRIBUTES).
+inline bool is_labels_setting(const char* value) noexcept {
+  if (*value == '\0') return true;
+  if (text_length(value) > kMaxLabelsBytes) return false;
+  for (;; ++value) {
+    const char* const key = value;
+    while (is_label_key_character(*value)) ++value;
+    const auto key_bytes = static_cast<std::size_t>(value - key);
+    if (key_bytes == 0 || key_bytes > kMaxLabelKeyBytes || *value != '=') return false;
+    for (++value; *value != '\0' && *value != ','; ++value) {
+      if (*value < ' ' || *value > '~') return false;
+      if (*value == '%' && (any_hex_digit(value[1]) < 0 || any_hex_digit(value[2]) < 0)) return false;
+    }
+    if (*value == '\0') return true;
+  }
 }
 
 /// A path that is not empty and has at most `max_bytes` bytes.

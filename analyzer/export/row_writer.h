@@ -54,6 +54,10 @@ class RowWriter {
     if (csv_) render::append_csv(line_, value);
     else line_ += value;
   }
+  void text_or_null(std::string_view value) {
+    if (value.empty()) null();
+    else text(value);
+  }
   void end_row() {
     if (!csv_) line_ += '}';
     at_ = 0;

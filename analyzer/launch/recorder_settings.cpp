@@ -22,6 +22,8 @@ constexpr RecorderSetting kSettings[] = {
      kDefaultOutput},
     {"--max-file-size", "HEAPPROF_MAX_FILE_SIZE", Kind::kSize, "SIZE",
      "Stop recording when the trace has SIZE bytes, such as 500M or 2G", "none"},
+    {"--label", "HEAPPROF_LABELS", Kind::kLabels, "KEY=VALUE",
+     "Store a label in the trace, such as env=production (repeatable); 'info' and 'export rows' show labels", "none"},
     {"--max-depth", "HEAPPROF_MAX_DEPTH", Kind::kDepth, "N", "Record at most N frames of each stack", "1024"},
     {"--children", "HEAPPROF_CHILDREN", Kind::kFlag, "[on|off]", "Record child processes too, each into its own file",
      "off"},
@@ -64,6 +66,7 @@ bool is_valid(const RecorderSetting& setting, const std::string& value) {
     case Kind::kFlag: return is_switch_value(value);
     case Kind::kDepth: return parse_in_range(value.c_str(), kMinSettingDepth, kMaxSettingDepth, number);
     case Kind::kSize: return parse_size(value.c_str(), number);
+    case Kind::kLabels: return is_labels_setting(value.c_str());
   }
   return false;
 }
@@ -77,6 +80,7 @@ std::string expected_value(const RecorderSetting& setting) {
     case Kind::kFlag: return kExpectedSwitch;
     case Kind::kDepth: return kExpectedDepth;
     case Kind::kSize: return kExpectedSize;
+    case Kind::kLabels: return kExpectedLabels;
   }
   return "";
 }

@@ -17,6 +17,7 @@ struct RecorderSetting {
     kFlag,  ///< a switch whose option without a value means on
     kDepth,
     kSize,
+    kLabels,  ///< the option adds one, and may be repeated
   };
 
   const char* option;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/labels.h"
 namespace heapprof::symbols {
 struct ModuleSymbols;
 }
@@ -56,6 +57,7 @@ struct Recording {
   bool forked_child = false;
   bool tail_not_kill_safe = false;
   std::vector<std::pair<std::string, std::string>> settings;  ///< in force, by name
+  Labels labels;
 
   struct PythonInterpreter {
     std::string version;  ///< "3.11.7"; empty: unknown

@@ -14,10 +14,10 @@ namespace {
 using namespace heapprof;
 using recorder::Settings;
 
-constexpr const char* kVariables[] = {"HEAPPROF_OUTPUT",         "HEAPPROF_LOG",          "HEAPPROF_LOG_FILE",
-                                      "HEAPPROF_SHADOW_STACK",   "HEAPPROF_MAX_DEPTH",    "HEAPPROF_MMAP",
-                                      "HEAPPROF_FREE_STACKS",    "HEAPPROF_CHILDREN",     "HEAPPROF_PAUSED",
-                                      "HEAPPROF_OWN_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"};
+constexpr const char* kVariables[] = {"HEAPPROF_OUTPUT",         "HEAPPROF_LOG",           "HEAPPROF_LOG_FILE",
+                                      "HEAPPROF_SHADOW_STACK",   "HEAPPROF_MAX_DEPTH",     "HEAPPROF_MMAP",
+                                      "HEAPPROF_FREE_STACKS",    "HEAPPROF_CHILDREN",      "HEAPPROF_PAUSED",
+                                      "HEAPPROF_OWN_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE", "HEAPPROF_LABELS"};
 
 std::string echo_of(const Settings& settings) {
   char echo[8192];
@@ -35,7 +35,7 @@ std::string value_of(const Settings& settings, const std::string& name) {
 /// Settings that all differ from the defaults.
 Settings changed_settings() {
   Settings settings;
-  settings.output[0] = settings.log_file[0] = '?';
+  settings.output[0] = settings.log_file[0] = settings.labels[0] = '?';
   settings.log = recorder::LogLevel::kDebug;
   settings.max_depth = 7;
   settings.max_file_bytes = 1;

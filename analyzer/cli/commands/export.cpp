@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/export_sqlite.h"
+#include "analyzer/cli/commands/export_stack_rows.h"
 #include "analyzer/cli/commands/merged_recordings.h"
 #include "analyzer/cli/commands/named_stacks.h"
 #include "analyzer/cli/commands/pinned.h"
@@ -110,7 +111,8 @@ FormatWriter writer_of(ExportOptions::Format format) {
   using Source = exporter::EventSource;
   switch (format) {
     case Format::kHeaptrack:
-    case Format::kSqlite: break;
+    case Format::kSqlite:
+    case Format::kRows: break;
     case Format::kPprof:
       return {
           [](const ExportOptions&, const StackTable& table, const Source&, Sink& out) { write_pprof(table, out); },
@@ -190,6 +192,7 @@ void export_pinned(const ExportOptions& options, const replay::Analysis& analysi
 
 int run_export(const ExportOptions& options) {
   if (options.format == ExportOptions::Format::kSqlite) return run_export_sqlite(options);
+  if (options.format == ExportOptions::Format::kRows) return run_export_stack_rows(options);
   if (options.rows == exporter::Rows::kPinned) {
     return guarded(options.trace.trace, [&] {
       ExportOptions known = options;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/labels.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/record_summary.h"
 #include "analyzer/cli/text/message.h"
@@ -58,11 +59,25 @@ bool hides_small_objects(const std::string& program, const RecordOptions& option
   return !is_set && std::getenv(kVariable) == nullptr && launch::runs_python(program);
 }
 
+/// The labels of the environment and of the options, which have precedence. False: `error` is why they are refused.
+bool all_labels(const RecordOptions& options, std::string& text, std::string& error) {
+  const char* const variable = std::getenv("HEAPPROF_LABELS");
+  Labels labels = options.labels;
+  if (variable != nullptr) labels.merge(decode_labels(variable));
+  text = encode_labels(labels);
+  if (text.size() <= kMaxLabelsBytes) return true;
+  error = "the labels take " + std::to_string(text.size()) + " bytes of at most " + std::to_string(kMaxLabelsBytes) +
+          "; give fewer or shorter ones with --label and HEAPPROF_LABELS";
+  return false;
+}
+
 }  // namespace
 
 int run_record(const RecordOptions& options) {
   std::string error;
   if (!launch::check_environment(error)) return fail(kWrongUsage, error);
+  std::string labels;
+  if (!all_labels(options, labels, error)) return fail(kWrongUsage, error);
 
   std::string recorder;
   if (!launch::find_recorder(recorder, error)) return fail(kOwnFailure, error);
@@ -98,6 +113,7 @@ int run_record(const RecordOptions& options) {
       if (!launch::remove_existing(name, options.force, error)) return fail(kWrongUsage, error);
 
   auto variables = options.settings;
+  if (!labels.empty()) variables.emplace_back("HEAPPROF_LABELS", labels);
   for (auto& [name, value] : variables)
     if (name == "HEAPPROF_LOG_FILE" && !value.starts_with('/')) value = std::filesystem::absolute(value);
   variables.emplace_back("HEAPPROF_OUTPUT", pattern);

@@ -911,6 +911,36 @@ void declare_export_sqlite(CLI::App& group, Chosen& chosen) {
   });
 }
 
+/// `export rows`: of any number of recordings, each by itself.
+void declare_export_rows(CLI::App& group, Chosen& chosen) {
+  using exporter::RowFormat;
+  static const WordsFor<RowFormat> formats = {{"ndjson", RowFormat::kNdjson}, {"csv", RowFormat::kCsv}};
+  const auto options = std::make_shared<ExportOptions>();
+  options->format = ExportOptions::Format::kRows;
+  const auto per_stack = std::make_shared<bool>(false);
+  CLI::App& command = *group.add_subcommand(
+      "rows", "Write rows of sums for a database of many hosts: host, build, labels, stack and its costs");
+  add_trace_options(command, options->trace,
+                    {.json = false, .output_required = true, .selection = false, .several = true});
+  add_switch(command, "--per-stack", *per_stack, "Write a row for each call stack of each recording");
+  CLI::Option* const format = add_format(command, options->row_format, formats,
+                                         "Write a JSON object in each line, or CSV with a header line");
+  add_labels(command, options->labels,
+             "Add a label to those of the recordings, or replace one (repeatable); the labels host and program also "
+             "replace the columns of these names");
+  add_number(command, "--top", options->top,
+             "Write the N stacks with the most bytes at the peak, never freed, and allocated; one more row has the "
+             "sum of the others; 0: all");
+  add_call_site_options(command, options->call_sites);
+  command.footer(
+      "FILE is compressed when its name ends in .gz or .zst. The sums over the rows of a recording are its totals.");
+  choose(command, chosen, options, [per_stack, format](ExportOptions& read) {
+    if (!*per_stack) refuse("missing option --per-stack; rows of single allocations: heapprof export ndjson");
+    take_format_from_name(format, read.trace.output, formats, read.row_format,
+                          {{".csv.gz", RowFormat::kCsv}, {".csv.zst", RowFormat::kCsv}});
+  });
+}
+
 void declare_export(CLI::App& app, Chosen& chosen) {
   using Format = ExportOptions::Format;
   struct Target {
@@ -964,6 +994,7 @@ void declare_export(CLI::App& app, Chosen& chosen) {
     });
   }
   declare_export_sqlite(group, chosen);
+  declare_export_rows(group, chosen);
 }
 
 /// Divides the arguments of `query` into recordings and SQL. SQL has blanks, and is no file.
@@ -1227,6 +1258,10 @@ void declare_record(CLI::App& command, RecordOptions& options) {
     const RecorderSetting* const setting = &settings[i];
     const std::string names = (setting->is_output() ? "-o," : "") + std::string(setting->option);
     CLI::Option* option = nullptr;
+    if (setting->kind == RecorderSetting::Kind::kLabels) {
+      add_labels(command, options.labels, setting->help)->default_str(setting->default_value);
+      continue;
+    }
     if (setting->kind == RecorderSetting::Kind::kFlag)
       option = command.add_flag(names + "{on}", (*values)[i], setting->help)->type_name("[on|off]");
     else

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "analyzer/base/labels.h"
 #include "analyzer/cli/options/query_format.h"
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
@@ -34,6 +35,8 @@ struct RecordOptions {
   std::optional<std::string> output;
   /// HEAPPROF_... variables that options set, checked and in the form that the recorder reads.
   std::vector<std::pair<std::string, std::string>> settings;
+  /// Besides those of HEAPPROF_LABELS.
+  Labels labels;
   /// PROGRAM and its arguments; never empty.
   std::vector<std::string> command;
 };
@@ -252,7 +255,8 @@ struct ExportOptions {
     kPerfetto,
     kNdjson,
     kCsv,
-    kSqlite
+    kSqlite,
+    kRows
   };
   TraceOptions trace;
   Format format = Format::kHeaptrack;
@@ -260,6 +264,10 @@ struct ExportOptions {
   // Of kSqlite:
   CallSiteOptions call_sites;
   bool events = false;  ///< with the table of allocations
+  // Of kRows, besides call_sites:
+  exporter::RowFormat row_format = exporter::RowFormat::kNdjson;
+  Labels labels;        ///< added to those of each recording
+  std::size_t top = 0;  ///< stacks by each kind of bytes; 0: all
 };
 
 struct QueryOptions {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -15,7 +16,9 @@
 #include "analyzer/cli/text/name_pattern.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/utf8.h"
 #include "analyzer/symbols/symbol_cache.h"
+#include "common/settings_grammar.h"
 
 namespace heapprof::cli {
 namespace {
@@ -97,6 +100,25 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
                         {{"heap", model::Kind::kHeap}, {"mmap", model::Kind::kMmap}, {"all", model::Kind::kAll}},
                         "Select blocks of the heap, mappings, or both; all counts each byte once")
       ->group(kSelection);
+}
+
+/// Adds "key=value". Refuses what cannot be stored, or what would not be the same in every format that has it.
+void add_label(const std::string& text, Labels& labels) {
+  constexpr std::size_t kShown = 60;
+  const std::string shown = render::clip_utf8(render::clean_utf8(text), kShown);
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) refuse_value(shown, "--label", "KEY=VALUE, such as env=production");
+  const std::string key = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  if (!std::ranges::all_of(key, is_label_key_character) || key.size() > kMaxLabelKeyBytes)
+    refuse("invalid value '" + shown + "' for --label; a key has letters, digits and . _ - / only, and at most " +
+           std::to_string(kMaxLabelKeyBytes) + " bytes");
+  if (render::clean_utf8(value) != value)
+    refuse("invalid value '" + shown + "' for --label; the value of a label is UTF-8 without control characters");
+  if (const std::size_t bytes = encode_labels({{key, value}}).size(); bytes > kMaxLabelsBytes)
+    refuse("invalid value '" + shown + "' for --label; it takes " + std::to_string(bytes) + " bytes of at most " +
+           std::to_string(kMaxLabelsBytes) + " (characters other than ASCII take three for each byte)");
+  labels[key] = value;
 }
 
 CLI::Option* add_no_index(CLI::App& command, bool& use_index) {
@@ -437,6 +459,21 @@ void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
   add_helper_options(command, options);
   add_own_code_options(command, options);
   add_full_names(command, options);
+}
+
+CLI::Option* add_labels(CLI::App& command, Labels& labels, const std::string& help) {
+  return command
+      .add_option(
+          "--label",
+          [&labels](const CLI::results_t& texts) {
+            labels.clear();
+            for (const std::string& text : texts) add_label(text, labels);
+            return true;
+          },
+          help)
+      ->type_name("KEY=VALUE")
+      ->expected(CLI::detail::expected_max_vector_size)
+      ->allow_extra_args(false);
 }
 
 void add_top(CLI::App& command, std::size_t& top, const std::string& things) {

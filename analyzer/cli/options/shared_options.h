@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/labels.h"
 #include "analyzer/cli/options/option_values.h"
 #include "analyzer/cli/options/trace_options.h"
 #include "analyzer/cli/text/findings.h"
@@ -100,6 +101,8 @@ void add_own_code_options(CLI::App& command, CallSiteOptions& options);
 /// Takes what the project file says and the command line does not, as far as the command has these options (null: it
 /// has not). Refuses a file that is wrong.
 void take_project_file(const CLI::App& command, CallSiteOptions* call_sites, SuppressionOptions* suppressions);
+/// --label: labels of a recording (repeatable).
+CLI::Option* add_labels(CLI::App& command, Labels& labels, const std::string& help);
 /// --top: how many of `things` ("stacks") are printed.
 void add_top(CLI::App& command, std::size_t& top, const std::string& things);
 /// --stacks: how many stacks are printed below a table of call sites.

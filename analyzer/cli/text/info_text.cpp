@@ -38,6 +38,9 @@ void append_recording(ReportText& text, const model::Profile& profile) {
   field("command line", command_of(profile));
   path("directory", recording.working_directory);
   field("host", clean_utf8(recording.host));
+  std::string labels;
+  for (const auto& [key, value] : recording.labels) labels += (labels.empty() ? "" : ", ") + key + "=" + value;
+  field("labels", clean_utf8(labels));
   if (recording.start_realtime_ns != 0) {
     const auto seconds = static_cast<std::time_t>(recording.start_realtime_ns / 1'000'000'000);
     std::tm parts{};

@@ -308,6 +308,8 @@ Json info_json(const model::Profile& profile) {
   set_renamed(json, "command_line_truncated", "command_line_cut", recording.command_line_cut);
   json["working_directory"] = recording.working_directory;
   json["host"] = recording.host;
+  Json& labels = json["labels"] = Json::object();
+  for (const auto& [key, value] : recording.labels) labels[key] = value;
   json["pid"] = recording.pid;
   json["parent_pid"] = recording.parent_pid;
   json["start_realtime_ns"] = recording.start_realtime_ns;

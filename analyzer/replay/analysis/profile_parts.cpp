@@ -99,6 +99,8 @@ model::Recording describe_recording(const trace::TraceFile& file, const trace::D
   recording.forked_child = (header.flags & kHeaderForkedChild) != 0;
   recording.tail_not_kill_safe = (header.flags & kHeaderTailNotKillSafe) != 0;
   recording.settings = file.settings();
+  for (const auto& [name, value] : recording.settings)
+    if (name == "HEAPPROF_LABELS") recording.labels = decode_labels(value);
   return recording;
 }
 

@@ -85,6 +85,11 @@ void Settings::read(char* const* environment) noexcept {
   with("HEAPPROF_LOG_FILE", "a path", [&](const char* value) noexcept { return read_path(value, log_file); });
   with("HEAPPROF_LOG", kExpectedLogLevel, [&](const char* value) noexcept { return parse_log_level(value, log); });
   with("HEAPPROF_OUTPUT", "a path", [&](const char* value) noexcept { return read_path(value, output); });
+  with("HEAPPROF_LABELS", kExpectedLabels, [&](const char* value) noexcept {
+    if (!is_labels_setting(value)) return false;
+    Text(labels).add(value);
+    return true;
+  });
   with("HEAPPROF_MAX_DEPTH", kExpectedDepth, [&](const char* value) noexcept {
     return read_in_range(value, kMinSettingDepth, kMaxSettingDepth, max_depth);
   });
@@ -159,6 +164,7 @@ std::size_t Settings::echo(char* buffer, std::size_t size) const noexcept {
   line("HEAPPROF_PYTHON", python);
   line("HEAPPROF_MAX_FILE_SIZE", max_file_bytes);
   line("HEAPPROF_BLOCK_BYTES", block_bytes);
+  text.add("HEAPPROF_LABELS=").add(labels).add('\n');
   // The path may exceed the space in the header and be truncated, so it comes last.
   text.add("HEAPPROF_OUTPUT=").add(output).add('\n');
   return text.length();

@@ -15,7 +15,8 @@ using heapprof::LogLevel;
 struct Settings {
   char output[4096] = "heapprof.%e.%p.heapprof";  ///< pattern of the trace's path
   LogLevel log = LogLevel::kWarn;
-  char log_file[1024] = "";  ///< empty: standard error
+  char log_file[1024] = "";               ///< empty: standard error
+  char labels[kMaxLabelsBytes + 1] = "";  ///< of the recording, as in the variable
   bool shadow_stack = true;
   std::uint32_t max_depth = 1024;  ///< frames
   bool mmap = true;

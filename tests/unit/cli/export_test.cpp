@@ -85,6 +85,92 @@ TEST_CASE("export --rows pinned has what the live blocks of each stack keep") {
   CHECK(exported("csv", trace, {"--rows", "pinned", "--min-size", "10"}).status == 2);
 }
 
+TEST_CASE("export rows --per-stack has a row for each stack, whose sums are the totals") {
+  const KnownTrace trace;
+  const Outcome outcome =
+      exported("rows", trace, {"--per-stack", "--label", "host=h1", "--label", "note=a\"b,c\xc3\xb6"});
+  CHECK(outcome.status == 0);
+  const auto rows = lines_of(outcome.out);
+  REQUIRE(rows.size() == 3);
+  CHECK(json_at(rows[0], "/frames") == "[\"" + std::string(kWorkName) + "\"]");
+  CHECK(json_at(rows[1], "/frames") == "[\"" + std::string(kParseName) + "\",\"" + kMainName + "\"]");
+  CHECK(json_at(rows[2], "/frames") == "[\"" + std::string(kLoadName) + "\",\"" + kMainName + "\"]");
+  // XXH3 of "libwork.so+0x400\n"
+  CHECK(json_at(rows[0], "/stack_hash") == "ec7fe7f17b045911");
+  std::uint64_t peak = 0, leaked = 0, allocated = 0, allocations = 0, temporary = 0;
+  for (const std::string& row : rows) {
+    const Outcome one{0, row, ""};
+    CHECK(one.at("/kind") == "stack");
+    CHECK(one.at("/host") == "h1");
+    CHECK(one.at("/labels") == "{\"host\":\"h1\",\"note\":\"a\\\"b,c\xc3\xb6\"}");
+    CHECK(one.at("/program") == "/opt/known/demo");
+    CHECK(one.at("/build_id") == "0123");
+    CHECK(one.number("/duration_ns") == kDurationNs);
+    CHECK(one.number("/stacks") == 1);
+    peak += one.number("/peak_bytes");
+    leaked += one.number("/leaked_bytes");
+    allocated += one.number("/allocated_bytes");
+    allocations += one.number("/allocations");
+    temporary += one.number("/temporary_allocations");
+  }
+  CHECK(peak == kPeakBytes);
+  CHECK(leaked == kLeakedBytes);
+  CHECK(allocated == kAllocatedBytes);
+  CHECK(allocations == kAllocations);
+  CHECK(temporary == kTemporary);
+}
+
+TEST_CASE("export rows --top keeps the largest stacks of each kind of bytes; the others are one row") {
+  const KnownTrace trace;
+  const auto rows = lines_of(exported("rows", trace, {"--per-stack", "--top", "1"}).out);
+  // work has most at the peak, most that leaks, and most that was allocated.
+  REQUIRE(rows.size() == 2);
+  CHECK(json_at(rows[1], "/kind") == "rest");
+  CHECK(json_at(rows[1], "/stack_hash") == "null");
+  CHECK(json_at(rows[1], "/frames") == "[]");
+  CHECK(json_at(rows[1], "/stacks") == "2");
+  CHECK(json_at(rows[1], "/allocated_bytes") == std::to_string(kAllocatedBytes - kC));
+  CHECK(json_at(rows[1], "/leaked_bytes") == std::to_string(kLeakedBytes - kC));
+}
+
+TEST_CASE("export rows of a recording without allocations is one row, so that the recording is counted") {
+  const auto rows = lines_of(exported("rows", KnownTrace(Variant::kEmpty), {"--per-stack"}).out);
+  REQUIRE(rows.size() == 1);
+  CHECK(json_at(rows[0], "/kind") == "rest");
+  CHECK(json_at(rows[0], "/stacks") == "0");
+  CHECK(json_at(rows[0], "/labels") == "{}");
+}
+
+TEST_CASE("export rows writes CSV by the name of the file") {
+  const KnownTrace trace;
+  const TemporaryFile file(".csv");
+  CHECK(run({"export", "rows", "--per-stack", trace.path(), "-o", file.path()}).status == 0);
+  const auto lines = lines_of(read_file(file.path()));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0].rfind("format_version,recording,host,program,build_id,", 0) == 0);
+  CHECK(lines[1].find(",\"[\"\"libwork.so+0x400\"\"]\",") != std::string::npos);
+  CHECK(lines_of(exported("rows", trace, {"--per-stack", "--format", "csv"}).out).size() == 4);
+}
+
+TEST_CASE("export rows names the option that is missing, and labels that are wrong") {
+  const KnownTrace trace;
+  CHECK(exported("rows", trace).err.find("--per-stack") != std::string::npos);
+  CHECK(exported("rows", trace).status == 2);
+  for (const char* label : {"nonsense", "a b=c", "a=\n", "a=\xff"}) {
+    const Outcome outcome = exported("rows", trace, {"--per-stack", "--label", label});
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find("for --label; ") != std::string::npos);
+  }
+}
+
+TEST_CASE("export rows of a damaged recording has what could be read, and says that it is not complete") {
+  const Outcome outcome = exported("rows", KnownTrace(Variant::kDamaged), {"--per-stack"});
+  CHECK(outcome.status == 1);
+  const auto rows = lines_of(outcome.out);
+  REQUIRE(!rows.empty());
+  CHECK(json_at(rows[0], "/complete") == "false");
+}
+
 TEST_CASE("the sums of export dhat equal the totals") {
   const KnownTrace trace;
   const Outcome dhat = exported("dhat", trace);

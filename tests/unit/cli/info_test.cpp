@@ -41,6 +41,18 @@ TEST_CASE("info lists the modules and marks the main program") {
   CHECK(info.at("/modules/1/main") == "false");
 }
 
+TEST_CASE("info shows the labels, whatever bytes a trace has for them") {
+  TraceBuilder builder;
+  std::strcpy(builder.header.settings, "HEAPPROF_LABELS=env=prod,note=a%2Cb%1B%FF,broken\nHEAPPROF_MMAP=1\n");
+  builder.stream().thread(1, "main");
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  CHECK(run({"info", trace.path()}).has_line({"labels", "env=prod, note=a,b\xef\xbf\xbd\xef\xbf\xbd"}));
+  CHECK(run({"info", trace.path(), "--json"}).at("/labels/env") == "prod");
+  CHECK(run({"info", KnownTrace().path(), "--json"}).at("/labels") == "{}");
+  CHECK(!run({"info", KnownTrace().path()}).has_line({"labels"}));
+}
+
 TEST_CASE("info prints the settings and why recording stopped") {
   TraceBuilder builder;
   std::strcpy(builder.header.settings, "HEAPPROF_MAX_DEPTH=64\nHEAPPROF_MMAP=off\n");

@@ -83,6 +83,22 @@ TEST_CASE("each setting has its option, and the value that the recorder reads") 
   }
 }
 
+TEST_CASE("labels are collected; each has a key and a value without control characters") {
+  CHECK(parsed({"--label", "env=prod", "--label=note=a,b \"c\"=d", "ls", "--label", "x=y"}).labels ==
+        heapprof::Labels{{"env", "prod"}, {"note", "a,b \"c\"=d"}});
+  CHECK(parsed({"--label", "a=1", "--label", "a=2", "--label", "b=", "ls"}).labels ==
+        heapprof::Labels{{"a", "2"}, {"b", ""}});
+  CHECK(parsed({"--label", "stadt=K\xc3\xb6ln", "ls"}).labels == heapprof::Labels{{"stadt", "K\xc3\xb6ln"}});
+  for (const char* word : {"env", "=prod", ""})
+    CHECK(refused({"--label", word, "ls"}).find("expected KEY=VALUE") != std::string::npos);
+  CHECK(refused({"--label", "a b=c", "ls"}).find("'a b=c' for --label; a key has letters") != std::string::npos);
+  CHECK(refused({"--label", std::string(65, 'k') + "=c", "ls"}).find("at most 64 bytes") != std::string::npos);
+  for (const char* value : {"a=line\nline", "a=\x1b[31m", "a=\xff", "a=\xc3", "a=\xc2\x80"})
+    CHECK(refused({"--label", value, "ls"}).find("UTF-8 without control characters") != std::string::npos);
+  CHECK(refused({"--label", "a=" + std::string(1023, 'x'), "ls"}).find("1025 bytes of at most 1024") !=
+        std::string::npos);
+}
+
 TEST_CASE("a switch without a value is on; the program after it is not its value") {
   for (const char* name : {"--children", "--paused", "--free-stacks"}) {
     const RecordOptions alone = parsed({name, "ls", "off"});

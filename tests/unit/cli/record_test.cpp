@@ -48,6 +48,19 @@ TEST_CASE("record rejects a variable whose value the recorder would reject") {
   CHECK(outcome.err.find("'perhaps' for the environment variable HEAPPROF_FREE_STACKS") != std::string::npos);
 }
 
+TEST_CASE("record rejects labels that take too much room together") {
+  const std::string half(600, 'x');
+  ::setenv("HEAPPROF_LABELS", ("a=" + half).c_str(), 1);
+  const Outcome outcome = run({"record", "--label", "b=" + half, "true"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("the labels take 1205 bytes of at most 1024") != std::string::npos);
+  CHECK(run({"record", "--label", "a=" + half, "true"}).status == 125);  // the option replaces the variable's
+  ::setenv("HEAPPROF_LABELS", "nonsense", 1);
+  CHECK(run({"record", "true"}).err.find("'nonsense' for the environment variable HEAPPROF_LABELS; expected KEY=") !=
+        std::string::npos);
+  ::unsetenv("HEAPPROF_LABELS");
+}
+
 TEST_CASE("record without a recorder library fails with exit status 125") {
   const Outcome outcome = run({"record", "true"});
   CHECK(outcome.status == 125);

@@ -83,6 +83,16 @@ TEST_CASE("An invalid value is one warning, and the default is used") {
         std::string::npos);
 }
 
+TEST_CASE("Labels are stored as they are, or not at all") {
+  CHECK(std::string(read({"HEAPPROF_LABELS=env=prod,note=a%2Cb"}).labels) == "env=prod,note=a%2Cb");
+  CHECK(g_log_text.empty());
+  for (const std::string& wrong : {std::string("nonsense"), std::string("a=b\nHEAPPROF_PAUSED=1"),
+                                   "a=" + std::string(heapprof::kMaxLabelsBytes, 'x')}) {
+    CHECK(std::string(read({"HEAPPROF_LABELS=" + wrong}).labels).empty());
+    CHECK(g_log_text.find("HEAPPROF_LABELS: invalid value") != std::string::npos);
+  }
+}
+
 TEST_CASE("The old name of a variable is still read, and the new one has precedence") {
   CHECK(read({}).embedded_allocators);
   CHECK_FALSE(read({"HEAPPROF_OWN_ALLOCATORS=0"}).embedded_allocators);
@@ -96,7 +106,11 @@ TEST_CASE("The echo contains every setting") {
   char text[2048];
   Settings settings;
   settings.max_depth = 77;
+  // Long labels have room beside the longest path.
+  std::fill_n(settings.labels, heapprof::kMaxLabelsBytes, 'l');
+  std::fill_n(settings.output, sizeof settings.output - 1, 'o');
   const std::string echo(text, settings.echo(text, sizeof text));
   CHECK(echo.find("HEAPPROF_MAX_DEPTH=77\n") != std::string::npos);
-  CHECK(echo.find("HEAPPROF_OUTPUT=heapprof.%e.%p.heapprof\n") != std::string::npos);
+  CHECK(echo.find("HEAPPROF_LABELS=" + std::string(settings.labels) + "\n") != std::string::npos);
+  CHECK(echo.find("HEAPPROF_OUTPUT=oooo") != std::string::npos);
 }
