@@ -12,7 +12,7 @@ using namespace heapprof;
 TEST_CASE("labels with any characters are the same after encoding and decoding") {
   std::string all;
   for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
-  const Labels labels = {{"a", ""},       {"b.c/d-e_9", "x=y=z"},     {"comma", "a,b,,c"},  {"percent", "100%,%2C"},
+  const Labels labels = {{"a", ""},    {"b.c/d-e_9", "x=y=z"},        {"comma", "a,b,,c"}, {"percent", "100%,%2C"},
                          {"all", all}, {"text", "K\xc3\xb6ln \"1\""}, {"blank", " a  b "}};
   const std::string text = encode_labels(labels);
   CHECK(is_labels_setting(text.c_str()));
