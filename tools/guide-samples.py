@@ -28,6 +28,8 @@ def output_of(command, directory, build):
     environment = dict(os.environ, PATH=path, LC_ALL="C.UTF-8", COLUMNS="100")
     done = subprocess.run(["bash", "-c", command], cwd=directory, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode in (126, 127):  # the shell did not find the program
+        raise SystemExit(f"tools/guide-samples.py: {command}: {done.stdout.strip()}")
     text = done.stdout.replace(str(directory), "/home/ann")
     return re.sub(r"^(  host +).*", r"\1laptop", text, flags=re.M).splitlines()
 

@@ -89,6 +89,11 @@ class Docs(unittest.TestCase):
             with self.subTest(page=str(page.relative_to(ROOT))):
                 self.assertTrue(page in linked or page == ROOT / "docs" / "README.md", "not in docs/README.md")
 
+    def test_samples_are_of_commands_that_ran(self):
+        """tools/guide-samples.py writes what the shell prints."""
+        for page in PAGES:
+            self.assertNotIn("command not found", page.read_text(), page)
+
     def test_line_length(self):
         for page in PAGES:
             if page.name == "reference.md":
