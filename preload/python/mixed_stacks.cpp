@@ -234,6 +234,11 @@ class StackBuilder {
   for (std::uint32_t i = 0; i != data.frames.count(); ++i)
     lines += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
   const std::uint32_t depth = walk.count + lines;
+  if (depth > data.items.capacity) {
+    // A longjmp out of the growth may leave an array without elements.
+    data.item_count = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
   if (walk.no_memory || !data.items.reserve(depth, data.item_count)) {
     why_not = LeftOut::kNoMemory;
     return NodeId::kNone;
