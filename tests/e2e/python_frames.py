@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import harness
@@ -15,7 +16,8 @@ import trace_reader
 from python_stacks import PROGRAMS, Lines, compare_instants, python_stack
 
 MIN_INSTANTS = 200
-REUSES = 400 if os.environ.get("HEAPPROF_TEST_PYTHON_OBJECTS") == "large" else 120  # of each kind
+IN_CAMPAIGN = os.environ.get("HEAPPROF_TEST_PYTHON_OBJECTS") == "large"
+REUSES = 400 if IN_CAMPAIGN else 120  # of each kind
 
 
 EVALUATION = "_PyEval_EvalFrameDefault"
@@ -213,6 +215,60 @@ class Frames(harness.Case):
         for python in pythons.supported_pythons():
             with self.subTest(str(python)):
                 self.check_places(python)
+
+    def check_places_of_package(self, python, package, folders, module):
+        """The frames of `module` (a part of its path) are between the Python function that called it and the one that
+        it has called, and nowhere else in the stack."""
+        size = 7_300_013
+        run = self.record(python.path, PROGRAMS / "package_callbacks.py", package, size, PYTHON=1,
+                          _PYTHONPATH=":".join(map(str, folders)))
+        trace = run.read()
+        nodes = [event.node for thread in trace.threads() for event in thread.events
+                 if event.op == trace_reader.ALLOC and event.size == size]
+        self.assertEqual(len(nodes), 1)
+        stack = [(trace.python_frame(offset)[0].name if number == trace_reader.MODULE_PYTHON else "",
+                  trace.modules[number].path if number in trace.modules else "")
+                 for number, offset in trace.stack(nodes[0])]
+        names = [name for name, _ in stack]
+        called, calling = names.index("called"), names.index("calling")
+        self.assertEqual([name for name in names if name], ["called", "calling", "<module>"])
+        inside = [at for at, (_, path) in enumerate(stack) if module in path]
+        self.assertTrue(inside, stack)
+        self.assertLess(called, inside[0], stack)
+        self.assertLess(inside[-1], calling, stack)
+        print(f"{python}: a callback through {package}, {len(inside)} frames of it", flush=True)
+
+    def pybind_module(self, python, include):
+        """Compiles pybind_callback.cpp for `python`. Returns its folder; None: there are no headers, or no compiler."""
+        asked = subprocess.run([python.path, "-c", "import sysconfig; print(sysconfig.get_path('include'), "
+                                "sysconfig.get_config_var('EXT_SUFFIX'))"], capture_output=True, text=True, check=True)
+        headers, suffix = asked.stdout.split()
+        if pythons.ROOT or not os.path.exists(f"{headers}/Python.h") or not shutil.which("c++"):
+            return None
+        subprocess.run(["c++", "-std=c++17", "-O0", "-shared", "-fPIC", f"-I{headers}", f"-I{include}",
+                        PROGRAMS / "pybind_callback.cpp", "-o", self.dir / f"pybind_callback{suffix}"], check=True)
+        return self.dir
+
+    def test_places_of_packages(self):
+        """NumPy's frompyfunc and pybind11, where they are installed (pythons.packages_of): in the newest interpreter,
+        or in all of them for the campaign."""
+        ran = set()
+        for python in reversed(pythons.supported_pythons()):
+            folder = pythons.packages_of(python)
+            if folder is None:
+                continue
+            if (folder / "numpy").is_dir() and ("numpy" not in ran or IN_CAMPAIGN):
+                ran.add("numpy")
+                with self.subTest(f"{python}, numpy"):
+                    self.check_places_of_package(python, "numpy", [folder], "umath")
+            include = folder / "pybind11/include"
+            if include.is_dir() and ("pybind11" not in ran or IN_CAMPAIGN):
+                with self.subTest(f"{python}, pybind11"):
+                    if module := self.pybind_module(python, include):
+                        ran.add("pybind11")
+                        self.check_places_of_package(python, "pybind11", [module], "/pybind_callback.")
+        if missing := {"numpy", "pybind11"} - ran:
+            self.skipTest(f"not installed (pip install --target ~/.cache/heapprof-python/3.X): {', '.join(missing)}")
 
 
 if __name__ == "__main__":

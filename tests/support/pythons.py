@@ -56,7 +56,8 @@ def supported_pythons():
 
 
 def packages_of(python):
-    """The folder with packages from PyPI for `python`: pip install --target FOLDER greenlet. None: there is none."""
+    """The folder with packages from PyPI for `python`: pip install --target FOLDER greenlet numpy pybind11. None: there is
+    none."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "heapprof-python" / ".".join(map(str, python.version[:2]))
     return folder if folder.is_dir() else None

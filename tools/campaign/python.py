@@ -14,7 +14,7 @@ hazards     tests/e2e/python_hazards.py: finalisation, forks, greenlets, subinte
 
 --roots also runs them in minimal systems of Debian (mmdebstrap) with the Python packages of the suite: bullseye (3.9),
 bookworm (3.11), trixie (3.13), sid (3.14 and 3.15). Needs root, for chroot. The systems are downloaded once, and kept
-in $HEAPPROF_ROOTS (default: ~/.cache/heapprof-roots). greenlet is fetched from PyPI.
+in $HEAPPROF_ROOTS (default: ~/.cache/heapprof-roots). greenlet, numpy and pybind11 are fetched from PyPI.
 
 Prints a table. "-": the interpreter's version is not supported, "skipped": a part of the tests could not run.
 Exit status 1: a test failed, or an interpreter that was to be tested is missing.
@@ -93,9 +93,9 @@ def fetch_packages(version):
     if not folder.is_dir():
         result = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", folder,
                                  "--python-version", ".".join(map(str, version[:2])), "--only-binary=:all:",
-                                 "greenlet"], capture_output=True, text=True)
+                                 "greenlet", "numpy", "pybind11"], capture_output=True, text=True)
         if result.returncode:
-            print(f"greenlet for Python {version[0]}.{version[1]}: {result.stderr[-200:]}", file=sys.stderr)
+            print(f"packages for Python {version[0]}.{version[1]}: {result.stderr[-200:]}", file=sys.stderr)
 
 
 def ask(path, environment):
