@@ -39,8 +39,8 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
   };
   if (which.only_allocations && replay.can_list()) {
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-      const bool more_needed =
-          replay.list_allocations(batch, resolved, which.only_allocations->min_size, which.only_allocations->max_size);
+      const bool more_needed = replay.list_allocations(batch, resolved, which.only_allocations->min_size,
+                                                       which.only_allocations->max_size);
       pass_on();
       passes.show(batch);
       return more_needed;
