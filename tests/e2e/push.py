@@ -39,7 +39,8 @@ class Push(harness.Case):
         return receiver
 
     def recording(self):
-        return self.record_once(harness.program("ledger_single"), 2_000, 1, 1, "secret-argument").trace
+        return self.record_once(harness.program("ledger_single"), 2_000, 1, 1, "secret-argument",
+                                LABELS="rack=r7,region=us").trace
 
     def push(self, *arguments, status=0):
         """Pushes and returns standard output and standard error."""
@@ -92,7 +93,7 @@ class Push(harness.Case):
         name, _, labels = request.query["name"].partition("{")
         self.assertEqual(name, "ledger_single")
         self.assertEqual(dict(label.split("=", 1) for label in labels.removesuffix("}").split(",")),
-                         {"host_name": info["host"], "process_pid": str(info["pid"]), "region": "eu west",
+                         {"host_name": info["host"], "process_pid": str(info["pid"]), "rack": "r7", "region": "eu west",
                           "odd": "a_b_c=ü"})
         self.assertEqual(request.query["format"], "pprof")
         profiles, comments = profile_messages.read_pprof(request.body)
@@ -135,7 +136,7 @@ class Push(harness.Case):
         info = json.loads(self.heapprof("info", trace, "--json"))
         self.assertEqual(resource, {"service.name": "s", "process.executable.name": "ledger_single",
                                     "process.pid": info["pid"], "host.name": info["host"],
-                                    "deployment.environment": "a,b"})
+                                    "rack": "r7", "region": "us", "deployment.environment": "a,b"})
         self.assertNotIn(b"secret-argument", request.body)
 
     def test_a_directory(self):

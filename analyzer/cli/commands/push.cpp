@@ -161,21 +161,23 @@ class Pusher {
     parcel.from_ns = recording.start_realtime_ns + profile.begin_ns();
     parcel.until_ns = recording.start_realtime_ns + profile.end_ns();
     const std::string host = render::clean_utf8(recording.host);
+    std::map<std::string, std::string> labels;  // recorded ones, and those of --label instead
+    for (const auto& [key, value] : recording.labels) labels[render::clean_utf8(key)] = render::clean_utf8(value);
+    for (const auto& [name, value] : options_.labels) labels[name] = value;
     exporter::Sink body(&parcel.body, exporter::Sink::Compression::kGzip);
     if (endpoint_.protocol == push::Protocol::kOtlp) {
       std::vector<exporter::OtlpAttribute> resource = {{"service.name", parcel.service},
                                                        {"process.executable.name", program_of(recording)},
                                                        {"process.pid", std::uint64_t{recording.pid}}};
       if (!host.empty()) resource.emplace_back("host.name", host);
-      for (const auto& [name, value] : options_.labels) {
+      for (const auto& [name, value] : labels) {
         std::erase_if(resource, [&](const auto& other) { return other.first == name; });
         resource.emplace_back(name, value);
       }
       exporter::write_otlp(table, columns, resource, printed_version, body);
     } else {
-      std::map<std::string, std::string> labels = {{"host.name", host},
-                                                   {"process.pid", std::to_string(recording.pid)}};
-      for (const auto& [name, value] : options_.labels) labels[name] = value;
+      labels.emplace("host.name", host);
+      labels.emplace("process.pid", std::to_string(recording.pid));
       parcel.labels.assign(labels.begin(), labels.end());
       exporter::write_pprof(table, body, columns);
     }
