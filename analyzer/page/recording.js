@@ -29,7 +29,7 @@ function commandLine(command, more = [], positional = [], selects = 'all') {
 /// A time of the selection as text; the text of a mark as it is.
 function timeText(text) {
   const ns = selection.nanoseconds(text, info.duration_ns);
-  return Number.isFinite(ns) ? figures.time(ns) : text;
+  return Number.isFinite(ns) ? figures.time(ns) : text === 'peak' ? 'the peak' : text;
 }
 
 const isRunning = () => info !== null && info.integrity.ended_by === 'running';

@@ -9,7 +9,7 @@ const {make, draw} = elements;
 const LEFT = 68, RIGHT = 24, TOP = 14, BOTTOM = 20;
 const LINES = {resident: 'Resident memory of the process',
                mapped: 'Live mappings of the process, those of allocators included'};
-const HANDLE = 6;   // pixels beside an edge in which it can be taken
+const HANDLE = 6;   // pixels beside an edge, or the peak, in which it can be taken
 
 /// A round step of about a `parts`-th of `most`, of a number system with the steps 1, 2, 5 and these units.
 function roundStep(most, parts) {
@@ -270,6 +270,7 @@ function create(host, options) {
     else if (edge) return;
     else if ((marked.from !== null || marked.to !== null) &&
              (ns < (marked.from ?? data.start_ns) || ns > (marked.to ?? data.duration_ns))) options.onClear();
+    else if (data.peak && data.peak.bytes > 0 && Math.abs(xOf(ns) - xOf(data.peak.time_ns)) <= HANDLE) options.onPeak();
     else options.onMoment(ns);
   });
   chart.addEventListener('pointerleave', () => { pointer = null; if (data && !dragging) paint(); });
@@ -289,6 +290,7 @@ function create(host, options) {
       feedback.announce(moment.textContent);
     } else if (event.key === 'Enter') {
       if (event.shiftKey && marked.from !== null) options.onRange(marked.from, marked.to);
+      else if (data.peak && data.peak.bytes > 0 && here === data.peak.time_ns) options.onPeak();
       else options.onMoment(here);
     } else if (event.key === 'p') {
       options.onPin(here);

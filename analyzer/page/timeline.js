@@ -24,6 +24,12 @@ function create() {
         {from: selection.seconds(from, range), to: selection.seconds(to, range), at: ''},
                         ...selection.withoutMoment()});
     },
+    /// Times are rounded, so one near the peak can be before the allocation that reached it.
+    onPeak() {
+      if (ask.file) selection.change({...tenth(chart.data().peak.time_ns), ...selection.withoutMoment()});
+      else selection.change({at: 'peak', from: '', to: '',
+                             metric: selection.now().metric === 'pinned' ? 'pinned' : 'live'});
+    },
     onMoment(ns) {
       if (ask.file) selection.change({...tenth(ns), ...selection.withoutMoment()});
       else selection.change({at: selection.seconds(ns, duration()), from: '', to: '',
@@ -98,6 +104,7 @@ function mark() {
   const {from, to, at: moment, before, after} = selection.now();
   const ns = text => {
     if (!text) return null;
+    if (text === 'peak') return chart.data().peak ? chart.data().peak.time_ns : null;
     const value = selection.nanoseconds(text, duration());
     if (Number.isFinite(value)) return value;
     const named = chart.data().marks.find(candidate => candidate.text === text);

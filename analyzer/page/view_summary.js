@@ -110,7 +110,8 @@ function periodTiles(report, info, temporaryBytes, to) {
          figures.exact('allocated', heap.allocated_bytes), to({view: 'table', metric: 'allocated'})),
     tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
          heap.allocations)} of allocations, ${figures.bytes(temporaryBytes)}`,
-         figures.exact('temporary', heap.temporary_allocations), to({view: 'lifetimes', metric: 'temporary'})),
+         figures.exact('temporary', heap.temporary_allocations) + ', freed by their thread before its next allocation',
+         to({view: 'lifetimes', metric: 'temporary'})),
     tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
          resident === null ? 'not in this selection' : isWhole ? 'of the whole process' : `the heap's peak is ` +
            `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'table', by: 'module'}))];

@@ -605,6 +605,17 @@ class Page(PageCase):
         self.check_sentence("live")
         self.click(".chip button")
         self.assertNotIn("--live-at", self.text("#command"))
+        # A click near the line of the peak selects the peak, not a rounded time before it.
+        peak = self.browser.evaluate("(() => { const at = document.querySelector('.time-chart line.peak')"
+                                     ".getBoundingClientRect(); return at.left + at.width / 2; })()")
+        self.browser.click(peak - 4, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--live-at peak", self.text("#command"))
+        self.check_sentence("live")
+        self.assertEqual(self.printed()["total"]["live_bytes"],
+                         json.loads(self.heapprof("report", self.trace, "--json"))["heap"]["peak_bytes"])
+        self.click(".chip button")
         # A row selects its function; a filter is made of it, and Back undoes it.
         self.click("#view tbody tr[data-index] th")
         name = self.text("#details h2")

@@ -1105,7 +1105,8 @@ void declare_push(CLI::App& app, Chosen& chosen) {
       });
   add_text(command, "--service", options->service, "NAME", "Name the service NAME; by default, as the program");
   const auto labels = std::make_shared<std::vector<std::string>>();
-  add_list(command, "--label", *labels, "NAME=VALUE", "Add a label to those of the recording, or replace one (repeatable)");
+  add_list(command, "--label", *labels, "NAME=VALUE",
+           "Add a label to those of the recording, or replace one (repeatable)");
   add_text(command, "--headers", options->headers_file, "FILE",
            "Add the HTTP headers in FILE, a line NAME: VALUE each, such as Authorization; also those in the variable "
            "HEAPPROF_PUSH_HEADERS");
