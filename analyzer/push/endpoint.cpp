@@ -26,10 +26,12 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Prometheus' names of labels have no dots.
+/// Prometheus' names of labels have letters, digits and "_", begin with no digit, and those with "__" are reserved.
 std::string pyroscope_label(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return !is_letter_or_digit(c); }, '_');
+  if (!name.empty() && name[0] >= '0' && name[0] <= '9') name.insert(0, "_");
+  while (name.starts_with("__")) name.erase(0, 1);
   return name;
 }
 

@@ -84,7 +84,8 @@ class Push(harness.Case):
     def test_pyroscope(self):
         trace, receiver = self.recording(), self.receiver()
         before = time.time_ns()
-        out, err = self.push(trace, receiver.url, "--label", "region=eu west", "--label", "odd=a,b}c=ü")
+        out, err = self.push(trace, receiver.url, "--label", "region=eu west", "--label", "odd=a,b}c=ü",
+                             "--label", "__x-y=1", "--label", "2nd=2")
         self.assertEqual(err, "")
         self.assertRegex(out, r"^ledger_single \(process \d+\), 0 s to .*: [\d,]+ allocations of .*; sent ")
         [request] = receiver.requests
@@ -94,7 +95,7 @@ class Push(harness.Case):
         self.assertEqual(name, "ledger_single")
         self.assertEqual(dict(label.split("=", 1) for label in labels.removesuffix("}").split(",")),
                          {"host_name": info["host"], "process_pid": str(info["pid"]), "rack": "r7", "region": "eu west",
-                          "odd": "a_b_c=ü"})
+                          "odd": "a_b_c=ü", "_x_y": "1", "_2nd": "2"})
         self.assertEqual(request.query["format"], "pprof")
         profiles, comments = profile_messages.read_pprof(request.body)
         self.check_profiles(profiles, trace)
@@ -367,7 +368,7 @@ class Push(harness.Case):
         for arguments, why in (((trace,), "URL"), ((trace, "collector:4318"), "expected http://HOST"),
                                ((trace, "http://me:pw@host"), "user or password"),
                                ((trace, "http://host/?a=b"), "query"), ((trace, "http://host:99999"), "no port"),
-                               ((trace, "http://host", "--label", "a-b=c"), "--label"),
+                               ((trace, "http://host", "--label", "a b=c"), "--label"),
                                ((trace, "http://host", "--every", "0"), "--every"),
                                ((trace, "http://host", "--every", "60", "--from", "1"), "--from"),
                                ((trace, "http://host", "--protocol", "grpc"), "--protocol")):

@@ -1058,20 +1058,6 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   });
 }
 
-/// Reads "KEY=VALUE". Pyroscope's names of labels have letters, digits and "_", those of OpenTelemetry also ".".
-std::pair<std::string, std::string> read_label(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::string name = text.substr(0, equals);
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  };
-  if (equals == std::string::npos || name.empty() || !std::ranges::all_of(name, is_allowed) ||
-      (name[0] >= '0' && name[0] <= '9') || name.starts_with("__"))
-    refuse_value(text, "--label",
-                 "NAME=VALUE, whose name has letters, digits, '_' and '.', and begins with no digit and no '__'");
-  return {name, render::clean_utf8(text.substr(equals + 1))};
-}
-
 std::chrono::milliseconds read_duration(const std::string& text, const char* option, std::chrono::milliseconds min,
                                         std::chrono::milliseconds max, const char* expected) {
   const auto ns = parse_duration_ns(text);
@@ -1104,9 +1090,7 @@ void declare_push(CLI::App& app, Chosen& chosen) {
         if (position != 0) options->protocol = position == 1 ? push::Protocol::kPyroscope : push::Protocol::kOtlp;
       });
   add_text(command, "--service", options->service, "NAME", "Name the service NAME; by default, as the program");
-  const auto labels = std::make_shared<std::vector<std::string>>();
-  add_list(command, "--label", *labels, "NAME=VALUE",
-           "Add a label to those of the recording, or replace one (repeatable)");
+  add_labels(command, options->labels, "Add a label to those of the recording, or replace one (repeatable)");
   add_text(command, "--headers", options->headers_file, "FILE",
            "Add the HTTP headers in FILE, a line NAME: VALUE each, such as Authorization; also those in the variable "
            "HEAPPROF_PUSH_HEADERS");
@@ -1120,11 +1104,10 @@ void declare_push(CLI::App& app, Chosen& chosen) {
   add_switch(command, "-q,--quiet", options->quiet, "Print no line for each profile that was sent");
   command.footer(
       "Profiles have the real times of the recording. Nothing is sent but names of functions, files and modules, "
-      "build "
-      "IDs, figures, the host, the program's name and its process id; no arguments, and no contents of memory. "
+      "build IDs, figures, the host, the program's name, its process id and labels; no arguments, and no contents of "
+      "memory. "
       "Redirects are not followed. Exit status 1: not everything was delivered.");
-  choose(command, chosen, options, [labels](PushOptions& read) {
-    for (const std::string& label : *labels) read.labels.push_back(read_label(label));
+  choose(command, chosen, options, [](PushOptions& read) {
     try {
       push::endpoint_of(read.url, read.protocol);
     } catch (const std::invalid_argument& error) {

@@ -313,7 +313,7 @@ struct PushOptions {
   std::optional<push::Protocol> protocol;  ///< nullopt: the URL decides
   std::chrono::milliseconds every{0};      ///< 0: once
   std::string service;                     ///< empty: the name of the program
-  std::vector<std::pair<std::string, std::string>> labels;
+  Labels labels;
   std::string headers_file;  ///< empty: none
   std::string ca_file;       ///< empty: the system's certificates
   std::chrono::milliseconds timeout{30'000};
