@@ -44,10 +44,11 @@ void refuse_empty_values(CLI::App& app) {
 /// The parser of the whole command line.
 class Parser {
  public:
-  Parser() : app_("", "heapprof") {
+  /// For command lines that begin with the command `only`, or for all if it is empty.
+  explicit Parser(std::string_view only = {}) : app_("", "heapprof") {
     app_.require_subcommand(1);
     app_.set_version_flag("-V,--version", printed_version);
-    declare_commands(app_, chosen);
+    declare_commands(app_, chosen, only);
     refuse_empty_values(app_);
   }
   Parser(const Parser&) = delete;
@@ -366,7 +367,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (words.empty()) return {FirstScreenOptions{}, 0};
   if (words.front() == "record") return parse_record({words.begin() + 1, words.end()});
 
-  Parser parser;
+  // `help` takes the name of any command.
+  const bool is_one = words.front() != "help" && is_command(words.front());
+  Parser parser(is_one ? words.front() : std::string_view());
   CLI::App& app = parser.app();
   if (names_file(app, words.front())) {
     if (is_program(words.front()))

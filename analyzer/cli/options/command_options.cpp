@@ -1289,42 +1289,63 @@ void declare_record(CLI::App& command, RecordOptions& options) {
   });
 }
 
-void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen) {
-  // Only for --help: parse_record_options() parses the words after "record".
-  static RecordOptions unused;
-  declare_record(add_command(app, kRecord, "record", "Run a program and record its allocations"), unused);
-  declare_control(app, chosen);
-  declare_install_secure(app, chosen);
-  declare_report(app, chosen);
-  declare_tree(app, chosen);
-  declare_callers(app, chosen);
-  declare_blocks(app, chosen);
-  declare_source(app, chosen);
-  declare_flamegraph(app, chosen);
-  declare_pins(app, chosen);
-  declare_rss(app, chosen);
-  declare_histogram(app, chosen);
-  declare_churn(app, chosen);
-  declare_reallocs(app, chosen);
-  declare_threads(app, chosen);
-  declare_frees(app, chosen);
-  declare_leaks(app, chosen);
-  declare_top(app, chosen);
-  declare_timeline(app, chosen);
-  declare_serve(app, chosen);
-  declare_html(app, chosen);
-  declare_diff(app, chosen);
-  declare_check(app, chosen);
-  declare_export(app, chosen);
-  declare_query(app, chosen);
-  declare_push(app, chosen);
-  declare_info(app, chosen);
-  declare_bundle(app, chosen);
-  declare_compact(app, chosen);
-  declare_index(app, chosen);
-  declare_help(app, chosen);
-  declare_manual(app, chosen);
-  declare_completions(app, chosen);
+namespace {
+
+struct Command {
+  std::string_view name;
+  void (*declare)(CLI::App&, Chosen&);
+};
+
+constexpr Command kCommands[] = {
+    {"record",
+     [](CLI::App& app, Chosen&) {
+       // Only for --help: parse_record_options() parses the words after "record".
+       static RecordOptions unused;
+       declare_record(add_command(app, kRecord, "record", "Run a program and record its allocations"), unused);
+     }},
+    {"control", declare_control},
+    {"install-secure", declare_install_secure},
+    {"report", declare_report},
+    {"tree", declare_tree},
+    {"callers", declare_callers},
+    {"blocks", declare_blocks},
+    {"source", declare_source},
+    {"flamegraph", declare_flamegraph},
+    {"pins", declare_pins},
+    {"rss", declare_rss},
+    {"histogram", declare_histogram},
+    {"churn", declare_churn},
+    {"reallocs", declare_reallocs},
+    {"threads", declare_threads},
+    {"frees", declare_frees},
+    {"leaks", declare_leaks},
+    {"top", declare_top},
+    {"timeline", declare_timeline},
+    {"serve", declare_serve},
+    {"html", declare_html},
+    {"diff", declare_diff},
+    {"check", declare_check},
+    {"export", declare_export},
+    {"query", declare_query},
+    {"push", declare_push},
+    {"info", declare_info},
+    {"bundle", declare_bundle},
+    {"compact", declare_compact},
+    {"index", declare_index},
+    {"help", declare_help},
+    {"manual", declare_manual},
+    {"completions", declare_completions},
+};
+
+}  // namespace
+
+void declare_commands(CLI::App& app, std::optional<CommandOptions>& chosen, std::string_view only) {
+  for (const Command& command : kCommands)
+    if (only.empty() || command.name == only) command.declare(app, chosen);
+}
+
+bool is_command(std::string_view name) {
+  return std::ranges::any_of(kCommands, [&](const Command& command) { return command.name == name; });
 }
 
 }  // namespace heapprof::cli
