@@ -197,6 +197,28 @@ enum class DecodeError : std::uint8_t {
   kTrailing,     ///< a column is longer than the records need
 };
 
+/// The columns of a frame, each [begin, end).
+struct FrameColumns {
+  const std::uint8_t* begin[kColumns];
+  const std::uint8_t* end[kColumns];
+};
+
+/// False: they do not fill the bytes given.
+inline bool split_columns(const std::uint8_t* bytes, std::size_t size, FrameColumns& columns) noexcept {
+  if (size < kColumns * sizeof(std::uint32_t)) return false;
+  const std::uint8_t* next = bytes + kColumns * sizeof(std::uint32_t);
+  std::size_t left = size - kColumns * sizeof(std::uint32_t);
+  for (unsigned column = 0; column < kColumns; ++column) {
+    std::uint32_t column_size;
+    std::memcpy(&column_size, bytes + column * sizeof column_size, sizeof column_size);
+    if (column_size > left) return false;
+    columns.begin[column] = next;
+    columns.end[column] = next += column_size;
+    left -= column_size;
+  }
+  return left == 0;
+}
+
 /// Decodes columns record by record and calls `visit(slot, text)` for each; `text` points to slot.aux bytes for kText
 /// and is null otherwise. Records that were visited before an error are valid. An error in a frame with a right
 /// checksum means that another process wrote to the slots (encode_columns). Always inlined, so that counters of
@@ -205,20 +227,10 @@ template <typename Visit>
 [[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
                                                          std::uint64_t first_time, std::uint32_t record_count,
                                                          Visit&& visit) {
-  const std::uint8_t* at[kColumns];
-  const std::uint8_t* end[kColumns];
-  if (size < kColumns * sizeof(std::uint32_t)) return DecodeError::kColumnSizes;
-  const std::uint8_t* next = bytes + kColumns * sizeof(std::uint32_t);
-  std::size_t left = size - kColumns * sizeof(std::uint32_t);
-  for (unsigned column = 0; column < kColumns; ++column) {
-    std::uint32_t column_size;
-    std::memcpy(&column_size, bytes + column * sizeof column_size, sizeof column_size);
-    if (column_size > left) return DecodeError::kColumnSizes;
-    at[column] = next;
-    end[column] = next += column_size;
-    left -= column_size;
-  }
-  if (left != 0) return DecodeError::kColumnSizes;
+  FrameColumns columns;
+  if (!split_columns(bytes, size, columns)) return DecodeError::kColumnSizes;
+  auto& at = columns.begin;
+  const auto& end = columns.end;
 
   // The positions of these columns are kept in registers: most records use no others.
   const std::uint8_t* head_at = at[kHead];

@@ -28,9 +28,7 @@ MergedReader::MergedReader(const TraceFile& file) : shared_(file) {
 
 MergedReader::MergedReader(const TraceFile& file, const TraceSummary& summary, ByteReader& position)
     : MergedReader(file) {
-  shared_.definitions_known = true;
-  for (std::uint32_t index = 1; chunks_ == nullptr && index < summary.node_ids.size(); ++index)
-    if (shared_.node_index(summary.node_ids[index]) != index) throw FormatError("it has a stack frame twice");
+  take_definitions(summary);
   records_ = position.number();
   shared_.last_time = position.number();
   shared_.frame_bytes_read = position.number();
@@ -45,6 +43,17 @@ MergedReader::MergedReader(const TraceFile& file, const TraceSummary& summary, B
     heads_.push_back({stream.at != stream.end ? stream.at->time : stream.next_time(), static_cast<std::uint32_t>(i)});
   }
   std::sort(heads_.begin(), heads_.end());
+}
+
+void MergedReader::take_definitions(const TraceSummary& summary) {
+  shared_.definitions_known = true;
+  for (std::uint32_t index = 1; chunks_ == nullptr && index < summary.node_ids.size(); ++index)
+    if (shared_.node_index(summary.node_ids[index]) != index) throw FormatError("it has a stack frame twice");
+}
+
+void MergedReader::ask(const AskedAllocations& asked, const TraceSummary& summary) {
+  if (!shared_.definitions_known) take_definitions(summary);
+  shared_.asked.emplace(asked);
 }
 
 void MergedReader::save_position(ByteWriter& out) const {

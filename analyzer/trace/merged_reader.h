@@ -37,6 +37,11 @@ class MergedReader {
   MergedReader(const MergedReader&) = delete;
   MergedReader& operator=(const MergedReader&) = delete;
 
+  /// From now on leaves out most events that are not asked for, samples and mappings too, but no texts and gaps. The
+  /// nodes of `asked` must outlive this. Precondition: nothing was read yet. Of a compacted trace, nothing is left
+  /// out.
+  void ask(const AskedAllocations& asked, const TraceSummary& summary);
+
   /// From now on about every `interval` merged events a batch has a position. 0, the default: none has.
   void give_positions(std::uint64_t interval) noexcept {
     position_interval_ = interval;
@@ -65,6 +70,7 @@ class MergedReader {
     }
   };
   void sift_down(std::size_t at) noexcept;
+  void take_definitions(const TraceSummary& summary);
   void save_position(ByteWriter& out) const;
   bool merge(Batch& batch);
 

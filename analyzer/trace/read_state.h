@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "analyzer/trace/asked_allocations.h"
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/merged_event.h"
@@ -28,6 +30,7 @@ struct ReadState {
   NodeIndex node_index;
   Definitions definitions;
   bool definitions_known = false;      ///< from a trace summary: definitions in the streams are skipped
+  std::optional<AskedReader> asked;    ///< everything else may be left out; none: all events are asked for
   Damage damage;                       ///< found within streams; TraceFile::damage() is not included
   std::uint64_t last_time = 0;         ///< ticks: of the last event that was merged
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes()

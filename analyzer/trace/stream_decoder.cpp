@@ -102,7 +102,23 @@ void StreamDecoder::close_gap(std::uint32_t sequence, std::uint64_t events_befor
     damage.lost_unknown();
     damage.note(where + ": its number of earlier events is wrong");
   }
-  push({state_.last_time, 0, static_cast<std::uint64_t>(kGap), 0, stream_index_});
+  // Events of other streams may have been merged since the last event of this one.
+  push({std::max(state_.last_time, shared_.last_time), 0, static_cast<std::uint64_t>(kGap), 0, stream_index_});
+}
+
+/// Takes the allocations of a frame that are asked for. False: the frame must be decoded as a whole.
+bool StreamDecoder::take_asked(const FrameHeader& header, const std::uint8_t* columns) {
+  if (!shared_.asked || records_to_skip_ != 0 || header.last_time > shared_.cut_ticks) return false;
+  AskedReader& reader = *shared_.asked;
+  if (!reader.read(columns, header.raw_bytes, header.first_time, header.record_count, shared_.node_index))
+    return false;
+  for (MergedEvent event : reader.events()) {
+    state_.last_time = event.time = std::max(state_.last_time, std::min(event.time, header.last_time));
+    event.stream_and_flags = stream_index_;
+    push(event);
+  }
+  state_.last_time = std::max(state_.last_time, header.last_time);
+  return true;
 }
 
 void StreamDecoder::load_frame(const FrameRef& ref) {
@@ -144,6 +160,13 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
     return damaged("the decoded blocks of all streams exceed what a file of this size can hold");
   records_to_skip_ = ref.sequence == state_.next_sequence ? state_.records_taken : 0;
   if (records_to_skip_ == 0) close_gap(ref.sequence, header.events_before);
+  const auto end_block = [&] {
+    state_.next_sequence = ref.sequence + 1;
+    state_.events_seen = header.events_before + header.event_count;
+    state_.records_taken = 0;
+    records_to_skip_ = 0;
+  };
+  if (take_asked(header, columns)) return end_block();
   // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
   std::uint64_t events = 0;
   std::uint64_t last_time = state_.last_time;
@@ -174,10 +197,7 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
     damaged("malformed columns");
     if (events < header.event_count) shared_.damage.lost_events(header.event_count - events);
   }
-  state_.next_sequence = ref.sequence + 1;
-  state_.events_seen = header.events_before + header.event_count;
-  state_.records_taken = 0;
-  records_to_skip_ = 0;
+  end_block();
 }
 
 void StreamDecoder::load_staging() {

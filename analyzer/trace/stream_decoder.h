@@ -71,6 +71,7 @@ class StreamDecoder {
   void free_buffer();
   bool reserve(std::size_t events);
   void close_gap(std::uint32_t sequence, std::uint64_t events_before);
+  bool take_asked(const FrameHeader& header, const std::uint8_t* columns);
   void load_frame(const FrameRef& ref);
   void load_staging();
   void report_lost_at_end();

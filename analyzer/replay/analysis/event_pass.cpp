@@ -38,6 +38,9 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     resolved.clear();
   };
   if (which.only_allocations && replay.can_list()) {
+    const trace::AskedAllocations asked{which.only_allocations->min_size, which.only_allocations->max_size,
+                                        resolved_nodes};
+    if (summary_ != nullptr && !asked.are_all()) reader.ask(asked, *summary_);
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
       const bool more_needed = replay.list_allocations(batch, resolved, which.only_allocations->min_size,
                                                        which.only_allocations->max_size);

@@ -97,6 +97,10 @@ TEST_CASE("The allocations alone are those among all events, of every selection"
     std::vector<std::uint8_t> nodes(analysis.profile().nodes.size(), 1);
     if (i % 2 == 1)
       for (std::size_t node = 0; node < nodes.size(); node += 2) nodes[node] = 0;
+    if (i % 4 == 0) {  // of one stack
+      nodes.assign(nodes.size(), 0);
+      nodes[1 + random() % (nodes.size() - 1)] = 1;
+    }
     replay::EventFilter which;
     which.of_kind = true;
     which.nodes = &nodes;

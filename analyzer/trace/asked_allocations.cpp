@@ -1,0 +1,137 @@
+#include "analyzer/trace/asked_allocations.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "common/varint.h"
+
+namespace heapprof::trace {
+namespace {
+
+/// Adds `count` numbers of a column, most of them of one byte, to `sum`. False: the column is malformed.
+bool add_small(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t count, std::uint64_t& sum) {
+  constexpr std::uint64_t kBytes = 0x00ff00ff00ff00ff;
+  while (count != 0) {
+    std::uint64_t word = 0x80;
+    if (count >= sizeof word && end - at >= static_cast<std::ptrdiff_t>(sizeof word))
+      std::memcpy(&word, at, sizeof word);
+    if ((word & 0x8080808080808080) == 0) {
+      sum += ((word & kBytes) + (word >> 8 & kBytes)) * 0x0001000100010001 >> 48;
+      at += sizeof word;
+      count -= sizeof word;
+      continue;
+    }
+    std::uint64_t number = 0;
+    at = get_small_varint(at, end, number);
+    if (at == nullptr) return false;
+    sum += number;
+    --count;
+  }
+  return true;
+}
+
+/// The same of signed numbers of any size.
+bool add_signed(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t count, std::uint64_t& sum) {
+  for (; count != 0; --count) {
+    std::uint64_t number = 0;
+    at = get_varint(at, end, number);
+    if (at == nullptr) return false;
+    sum += static_cast<std::uint64_t>(unzigzag(number));
+  }
+  return true;
+}
+
+/// Whether the column may have the head of a text. The number is one byte, which others may contain, too.
+bool may_have_text(const FrameColumns& columns) {
+  const std::uint8_t* const begin = columns.begin[kHead];
+  return std::memchr(begin, static_cast<int>(Op::kText) << 2 | 2,
+                     static_cast<std::size_t>(columns.end[kHead] - begin)) != nullptr;
+}
+
+/// Whether `is_asked` is true of a number of the column, or the column is malformed.
+template <typename IsAsked>
+bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
+  const std::uint8_t* at = columns.begin[column];
+  while (at != columns.end[column]) {
+    std::uint64_t number = 0;
+    at = get_small_varint(at, columns.end[column], number);
+    if (at == nullptr || is_asked(number)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// False: the frame has nothing that is asked for, and no text. Looks at one column, and up to the first one asked for.
+bool AskedReader::may_have_any(const FrameColumns& columns, NodeIndex& node_index) const {
+  if (may_have_text(columns)) return true;
+  if (!asked_.nodes.empty())
+    return any_of(columns, kNode, [&](std::uint64_t node) {
+      return asked_.has_node(node_index(static_cast<std::uint32_t>(node)));
+    });
+  return any_of(columns, kHead, [&](std::uint64_t head) { return (head & 1) != 0 && asked_.has_size(head >> 2); });
+}
+
+/// Finds places, operations, sizes and nodes.
+bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, NodeIndex& node_index) {
+  const std::uint8_t* head_at = columns.begin[kHead];
+  const std::uint8_t* node_at = columns.begin[kNode];
+  const std::uint8_t* const head_end = columns.end[kHead];
+  const std::uint8_t* const node_end = columns.end[kNode];
+  std::uint32_t addresses = 0;
+  for (std::uint32_t record = 0; record < record_count; ++record) {
+    std::uint64_t head = 0;
+    std::uint64_t node = 0;
+    head_at = get_small_varint(head_at, head_end, head);
+    if (head_at == nullptr) return false;
+    if (head == 0) {  // a free
+      ++addresses;
+      continue;
+    }
+    if ((head & 1) != 0) [[likely]] {
+      ++addresses;
+      node_at = get_small_varint(node_at, node_end, node);
+      if (node_at == nullptr) return false;
+      const std::uint64_t size = head >> 2;
+      const std::uint32_t index = node_index(static_cast<std::uint32_t>(node));
+      if (!asked_.has_size(size) || !asked_.has_node(index)) continue;
+      events_.push_back({0, 0, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
+      places_.push_back({record + 1, addresses});
+      continue;
+    }
+    const std::uint64_t op = head >> 2;
+    if ((head & 2) == 0 || op == 0 || op > static_cast<std::uint64_t>(Op::kLast)) return false;
+    if (static_cast<Op>(op) == Op::kText) return false;
+    const OpFields fields = fields_of(static_cast<Op>(op));
+    addresses += fields.heap_address;
+    if (fields.stack) node_at = get_small_varint(node_at, node_end, node);
+    if (node_at == nullptr) return false;
+  }
+  return head_at == head_end && node_at == node_end;
+}
+
+bool AskedReader::read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time,
+                       std::uint32_t record_count, NodeIndex& node_index) {
+  events_.clear();
+  places_.clear();
+  FrameColumns split;
+  if (!split_columns(columns, size, split)) return false;
+  if (!may_have_any(split, node_index)) return true;
+  if (!find(split, record_count, node_index)) return false;
+  std::uint64_t time = first_time;
+  std::uint64_t heap_address = 0;
+  Place before{0, 0};
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    const Place place = places_[i];
+    if (!add_small(split.begin[kTime], split.end[kTime], place.records - before.records, time) ||
+        !add_signed(split.begin[kAddress], split.end[kAddress], place.addresses - before.addresses, heap_address))
+      return false;
+    events_[i].time = time;
+    events_[i].address = std::rotl(heap_address, 4);
+    before = place;
+  }
+  return true;
+}
+
+}  // namespace heapprof::trace

@@ -1,0 +1,54 @@
+// The allocations of a frame that a reader is asked for, instead of all its events.
+//
+// Sizes and stacks say which ones these are. Most frames have none of a rare stack or size, and then times and
+// addresses are not read; otherwise they are only summed up to the last one. This takes 3 to 8 ns an event, and all
+// events of a frame 15.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "analyzer/trace/events/definitions.h"
+#include "analyzer/trace/events/merged_event.h"
+#include "common/event_codec.h"
+
+namespace heapprof::trace {
+
+struct AskedAllocations {
+  std::uint64_t min_size = 0;
+  std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
+  std::span<const std::uint8_t> nodes{};  ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
+
+  bool are_all() const noexcept {
+    return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max() && nodes.empty();
+  }
+  bool has_size(std::uint64_t size) const noexcept { return size >= min_size && size <= max_size; }
+  bool has_node(std::uint32_t node) const noexcept { return node >= nodes.size() || nodes[node] != 0; }
+};
+
+class AskedReader {
+ public:
+  explicit AskedReader(const AskedAllocations& asked) : asked_(asked) {}
+
+  /// Puts the allocations into events(), without a stream. False: the frame must be decoded as a whole, because it has
+  /// texts or is malformed.
+  bool read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time, std::uint32_t record_count,
+            NodeIndex& node_index);
+  std::span<const MergedEvent> events() const noexcept { return events_; }
+
+ private:
+  struct Place {
+    std::uint32_t records;    ///< before the allocation and with it
+    std::uint32_t addresses;  ///< likewise, numbers in their column
+  };
+  bool may_have_any(const FrameColumns& columns, NodeIndex& node_index) const;
+  bool find(const FrameColumns& columns, std::uint32_t record_count, NodeIndex& node_index);
+
+  const AskedAllocations asked_;
+  std::vector<MergedEvent> events_;
+  std::vector<Place> places_;  ///< by event
+};
+
+}  // namespace heapprof::trace
