@@ -180,6 +180,11 @@ class Replay {
   /// `needed`: as restore_needed()'s; null: all blocks. Throws trace::FormatError, also when the state has other live
   /// blocks than the sums say.
   void continue_from(std::span<trace::ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed);
+  /// Continues at a snapshot with changes: `blocks` are live there, others are not known. No sums are valid then.
+  /// Throws trace::FormatError.
+  void skip_to(trace::ByteReader state, std::uint32_t node_count, std::span<const Block> blocks);
+  /// There are blocks at these addresses, of which nothing else is known, and none is selected.
+  void add_unselected(std::span<const std::uint64_t> addresses);
   bool slice_has_begun() const noexcept { return in_slice_; }
 
   /// After restore(): appends the selected live blocks, as allocations in order of time.
@@ -227,6 +232,9 @@ class Replay {
       if ((block.thread & kNotSelected) == 0 && block.time >= filter_.from_ticks) visit(block);
     });
   }
+  /// The selected blocks that are live now, were allocated before `ticks`, and are events (resolve_nodes()). nullopt:
+  /// a realloc has not returned, so that nobody knows what becomes of its block.
+  std::optional<std::vector<Block>> live_events_before(std::uint64_t ticks) const;
   /// Calls visit(block) for each block that is live now, in no order, whatever is selected: those that finish() would
   /// leave if the recording ended here. A block whose realloc has not returned is live unless another block got its
   /// address meanwhile.

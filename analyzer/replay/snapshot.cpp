@@ -374,6 +374,38 @@ void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_coun
   }
 }
 
+std::optional<std::vector<Block>> Replay::live_events_before(std::uint64_t ticks) const {
+  if (!abandoned_reallocs_.empty() ||
+      std::ranges::any_of(streams_, [](const StreamState& stream) { return !stream.reallocs.empty(); }))
+    return std::nullopt;
+  std::vector<Block> live;
+  for_each_leak([&](const Block& block) {
+    if (block.time < ticks && is_block_event(block.node)) live.push_back(block);
+  });
+  return live;
+}
+
+void Replay::skip_to(ByteReader state, std::uint32_t node_count, std::span<const Block> blocks) {
+  const BlockChangesReader not_read(state);
+  blocks_.reset(blocks.size());
+  for (const Block& block : blocks) {
+    bool fresh;
+    blocks_.insert(block.address, fresh) = block;
+  }
+  read_state_after_blocks(state, node_count);
+}
+
+void Replay::add_unselected(std::span<const std::uint64_t> addresses) {
+  for (const std::uint64_t address : addresses) {
+    bool fresh;
+    Block& entry = blocks_.insert(address, fresh);
+    if (!fresh) continue;
+    entry = {};
+    entry.address = address;
+    entry.thread = kNotSelected;
+  }
+}
+
 /// Throws FormatError when the restored blocks are not those that are live by the sums.
 void Replay::expect_live_of_sums() {
   std::uint64_t live_bytes = 0;

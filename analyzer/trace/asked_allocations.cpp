@@ -63,13 +63,13 @@ bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
 
 }  // namespace
 
-/// False: the frame has nothing that is asked for, and no text. Looks at one column, and up to the first one asked for.
+/// False: the frame has nothing that is asked for, and no text. Looks at one column, and up to the first one asked
+/// for.
 bool AskedReader::may_have_any(const FrameColumns& columns, NodeIndex& node_index) const {
   if (may_have_text(columns)) return true;
   if (!asked_.nodes.empty())
-    return any_of(columns, kNode, [&](std::uint64_t node) {
-      return asked_.has_node(node_index(static_cast<std::uint32_t>(node)));
-    });
+    return any_of(columns, kNode,
+                  [&](std::uint64_t node) { return asked_.has_node(node_index(static_cast<std::uint32_t>(node))); });
   return any_of(columns, kHead, [&](std::uint64_t head) { return (head & 1) != 0 && asked_.has_size(head >> 2); });
 }
 

@@ -19,7 +19,8 @@ namespace heapprof::trace {
 struct AskedAllocations {
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
-  std::span<const std::uint8_t> nodes{};  ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
+  std::span<const std::uint8_t>
+      nodes{};  ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
 
   bool are_all() const noexcept {
     return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max() && nodes.empty();
@@ -32,8 +33,8 @@ class AskedReader {
  public:
   explicit AskedReader(const AskedAllocations& asked) : asked_(asked) {}
 
-  /// Puts the allocations into events(), without a stream. False: the frame must be decoded as a whole, because it has
-  /// texts or is malformed.
+  /// Puts the allocations into events(), without a stream. False: the frame must be decoded as a whole, because it
+  /// has texts or is malformed.
   bool read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time, std::uint32_t record_count,
             NodeIndex& node_index);
   std::span<const MergedEvent> events() const noexcept { return events_; }

@@ -217,6 +217,7 @@ class AllocationsTable : public query::Table {
     };
     replay::EventFilter which;
     which.of_kind = true;
+    which.blocks_until_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(scan.time.high, 0));
     std::vector<std::uint8_t> nodes;
     if (filter.nodes) {
       nodes.assign(analysis->profile().nodes.size(), 0);

@@ -110,6 +110,9 @@ struct EventFilter {
     std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   };
   std::optional<Allocations> only_allocations{};
+  /// Only blocks are asked for, those allocated up to then (ns since the start of the recording); others, and
+  /// samples, may be left out. With an index, intervals in which nothing happens to them are not read.
+  std::optional<std::uint64_t> blocks_until_ns{};
   LeakVisitor visit_leaked{};  ///< called for each block that the profile counts as leaked
   model::Timeline* timeline =
       nullptr;  ///< gets the timeline of the profile, of which Selection::only_costs leaves out most
@@ -236,6 +239,7 @@ class Analysis {
   void resolve_live_at();
   void resolve_lifetimes(PassProgress& passes);
   std::vector<bool> blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident) const;
+  bool can_leave_out_intervals() const noexcept;
   void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                    const EventFilter& which) const;
   const LiveHistory* history() const;

@@ -6,6 +6,7 @@
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "analyzer/replay/analysis/followed.h"
+#include "analyzer/replay/analysis/needed_intervals.h"
 #include "analyzer/replay/analysis/pass_progress.h"
 #include "analyzer/replay/analysis/profile_events.h"
 #include "analyzer/replay/analysis/profile_parts.h"
@@ -17,11 +18,18 @@
 
 namespace heapprof::replay {
 
+/// Whether intervals of the index may be left out where nothing happens to the blocks that are asked for. A snapshot
+/// does not have all earlier names of a thread.
+bool Analysis::can_leave_out_intervals() const noexcept {
+  return index_ && summary_ != nullptr && NeededIntervals::can_read(*index_) && file_.compacted() == nullptr &&
+         selection_.kind == model::Kind::kHeap && filter_.blocks == nullptr && filter_.allocations_at_end == 0 &&
+         selection_.thread_names.empty() && selection_.excluded_thread_names.empty();
+}
+
 /// Calls sink with the resolved events, a batch at a time.
 void Analysis::read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                            const EventFilter& which) const {
   const std::unique_ptr<Run> run = start();
-  trace::MergedReader& reader = *run->reader;
   Replay& replay = run->replay;
   if (which.of_kind) replay.resolve_kind();
   std::vector<std::uint8_t> resolved_nodes;  // by dense index
@@ -31,35 +39,43 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     replay.resolve_nodes(resolved_nodes);
   }
   PassProgress passes(file_, progress, 1);
-  passes.begin(reader, filter_);
+  passes.begin(*run->reader, filter_);
   std::vector<ResolvedEvent> resolved;
   const auto pass_on = [&] {
     sink(resolved);
     resolved.clear();
   };
-  if (which.only_allocations && replay.can_list()) {
-    const trace::AskedAllocations asked{which.only_allocations->min_size, which.only_allocations->max_size,
-                                        resolved_nodes};
-    if (summary_ != nullptr && !asked.are_all()) reader.ask(asked, *summary_);
-    pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-      const bool more_needed = replay.list_allocations(batch, resolved, which.only_allocations->min_size,
-                                                       which.only_allocations->max_size);
-      pass_on();
-      passes.show(batch);
-      return more_needed;
-    });
-    return;
-  }
+  const bool lists = which.only_allocations && replay.can_list();
+  const auto consume = [&](trace::Batch& batch) {
+    const bool more_needed = lists ? replay.list_allocations(batch, resolved, which.only_allocations->min_size,
+                                                             which.only_allocations->max_size)
+                                   : replay.replay(batch, resolved);
+    pass_on();
+    passes.show(batch);
+    return more_needed;
+  };
   if (which.with_older && !snapshot_.empty()) {
     replay.resolve_restored(resolved);
     pass_on();
   }
-  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
-    const bool more_needed = replay.replay(batch, resolved);
-    pass_on();
-    passes.show(batch);
-    return more_needed;
-  });
+  std::optional<NeededIntervals> intervals;
+  if (which.blocks_until_ns && !which.with_older && can_leave_out_intervals()) {
+    AskedBlocks asked{.from_ticks = filter_.from_ticks, .nodes = resolved_nodes};
+    if (*which.blocks_until_ns < clock_.to_ns(trace::Ticks{summary_->last_time}))
+      asked.end_ticks = clock_.first_tick_at(*which.blocks_until_ns + 1);
+    intervals.emplace(*index_, file_, asked);
+  }
+  if (intervals && intervals->are_few()) {
+    intervals->read(run->reader, replay, consume);
+  } else {
+    if (lists && summary_ != nullptr) {
+      const trace::AskedAllocations asked{which.only_allocations->min_size, which.only_allocations->max_size,
+                                          resolved_nodes};
+      if (!asked.are_all()) run->reader->ask(asked, *summary_);
+    }
+    pump(*run->reader, file_.frame_bytes(), consume);
+  }
+  if (lists) return;
   replay.finish(summary_ != nullptr ? summary_->last_time : end_ticks(file_, clock_));
   if (!resolved.empty()) pass_on();
   if (which.timeline != nullptr)

@@ -184,6 +184,10 @@ Snapshot Index::snapshot_after(std::size_t interval) const {
   return {std::move(contents), false};
 }
 
+Snapshot Index::end_of(std::size_t interval) const {
+  return {{trace::read_contents(*input_, table_.changes[interval])}, false};
+}
+
 bool Index::has_snapshot(std::size_t interval) const noexcept {
   return interval < table_.changes.size() && (table_.changes[interval].header.events & kWithoutBlocks) == 0;
 }
@@ -247,15 +251,21 @@ std::optional<LiveHistory> Index::history(std::uint64_t first_width_ticks) const
   return history;
 }
 
-void Index::add_needed_in(std::size_t interval, NeededBlocks& needed) const {
+std::vector<std::uint64_t> Index::removed_in(std::size_t interval) const {
   const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.changes[interval]);
   trace::ByteReader in(contents);
   const std::size_t position_bytes = in.count();
   in.raw(position_bytes);
-  BlockChangesReader(in).for_each_removed([&](std::uint64_t address) {
+  std::vector<std::uint64_t> addresses;
+  BlockChangesReader(in).for_each_removed([&](std::uint64_t address) { addresses.push_back(address); });
+  return addresses;
+}
+
+void Index::add_needed_in(std::size_t interval, NeededBlocks& needed) const {
+  for (const std::uint64_t address : removed_in(interval)) {
     bool fresh;
     needed.addresses.insert(address, fresh);
-  });
+  }
 }
 
 Snapshot::Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole)
@@ -292,6 +302,10 @@ void Snapshot::restore_needed(Replay& replay, std::span<const IntervalSums> sums
 void Snapshot::continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed) const {
   std::vector<trace::ByteReader> readers = states();
   replay.continue_from(readers, node_count, needed);
+}
+
+void Snapshot::skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const {
+  replay.skip_to(states().back(), node_count, blocks);
 }
 
 std::string index_beside(const trace::TraceFile& file) { return index_beside(file.input()); }

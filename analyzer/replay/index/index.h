@@ -69,6 +69,8 @@ class Snapshot {
                       std::uint32_t node_count) const;
   /// As Replay::continue_from().
   void continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed = nullptr) const;
+  /// As Replay::skip_to(). Precondition: not `whole`.
+  void skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const;
 
  private:
   std::vector<trace::ByteReader> states() const;
@@ -117,6 +119,18 @@ class Index {
   void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
   /// The snapshot at the end of the interval.
   Snapshot snapshot_after(std::size_t interval) const;
+  /// The same for Snapshot::skip(), which needs less of it.
+  Snapshot end_of(std::size_t interval) const;
+  /// How many intervals there are; 0: no index, or one inside a compacted trace.
+  std::size_t intervals() const noexcept { return table_.changes.size(); }
+  /// Whether sums are known of each interval.
+  bool has_sums() const noexcept { return table_.sums.size() == table_.changes.size(); }
+  /// Ticks of the last event of the interval.
+  std::uint64_t last_time_of(std::size_t interval) const noexcept {
+    return table_.changes[interval].header.last_time;
+  }
+  /// The addresses of the blocks from before the interval that its events free or replace, ascending.
+  std::vector<std::uint64_t> removed_in(std::size_t interval) const;
 
   /// The live bytes over the whole recording; nullopt: there was no room for them. `first_width_ticks`: of the
   /// timeline of a replay. Throws trace::FormatError.

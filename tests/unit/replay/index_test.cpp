@@ -1,6 +1,7 @@
 // Slices analyzed from snapshots equal those replayed from the start; an index of another trace is not used.
 #include <catch2/catch.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -98,6 +99,77 @@ TEST_CASE("Random slices are the same with and without an index") {
     CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
   }
   CHECK(began_at_snapshot >= 4);
+}
+
+TEST_CASE("Blocks and their frees are the same where an index leaves out intervals") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(31, 37)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 24'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 300)};
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  std::size_t compared = 0, shorter = 0;
+  for (int i = 0; i < 16; ++i) {
+    Selection selection;
+    selection.only_costs = true;
+    const double from = static_cast<double>(random() % 900) / 10;
+    if (i % 4 != 0) selection.from = Moment{from, true};
+    if (i % 5 == 1) selection.min_size = 100;
+    if (i % 7 == 2) selection.thread_names = {"worker"};
+    const bool lists = i % 3 == 2;
+
+    // Of a block: when, where, size, stack and thread; when and by which thread it was freed, or whether it was left.
+    using Row = std::array<std::uint64_t, 10>;
+    const auto blocks = [&](const IndexUse& use, std::size_t& events) {
+      const Analysis analysis(path.path(), selection, {}, use);
+      CHECK(analysis.warnings().empty());
+      const std::uint64_t duration_ns = analysis.profile().recording.duration_ns;
+      const std::uint64_t until_ns = static_cast<std::uint64_t>(
+          static_cast<double>(duration_ns) / 100 * (selection.from ? from + static_cast<double>(i % 4) : 101));
+      std::vector<std::uint8_t> nodes(analysis.profile().nodes.size(), i % 2 == 0 ? 1 : 0);
+      if (i % 2 == 1)
+        for (std::size_t node = seed % 7; node < nodes.size(); node += 1 + nodes.size() / 2) nodes[node] = 1;
+      EventFilter which;
+      which.of_kind = true;
+      which.nodes = &nodes;
+      if (use.use) which.blocks_until_ns = until_ns;
+      if (lists) which.only_allocations.emplace();
+      std::vector<Row> rows;
+      const auto is_asked = [&](std::uint64_t allocated_ns, std::uint32_t node) {
+        return allocated_ns <= until_ns && nodes[node] != 0;
+      };
+      which.visit_leaked = [&](const LiveBlock& block) {
+        if (is_asked(block.time_ns, block.node))
+          rows.push_back({block.time_ns, block.address, block.size, block.node, block.thread, 0, 0, 0, 0, 1});
+      };
+      analysis.for_each_event(
+          [&](std::span<const ProfileEvent> some) {
+            for (const ProfileEvent& event : some) {
+              ++events;
+              if (event.subject != Subject::kBlock) continue;
+              if (lists && event.kind == ResolvedKind::kAllocation && is_asked(event.time_ns, event.node))
+                rows.push_back({event.time_ns, event.address, event.size, event.node, event.thread});
+              if (event.kind == ResolvedKind::kFree && is_asked(event.allocated_ns, event.node))
+                rows.push_back({event.allocated_ns, event.address, event.size, event.node, event.thread,
+                                event.time_ns, event.freeing_thread, event.temporary, event.in_realloc, 0});
+            }
+          },
+          {}, which);
+      std::ranges::sort(rows);
+      return rows;
+    };
+    INFO("seed " << seed << ", selection " << i);
+    std::size_t events_with = 0, events_without = 0;
+    const std::vector<Row> expected = blocks(kNoIndex, events_without);
+    const std::vector<Row> found = blocks(kIndex, events_with);
+    shorter += events_with < events_without;
+    CHECK(expected.size() == found.size());
+    CHECK((expected == found));
+    compared += expected.size();
+  }
+  CHECK(compared > 10'000);
+  CHECK(shorter >= 1);
 }
 
 TEST_CASE("Costs by thread are those of the blocks that the thread allocated") {

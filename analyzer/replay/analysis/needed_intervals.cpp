@@ -1,0 +1,92 @@
+#include "analyzer/replay/analysis/needed_intervals.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/batch_pump.h"
+
+namespace heapprof::replay {
+namespace {
+
+/// Both ascending.
+bool have_common(std::span<const std::uint64_t> some, std::span<const std::uint64_t> others) {
+  std::size_t at = 0;
+  return std::ranges::any_of(others, [&](std::uint64_t address) {
+    while (at < some.size() && some[at] < address) ++at;
+    return at < some.size() && some[at] == address;
+  });
+}
+
+}  // namespace
+
+bool NeededIntervals::can_read(const Index& index) noexcept {
+  const std::size_t count = index.intervals();
+  return count != 0 && index.has_sums() && index.ends_trace(count - 1) && index.has_snapshot(count - 1);
+}
+
+bool NeededIntervals::may_allocate(std::size_t interval) const {
+  if (interval != 0 && index_.last_time_of(interval - 1) >= asked_.end_ticks) return false;
+  if (index_.last_time_of(interval) < asked_.from_ticks) return false;
+  if (asked_.nodes.empty()) return true;
+  return std::ranges::any_of(index_.sums_of(interval).nodes, [&](const NodeSums& sums) {
+    return sums.allocations != 0 && (sums.node >= asked_.nodes.size() || asked_.nodes[sums.node] != 0);
+  });
+}
+
+bool NeededIntervals::are_few() const {
+  std::size_t with_allocations = 0;
+  for (std::size_t interval = 0; interval < index_.intervals(); ++interval) with_allocations += may_allocate(interval);
+  return with_allocations <= index_.intervals() / 2;
+}
+
+/// The first needed interval from `interval` on; these blocks are live at its begin. intervals(): none is needed.
+std::size_t NeededIntervals::next(std::size_t interval, std::span<const Block> blocks) const {
+  std::vector<std::uint64_t> addresses;
+  addresses.reserve(blocks.size());
+  for (const Block& block : blocks) addresses.push_back(block.address);
+  std::ranges::sort(addresses);
+  while (interval < index_.intervals() && !may_allocate(interval) &&
+         (addresses.empty() || !have_common(addresses, index_.removed_in(interval))))
+    ++interval;
+  return interval;
+}
+
+void NeededIntervals::read(std::unique_ptr<trace::MergedReader>& reader, Replay& replay,
+                           const std::function<bool(trace::Batch&)>& consume) const {
+  const std::uint32_t node_count = index_.summary()->definitions.node_count;
+  std::size_t interval = 0;
+  while (interval < index_.intervals() && index_.records_to(interval) <= reader->records()) ++interval;
+  bool skipped = false;
+  std::size_t together = 1;  // intervals to read before the next look
+  for (bool first = true;; first = false) {
+    const std::optional<std::vector<Block>> live = replay.live_events_before(asked_.end_ticks);
+    const std::size_t needed = live ? next(interval, *live) : interval;
+    if (needed >= index_.intervals()) return;
+    if (needed != interval || !first) {
+      const Snapshot snapshot = index_.end_of(needed - 1);
+      trace::ByteReader position = snapshot.position();
+      reader = std::make_unique<trace::MergedReader>(file_, *index_.summary(), position);
+      if (needed != interval) {
+        snapshot.skip(replay, node_count, *live);
+        skipped = true;
+      }
+    }
+    // While each interval is needed, looking at all live blocks after each would take as long as reading it.
+    together = skipped || needed != interval ? 1 : 2 * together;
+    const std::size_t last = std::min(needed + together, index_.intervals()) - 1;
+    if (skipped) replay.add_unselected(index_.removed_in(needed));
+    const std::uint64_t end = index_.records_to(last);
+    bool more = true;
+    pump(*reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+      const std::uint64_t too_many = batch.records - std::min(batch.records, end);
+      batch.count -= std::min<std::size_t>(batch.count, too_many);
+      more = consume(batch);
+      return more && batch.records < end;
+    });
+    if (!more) return;
+    interval = last + 1;
+  }
+}
+
+}  // namespace heapprof::replay

@@ -1,0 +1,56 @@
+// Reads only those intervals of an index in which something happens to the blocks that are asked for: they are allocated,
+// by the times of the intervals and the sums of the stacks, or freed, by the lists of what each interval frees.
+//
+// Where an interval was left out, the replay knows only the blocks that are asked for. What the next one frees besides
+// is added to it as blocks that are not selected: a free of a block that it does not know could take another one's
+// place where times are equal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "analyzer/replay/index/index.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/trace/merged_reader.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapprof::replay {
+
+struct AskedBlocks {
+  std::uint64_t from_ticks = 0;  ///< allocated in [from_ticks, end_ticks)
+  std::uint64_t end_ticks = std::numeric_limits<std::uint64_t>::max();
+  std::span<const std::uint8_t> nodes{};  ///< by dense index: 0 excludes; empty: all
+};
+
+class NeededIntervals {
+ public:
+  /// The arguments must outlive this.
+  NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)
+      : index_(index), file_(file), asked_(asked) {}
+
+  /// Whether the index has what is needed.
+  static bool can_read(const Index& index) noexcept;
+  /// Whether it is worth it: blocks that are asked for are allocated in at most half of the intervals. Otherwise a
+  /// reading without interruption is faster.
+  bool are_few() const;
+
+  /// Calls consume(batch), which replays it, with the needed part of the trace from the reader's position on, in order,
+  /// until it returns false. Replaces the reader at each interval. Throws trace::FormatError when the index is damaged.
+  /// Precondition: the reader gives all events.
+  void read(std::unique_ptr<trace::MergedReader>& reader, Replay& replay,
+            const std::function<bool(trace::Batch&)>& consume) const;
+
+ private:
+  bool may_allocate(std::size_t interval) const;
+  std::size_t next(std::size_t interval, std::span<const Block> blocks) const;
+
+  const Index& index_;
+  const trace::TraceFile& file_;
+  const AskedBlocks asked_;
+};
+
+}  // namespace heapprof::replay
