@@ -114,6 +114,9 @@ std::vector<std::uint32_t> ProfileMerger::add(const Profile& profile) {
     }
     merged_.nodes[nodes[i]].costs += node.costs;
   }
+  merged_.whole.resize(merged_.nodes.size());
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) merged_.whole[nodes[i]] += profile.whole_of(i);
+  is_part_ |= !profile.whole.empty();
   add_embedded_symbols(profile);
 
   merged_.kind = profile.kind;
@@ -137,6 +140,7 @@ std::vector<std::uint32_t> ProfileMerger::add(const Profile& profile) {
 }
 
 Profile ProfileMerger::take() {
+  if (!is_part_) merged_.whole.clear();
   if (!python_->symbols.addresses.empty()) {
     for (const Module& module : merged_.modules)
       if (module.is_python) python_->symbols.path = module.path;

@@ -56,6 +56,7 @@ class ProfileMerger {
   void add_embedded_symbols(const Profile& profile);
 
   Profile merged_;
+  bool is_part_ = false;  ///< of one of the profiles, not everything is selected
   std::map<ModuleKey, std::uint32_t> modules_;
   std::unordered_map<CodeAddress, std::uint32_t, Hash> addresses_;
   std::unordered_map<NodeKey, std::uint32_t, Hash> nodes_;

@@ -127,6 +127,25 @@ struct Costs {
   bool empty() const noexcept { return (allocations | leaked_blocks | peak_blocks | live_blocks) == 0; }
 };
 
+/// What the whole recording allocated at one stack, whatever is selected: the helpers are found from it
+/// (findings/helpers.h).
+struct StackTotals {
+  std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t moved_blocks = 0;
+  std::uint64_t left_blocks = 0;  ///< live at the end of the recording
+
+  StackTotals& operator+=(const StackTotals& other) noexcept {
+    allocations += other.allocations;
+    allocated_bytes += other.allocated_bytes;
+    moved_blocks += other.moved_blocks;
+    left_blocks += other.left_blocks;
+    return *this;
+  }
+  bool empty() const noexcept { return (allocations | left_blocks) == 0; }
+  friend bool operator==(const StackTotals&, const StackTotals&) = default;
+};
+
 /// What one recording of several says about its process.
 struct ProcessFigures {
   std::string trace;  ///< path
@@ -277,6 +296,8 @@ struct Profile {
   std::vector<Module> modules;
   std::vector<CodeAddress> addresses;
   std::vector<CallNode> nodes;
+  /// By node, of `kind`. Empty: everything is selected, so `nodes` has them.
+  std::vector<StackTotals> whole;
   std::vector<Thread> threads;  ///< in order of their first event
   Timeline timeline;
   std::vector<SizeCount> sizes;
@@ -285,6 +306,11 @@ struct Profile {
   /// Of what each thread allocated, by index in `threads`, without moved blocks. Empty: not asked for.
   std::vector<Costs> thread_costs;
 
+  StackTotals whole_of(std::uint32_t node) const {
+    if (!whole.empty()) return whole[node];
+    const Costs& costs = nodes[node].costs;
+    return {costs.allocations, costs.allocated_bytes, costs.moved_blocks, costs.leaked_blocks};
+  }
   std::uint64_t runtime_address(const CodeAddress& at) const { return modules[at.module].load_bias + at.offset; }
   std::uint64_t events() const noexcept { return heap.events(); }
   /// The moment that takes the place of the peak: survivors_ns, or live_at_ns without a slice.

@@ -56,6 +56,7 @@ IntervalSums Replay::end_interval() {
   log_->live_of_threads.resize(threads_.size());
   for (std::uint32_t thread = 0; thread < threads_.size(); ++thread)
     sums.threads.push_back(sums_of_interval(thread_costs_, thread, log_->live_of_threads[thread]));
+  add_interval_to_rest(sums.nodes);
   heap_costs_.begin_interval();
   thread_costs_.begin_interval();
   mmap_costs_.begin_interval();

@@ -75,7 +75,10 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
   if (!is_selected(thread, event.node, size) || filter_.only_blocks || !is_time_selected(event.time))
     flags |= kNotSelected;
   mapping_table_.insert(begin, end, event.node, flags, thread_index);
-  if ((flags & kNotSelected) != 0) return;
+  if ((flags & kNotSelected) != 0) {
+    if (counts_rest_ && (flags & kMapReserve) == 0) add_rest(rest_.mmap, event.node, {1, size, 0, 0});
+    return;
+  }
   if ((flags & kMapReserve) != 0) {
     mappings_.reserved_bytes += size;
     return;

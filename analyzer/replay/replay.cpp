@@ -38,10 +38,10 @@ bool is_of_program(const MergedEvent& event) noexcept { return event.op() != Op:
 Replay::Replay(const trace::TraceFile& file, const Selection& selection, const ResolvedFilter& filter)
     : selection_(selection), filter_(filter), every_size_(selection.all_sizes()),
       every_block_(filter.nodes == nullptr && filter.blocks == nullptr && !filter.own_blocks_only),
-      count_all_(selection.kind == model::Kind::kAll), count_threads_(selection.costs_by_thread),
-      page_bytes_(file.header().unit_bytes), timeline_(first_bucket_ticks(file)), clock_(file.header()),
-      streams_(file.streams().size()), threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0),
-      in_order_(file.compacted() != nullptr) {
+      counts_rest_(filter.from_ticks == 0 && !filter.has_end()), count_all_(selection.kind == model::Kind::kAll),
+      count_threads_(selection.costs_by_thread), page_bytes_(file.header().unit_bytes),
+      timeline_(first_bucket_ticks(file)), clock_(file.header()), streams_(file.streams().size()),
+      threads_(selection, file.bytes()), in_slice_(filter.from_ticks == 0), in_order_(file.compacted() != nullptr) {
   stop_at({});
 }
 
@@ -125,7 +125,7 @@ void Replay::begin_slice() {
 }
 
 void Replay::select_live() {
-  every_block_ = selects_new_ = false;
+  every_block_ = selects_new_ = counts_rest_ = false;
   heap_ = {};
   sizes_ = {};
   threads_.reset_sums();
@@ -275,6 +275,7 @@ template <Replay::Pass kPass>
   thread.last_allocation = event.address;
   if (!selected) [[unlikely]] {
     block->thread |= kNotSelected;
+    if (kPass != Pass::kFollow && counts_rest_) add_rest(rest_.heap, event.node, {1, size, 0, 0});
     return;
   }
   if constexpr (kPass == Pass::kFollow) {
@@ -355,6 +356,7 @@ template <Replay::Pass kPass>
 /// The block was freed by a realloc that allocated another one. Like an allocation, a block from before the slice
 /// does not count.
 void Replay::count_move(const Block& block) {
+  if ((block.thread & kNotSelected) != 0 && counts_rest_) add_rest(rest_.heap, block.node, {0, 0, 1, 0});
   if ((block.thread & kNotSelected) != 0 || block.time < filter_.from_ticks) return;
   heap_costs_.moved(block.node, block.size);
   if (log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]

@@ -33,6 +33,7 @@
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/mapping_table.h"
+#include "analyzer/replay/recording_totals.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
@@ -250,6 +251,10 @@ class Replay {
       if ((block.thread & kNotSelected) == 0) visit(block);
     });
   }
+  /// What the whole recording allocated, whatever is selected. Precondition: has_all_totals().
+  RecordingTotals totals() const;
+  /// Whether the replay began with the trace and read it to its end, and all sums are of this time.
+  bool has_all_totals() const noexcept { return counts_rest_ && !added_intervals_ && !continued_; }
   std::uint64_t samples() const noexcept { return samples_; }
   /// Snapshots of resident pages (trace/residency.h), unfinished ones included.
   std::uint64_t snapshots() const noexcept { return snapshots_; }
@@ -386,6 +391,15 @@ class Replay {
     for_each_pending_realloc([&](PendingRealloc& pending) { visit(pending.block); });
   }
 
+  // totals.cpp
+  /// What was allocated by events that the selection left out, or before the current interval.
+  static void add_rest(std::vector<model::StackTotals>& rest, std::uint32_t node, const model::StackTotals& totals) {
+    if (node >= rest.size()) [[unlikely]]
+      rest.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
+    rest[node] += totals;
+  }
+  void add_interval_to_rest(const std::vector<NodeSums>& heap);
+
   // intervals.cpp
   /// Notes that a block left the table of live blocks.
   void log_removal(const Block& block) {
@@ -398,6 +412,8 @@ class Replay {
   const bool every_size_;
   bool every_block_;         // the filter admits all stacks, blocks and times
   bool selects_new_ = true;  // else nothing that is allocated from now on
+  bool counts_rest_;         // the slice is the whole recording
+  RecordingTotals rest_;     // what add_rest() sums, without blocks that are left at the end
   const bool count_all_;
   bool count_threads_;
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
@@ -446,6 +462,7 @@ class Replay {
   std::uint64_t timeline_start_ = 0;        // ticks
   bool in_slice_ = false;
   bool added_intervals_ = false;
+  bool continued_ = false;                 // from a snapshot
   std::vector<ThreadSums> added_threads_;  // by index: of the intervals that were added
   std::uint64_t last_time_ = 0;            // ticks
   std::uint64_t samples_ = 0;

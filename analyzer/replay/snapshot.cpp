@@ -242,6 +242,7 @@ void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
 }
 
 bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
+  continued_ = true;
   restore_other_state(in, node_count);
   for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
   count_restored_mappings();
@@ -316,6 +317,7 @@ void Replay::read_state_after_blocks(ByteReader& in, std::uint32_t node_count) {
 }
 
 bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_count) {
+  continued_ = true;
   read_changes(states, node_count);
   for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
   count_restored_mappings();
@@ -326,6 +328,7 @@ bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_co
 /// What is live: the blocks of the whole state, and what the intervals after it changed.
 void Replay::restore_needed(std::span<ByteReader> states, std::span<const IntervalSums> sums,
                             const NeededBlocks& needed, std::uint32_t node_count) {
+  continued_ = true;
   for (ByteReader& in : states) {
     const bool whole = &in == states.data();
     BlockChangesReader changes(in);
@@ -354,6 +357,7 @@ void Replay::restore_needed(std::span<ByteReader> states, std::span<const Interv
 }
 
 void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed) {
+  continued_ = true;
   std::vector<ThreadSums> sums;
   for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
   read_changes(states, node_count, needed);

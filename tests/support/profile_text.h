@@ -39,6 +39,11 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
       out << p.addresses[node.address].module << '+' << p.addresses[node.address].offset << ' ';
     costs(node.costs);
   }
+  for (std::uint32_t node = 0; node < p.nodes.size(); ++node) {
+    const model::StackTotals whole = p.whole_of(node);
+    out << "whole " << whole.allocations << ' ' << whole.allocated_bytes << ' ' << whole.moved_blocks << ' '
+        << whole.left_blocks << '\n';
+  }
   for (const model::Thread& thread : p.threads)
     out << "thread " << thread.tid << ' ' << thread.name << ' ' << thread.start_ns << ' ' << thread.allocations << ' '
         << thread.allocated_bytes << '\n';

@@ -82,6 +82,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     set_recording(run->reader->definitions(), run->replay.last_time());
   }
   fill_profile(*run);
+  if (!is_whole()) fill_whole(run->replay, progress);
   fill_integrity(run);
   visit_live(run->replay, visit_leaked, visit_mapping);
 }
@@ -131,7 +132,8 @@ void Analysis::read_summary(PassProgress& passes) {
   if (cached) cached->end_of_trace(run.reader->records());
   run.replay.finish(end_ticks(file_, run.replay.clock()));
   summary_ = std::make_shared<const trace::TraceSummary>(summary_of(*run.reader, run.replay));
-  if (!cached || !cached->finish(*summary_)) return;
+  totals_ = run.replay.totals();
+  if (!cached || !cached->finish(*summary_, *totals_)) return;
   std::string why_not;
   index_ = Index::open(index_in_cache(file_), file_, why_not);
 }
@@ -697,6 +699,37 @@ void Analysis::fill_profile(const Run& run) {
   timeline_width_ticks_ = run.replay.timeline().width_ticks();
   if (selection_.with_timeline && intervals_added_ != 0) profile_.timeline = timeline_from(*history());
   threads_found_ = std::ranges::any_of(run.replay.threads(), [](const auto& thread) { return thread.selected; });
+}
+
+/// Whether the costs of the nodes are those of everything that the recording has of this kind of memory.
+bool Analysis::is_whole() const noexcept {
+  return selection_.all_blocks() && !selection_.is_slice() && !selection_.only_live && !selection_.live_at &&
+         selection_.kind != model::Kind::kAll;  // which leaves out what allocators mapped
+}
+
+/// Sets Profile::whole: from this replay if it has read everything, from the pass for the trace summary, from the
+/// index, or from another pass.
+void Analysis::fill_whole(const Replay& replay, const Progress& progress) {
+  if (replay.has_all_totals()) totals_ = replay.totals();
+  if (!totals_ && index_) {
+    try {
+      totals_ = index_->totals();
+    } catch (const trace::FormatError& error) {
+      warnings_.push_back(index_->path() + ": " + error.what() + "; its totals are not used");
+    }
+  }
+  if (!totals_) {
+    Run run(file_, Selection{}, ResolvedFilter{});
+    PassProgress passes(file_, progress, 1);
+    passes.begin(*run.reader);
+    replay_to_end(run, passes);
+    totals_ = run.replay.totals();
+  }
+  profile_.whole.resize(profile_.nodes.size());
+  const std::size_t count = std::min(totals_->size(), node_of_index_.size());
+  for (std::size_t index = 0; index < count; ++index)
+    profile_.whole[node_of_index_[index]] += totals_->of(selection_.kind, index);
+  totals_.reset();
 }
 
 /// The timeline of the whole recording. Precondition: the profile's timeline has at least samples and the resident

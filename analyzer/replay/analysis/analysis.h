@@ -258,6 +258,8 @@ class Analysis {
   void replay_to_end(Run& run, PassProgress& passes) const;
   bool fill_overview();
   void fill_profile(const Run& run);
+  bool is_whole() const noexcept;
+  void fill_whole(const Replay& replay, const Progress& progress);
   void fill_integrity(const Run* run);
 
   const Selection selection_;
@@ -276,6 +278,7 @@ class Analysis {
   std::vector<std::uint8_t> selected_nodes_;  // by dense index; of filter_
   std::optional<EventPosition> peak_position_;
   std::optional<Index> index_;
+  std::optional<RecordingTotals> totals_;               // of the pass for the trace summary
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
   // By ordinal of the allocation; empty until a pass that needs them starts, if counts_live_at().
   mutable std::vector<bool> selected_blocks_;

@@ -40,6 +40,7 @@ class Compactor {
     AtomicFile out(to_);
     write_header(out);
     write_summary(out, file_.file_id(), summary_);
+    write_totals(out, file_.file_id(), totals_by_stack_, summary_.records);
     write_origin(out);
     write_chunks(out);
     write_padding(out);
@@ -69,6 +70,7 @@ class Compactor {
     });
     replay.finish(end_ticks(file_, replay.clock()));
     totals_ = replay.heap();
+    totals_by_stack_ = replay.totals();
     live_mapped_ = replay.mmap_costs().live_bytes();
     summary_ = summary_of(reader, replay);
     threads_ = replay.threads().size();
@@ -257,6 +259,7 @@ class Compactor {
   std::uint64_t quantum_ = 1;
   trace::TraceSummary summary_;
   model::HeapTotals totals_;
+  RecordingTotals totals_by_stack_;
   std::uint64_t live_mapped_ = 0;
   std::uint64_t threads_ = 0;
   std::vector<pins::PinnedMoment> moments_;  // of the snapshots of resident pages

@@ -28,7 +28,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 6;
+constexpr std::uint32_t kIndexVersion = 7;
 constexpr int kSummaryLevel = 9;
 constexpr int kFramesLevel = 1;
 constexpr std::uint64_t kMaxFramesShare = 100;  // one part in 100 of the trace
@@ -87,6 +87,16 @@ void write_frames(AtomicFile& out, const trace::TraceFile& file) {
   if (section.size() <= std::max<std::uint64_t>(file.bytes() / kMaxFramesShare, 4096)) out.append(section);
 }
 
+void write_totals(AtomicFile& out, std::uint64_t file_id, const RecordingTotals& totals, std::uint64_t records) {
+  trace::ByteWriter bytes;
+  save(totals, bytes);
+  trace::SectionHeader header{};
+  header.kind = trace::SectionKind::kTotals;
+  header.file_id = file_id;
+  header.number = records;
+  out.append(trace::make_section(header, bytes.bytes(), kSummaryLevel));
+}
+
 std::optional<trace::FrameList> frames_in_index(const std::string& path, std::uint64_t file_id,
                                                 std::uint64_t trace_bytes) {
   if (path.empty() || ::access(path.c_str(), F_OK) != 0) return std::nullopt;
@@ -123,6 +133,7 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
   replay.finish(end_ticks(file, replay.clock()));
   intervals.write_history(reader.records());
   write_frames(out, file);
+  write_totals(out, file.file_id(), replay.totals(), reader.records());
   write_summary(out, file.file_id(), summary_of(reader, replay));
 }
 
@@ -237,6 +248,13 @@ std::vector<IntervalSums> Index::sums_since_whole(std::size_t interval) const {
   std::vector<IntervalSums> sums;
   for (std::size_t i = whole_snapshot(interval) + 1; i <= interval; ++i) sums.push_back(sums_of(i));
   return sums;
+}
+
+std::optional<RecordingTotals> Index::totals() const {
+  if (table_.totals.empty()) return std::nullopt;
+  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.totals.back());
+  trace::ByteReader in(contents);
+  return load_recording_totals(in, summary_->definitions.node_count);
 }
 
 std::optional<LiveHistory> Index::history(std::uint64_t first_width_ticks) const {

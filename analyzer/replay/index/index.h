@@ -1,7 +1,8 @@
 // The index of a trace: its trace summary, snapshots of the replay, and the sums of the intervals between these. With
 // it the analysis of a slice of time starts at the last snapshot before the slice instead of the beginning, and adds
 // the sums of the intervals within the slice instead of replaying them, with the same result. The history
-// (live_history.h) has the live bytes over time of the whole recording.
+// (live_history.h) has the live bytes over time of the whole recording, and its totals (recording_totals.h) are what
+// it allocated.
 //
 // A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
 // or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
@@ -11,7 +12,7 @@
 //
 // A list of the frames lets other processes open the trace without reading the headers of all frames.
 //
-//   index file = header (changes sums)* [history] [frames] [python] summary    header: index.cpp; sections:
+//   index file = header (changes sums)* [history] [frames] totals [python] summary    header: index.cpp; sections:
 //   analyzer/trace/compact/section.h
 #pragma once
 
@@ -28,6 +29,7 @@
 #include "analyzer/replay/index/interval_writer.h"
 #include "analyzer/replay/interval_sums.h"
 #include "analyzer/replay/live_history.h"
+#include "analyzer/replay/recording_totals.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/files/input_file.h"
@@ -45,6 +47,9 @@ std::optional<trace::FrameList> frames_in_index(const std::string& path, std::ui
                                                 std::uint64_t trace_bytes);
 /// Writes the sections with the trace summary. Throws FileError.
 void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSummary& summary);
+
+/// Writes the section with what the recording allocated. Throws FileError.
+void write_totals(AtomicFile& out, std::uint64_t file_id, const RecordingTotals& totals, std::uint64_t records);
 
 /// Replays the trace once and writes snapshots, about `interval` records apart, sums, and the summary. `each`, if
 /// given, is called after each batch was replayed. Throws trace::TraceError or FileError.
@@ -131,6 +136,10 @@ class Index {
   }
   /// The addresses of the blocks from before the interval that its events free or replace, ascending.
   std::vector<std::uint64_t> removed_in(std::size_t interval) const;
+
+  /// What the whole recording allocated; nullopt: the trace was compacted before this was written. Throws
+  /// trace::FormatError.
+  std::optional<RecordingTotals> totals() const;
 
   /// The live bytes over the whole recording; nullopt: there was no room for them. `first_width_ticks`: of the
   /// timeline of a replay. Throws trace::FormatError.

@@ -101,11 +101,12 @@ void CachedIndexWriter::end_of_trace(std::uint64_t records) noexcept {
   }
 }
 
-bool CachedIndexWriter::finish(const trace::TraceSummary& summary) noexcept {
+bool CachedIndexWriter::finish(const trace::TraceSummary& summary, const RecordingTotals& totals) noexcept {
   if (!out_) return false;
   try {
     if (intervals_) intervals_->write_history(summary.records);
     write_frames(*out_, file_);
+    write_totals(*out_, file_.file_id(), totals, summary.records);
     write_summary(*out_, file_.file_id(), summary);
     out_->finish();
     remove_old_indexes();

@@ -10,6 +10,7 @@
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/replay/index/interval_writer.h"
+#include "analyzer/replay/recording_totals.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/trace_file.h"
@@ -37,7 +38,7 @@ class CachedIndexWriter {
   /// As IntervalWriter::end_of_trace().
   void end_of_trace(std::uint64_t records) noexcept;
   /// Completes the index. False: there is none.
-  bool finish(const trace::TraceSummary& summary) noexcept;
+  bool finish(const trace::TraceSummary& summary, const RecordingTotals& totals) noexcept;
 
  private:
   const trace::TraceFile& file_;

@@ -37,6 +37,7 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
       case SectionKind::kHistory: table.histories.push_back(section); break;
       case SectionKind::kFrames: table.frame_lists.push_back(section); break;
       case SectionKind::kPython: table.python.push_back(section); break;
+      case SectionKind::kTotals: table.totals.push_back(section); break;
       case SectionKind::kPadding: break;
       default: break;  // written by a later minor version
     }

@@ -27,6 +27,7 @@ enum class SectionKind : std::uint32_t {
   kHistory = 9,   ///< live_history.h: of the whole recording; number: records; only in indexes
   kFrames = 10,   ///< frame_list.h; number: 0; only in indexes
   kPython = 11,   ///< python_code.h: a part of the summary, absent without Python; number: 0
+  kTotals = 12,   ///< replay/recording_totals.h; number: records
 };
 
 struct SectionHeader {
@@ -44,7 +45,7 @@ struct SectionHeader {
 };
 static_assert(sizeof(SectionHeader) == 72);
 
-/// Of compacted traces. 1 added kPinned, 2 kPython; sections of an unknown kind are skipped.
+/// Of compacted traces. 1 added kPinned, 2 kPython and kTotals; sections of an unknown kind are skipped.
 inline constexpr std::uint16_t kCompactedVersionMinor = 2;
 inline constexpr std::uint16_t kPinnedSinceMinor = 1;
 
@@ -84,6 +85,7 @@ struct SectionTable {
   std::vector<Section> histories;
   std::vector<Section> frame_lists;
   std::vector<Section> python;
+  std::vector<Section> totals;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

@@ -55,6 +55,26 @@ TEST_CASE("Equal stacks of equal modules are one node, and their costs are added
   CHECK(merged.recording.other_programs == std::vector<std::string>{"/bin/a"});
 }
 
+TEST_CASE("What whole recordings allocated is added, also if everything of some of them is selected") {
+  Profile part = profile_of("/lib/b.so", "aa", 0x20, 1);
+  part.whole.resize(part.nodes.size());
+  part.whole[2] = {7, 700, 2, 1};
+  Profile all = profile_of("/lib/b.so", "aa", 0x30, 1);
+  all.nodes[1].costs.allocations = 5;
+  all.nodes[1].costs.leaked_blocks = 3;
+  ProfileMerger merger;
+  const auto first = merger.add(part);
+  const auto second = merger.add(all);
+  const Profile merged = merger.take();
+  REQUIRE(merged.whole.size() == merged.nodes.size());
+  CHECK(merged.whole[first[2]] == StackTotals{7, 700, 2, 1});
+  CHECK(merged.whole[second[1]] == StackTotals{5, 0, 0, 3});
+
+  ProfileMerger complete;
+  complete.add(all);
+  CHECK(complete.take().whole.empty());
+}
+
 TEST_CASE("Other builds, other addresses and truncated stacks stay apart") {
   ProfileMerger merger;
   const auto first = merger.add(profile_of("/lib/b.so", "aa", 0x20, 1));

@@ -90,6 +90,27 @@ TEST_CASE("An analysis that follows a program has the figures of one that begins
   }
 }
 
+TEST_CASE("What everything allocated so far is known while a part of the blocks is followed") {
+  TraceBuilder trace;
+  GrowingFile file(trace);
+  std::vector<std::vector<std::uint8_t>> states;  // of the file
+  test::random_program(trace, 7, 3'000, [&](int i) {
+    if (i % 700 == 699) states.push_back(trace.bytes());
+  });
+  std::size_t next = 0;
+  const auto write = [&] { file.write(states.at(next++)); };
+  write();
+  Selection part;
+  part.min_size = 1'000;
+  Followed followed(file.path(), part);
+  advance(followed, 3, write);
+  const Analysis analysis = taken_over(file.path(), part, followed);
+  const Analysis everything(file.path(), Selection{}, {}, kNoIndex);
+  REQUIRE(analysis.profile().heap.allocations < everything.profile().heap.allocations);
+  for (std::uint32_t node = 0; node < everything.profile().nodes.size(); ++node)
+    CHECK(analysis.profile().whole_of(node) == everything.profile().whole_of(node));
+}
+
 TEST_CASE("What needs the whole recording first cannot be followed") {
   TraceBuilder trace;
   GrowingFile file(trace);

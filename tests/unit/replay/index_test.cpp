@@ -6,11 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
 
 #include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/compact/compactor.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/trace/frame_list.h"
@@ -170,6 +172,111 @@ TEST_CASE("Blocks and their frees are the same where an index leaves out interva
   }
   CHECK(compared > 10'000);
   CHECK(shorter >= 1);
+}
+
+TEST_CASE("What the whole recording allocated is known in every selection, with and without an index") {
+  const std::uint64_t seed = 71;
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 12'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const TemporaryFile compacted_path;
+  compact(path.path(), compacted_path.path(), {.chunk_records = 1'000, .snapshot_interval = 3'000});
+  const Removed index{index_trace(path.path(), 1'800)};
+
+  const auto totals_of = [](const model::Profile& profile) {
+    std::vector<model::StackTotals> totals;
+    for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) totals.push_back(profile.whole_of(node));
+    return totals;
+  };
+  const auto whole_of = [&](model::Kind kind) {
+    Selection everything;
+    everything.kind = kind;
+    const Analysis analysis(path.path(), everything, {}, kNoIndex);
+    CHECK(analysis.profile().whole.empty());
+    return totals_of(analysis.profile());
+  };
+  const std::vector<model::StackTotals> heap = whole_of(model::Kind::kHeap);
+  const std::vector<model::StackTotals> mmap = whole_of(model::Kind::kMmap);
+  std::vector<model::StackTotals> all = heap;
+  for (std::size_t node = 0; node < all.size(); ++node) all[node] += mmap[node];
+  REQUIRE(heap != all);
+
+  const std::vector<std::function<void(Selection&)>> parts = {
+      [](Selection& part) { part.min_size = 1'000; },
+      [](Selection& part) { part.thread_ids = {100}; },
+      [](Selection& part) {
+        part.from = Moment{30, true};
+      },
+      [](Selection& part) {
+        part.to = Moment{60, true};
+      },
+      [](Selection& part) {
+        part.from = Moment{0, true}, part.to = Moment{100, true};
+      },
+      [](Selection& part) {
+        part.from = Moment{20, true}, part.to = Moment{40, true}, part.only_costs = true;
+      },
+      [](Selection& part) {
+        part.live_at = Moment{50, true};
+      },
+      [](Selection& part) {
+        part.live_at = Moment{50, true}, part.only_costs = true;
+      },
+      [](Selection& part) {
+        part.live_at = Moment{50, true}, part.only_live = true;
+      },
+      [](Selection& part) { part.only_live = true; },
+      [](Selection& part) {
+        part.from = Moment{20, true}, part.to = Moment{40, true}, part.survivors = Moment{80, true};
+      },
+      [](Selection& part) { part.max_lifetime_ns = 100; },
+      [](Selection& part) {
+        part.select_stacks = [](const model::Profile& profile) {
+          std::vector<std::uint8_t> chosen(profile.nodes.size());
+          for (std::size_t node = 0; node < chosen.size(); ++node) chosen[node] = node % 2;
+          return chosen;
+        };
+      },
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (const model::Kind kind : {model::Kind::kHeap, model::Kind::kMmap, model::Kind::kAll}) {
+      Selection part;
+      parts[i](part);
+      part.kind = kind;
+      const auto& expected = kind == model::Kind::kHeap ? heap : kind == model::Kind::kMmap ? mmap : all;
+      INFO("seed " << seed << ", part " << i << ", kind " << static_cast<int>(kind));
+      for (const IndexUse& use : {kIndex, kNoIndex}) {
+        const Analysis analysis(path.path(), part, {}, use);
+        CHECK(totals_of(analysis.profile()) == expected);
+        // Nodes of a compacted trace are in the same order.
+        CHECK(totals_of(Analysis(compacted_path.path(), part, {}, use).profile()) == expected);
+      }
+    }
+}
+
+TEST_CASE("Totals of the recording are read as they were written, and only of stacks that exist") {
+  RecordingTotals totals;
+  totals.heap.resize(9);
+  totals.heap[3] = {4, 400, 1, 2};
+  totals.heap[8] = {1, 1, 0, 0};
+  totals.mmap.resize(2);
+  totals.mmap[1] = {1, 4096, 0, 1};
+  trace::ByteWriter out;
+  save(totals, out);
+  const auto load = [&](std::uint32_t node_count) {
+    trace::ByteReader in(out.bytes());
+    return load_recording_totals(in, node_count);
+  };
+  const RecordingTotals loaded = load(9);
+  CHECK(loaded.heap == totals.heap);
+  CHECK(loaded.mmap == totals.mmap);
+  CHECK(loaded.of(model::Kind::kAll, 3) == totals.heap[3]);
+  CHECK(loaded.of(model::Kind::kHeap, 1).empty());
+  CHECK_THROWS_AS(load(8), trace::FormatError);  // no stack has the number 8
+  CHECK_THROWS_AS(load(1), trace::FormatError);
+  out.number(0);
+  CHECK_THROWS_AS(load(9), trace::FormatError);
 }
 
 TEST_CASE("Costs by thread are those of the blocks that the thread allocated") {
