@@ -1,4 +1,4 @@
-// Each stack with costs has a frontier: its innermost frame that is not skipped. A round
+// Each stack that allocated has a frontier: its innermost frame that is not skipped. A round
 //
 //   1. moves the frontiers past the helpers that the previous round found,
 //   2. sums, by function, the bytes of the stacks whose frontier has reached it (Tally),
@@ -39,8 +39,8 @@ double share(std::uint64_t part, std::uint64_t whole) {
 }
 
 /// Blocks that were not merely moved by a realloc.
-std::uint64_t blocks_of(const model::Costs& costs) {
-  return costs.allocations - std::min(costs.moved_blocks, costs.allocations);
+std::uint64_t blocks_of(const model::StackTotals& totals) {
+  return totals.allocations - std::min(totals.moved_blocks, totals.allocations);
 }
 
 /// What was allocated in a function itself or through helpers.
@@ -67,10 +67,10 @@ class HelperSearch {
         tallies_(frames.functions().size()), stamp_(frames.functions().size(), kNone) {
     sum_below();
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
-      const model::Costs& costs = nodes_[node].costs;
-      if (costs.allocations == 0) continue;
-      program_blocks_ += blocks_of(costs);
-      program_left_ += costs.leaked_blocks;
+      const model::StackTotals totals = totals_of(node);
+      if (totals.allocations == 0) continue;
+      program_blocks_ += blocks_of(totals);
+      program_left_ += totals.left_blocks;
       fronts_.push_back({node, node, 0});
     }
   }
@@ -141,6 +141,8 @@ class HelperSearch {
   };
   using CallerList = std::vector<Caller>;  // by function
 
+  model::StackTotals totals_of(std::uint32_t node) const { return frames_.profile().whole_of(node); }
+
   /// Skips nodes without code. False: there is no further frame.
   bool settle(Front& front) const {
     while (front.at != kNone && (front.at == 0 || nodes_[front.at].address == model::kNoIndex)) {
@@ -162,14 +164,14 @@ class HelperSearch {
 
   /// Counts the frames from `front` on, up to the first one that is not skipped, where it stops.
   void move(Front& front) {
-    const model::Costs& costs = nodes_[front.node].costs;
+    const model::StackTotals totals = totals_of(front.node);
     for (; front.at != kNone; step(front)) {
       const std::uint32_t function = function_at(front);
       if (stamp_[function] != front.node) {
         stamp_[function] = front.node;
         Tally& tally = tallies_[function];
-        tally.bytes += costs.allocated_bytes;
-        tally.blocks += costs.allocations;
+        tally.bytes += totals.allocated_bytes;
+        tally.blocks += totals.allocations;
         add_position(tally, front);
       }
       if (skipped_[function] == 0) return;
@@ -203,7 +205,7 @@ class HelperSearch {
           if (const std::uint32_t address = nodes_[node].address; address != model::kNoIndex)
             for (const std::uint32_t function : frames_.functions_at(address))
               if (open[function].depth++ == 0) open[function].bytes_before = bytes;
-          bytes += nodes_[node].costs.allocated_bytes;
+          bytes += totals_of(node).allocated_bytes;
         },
         [&](std::uint32_t node) {
           if (const std::uint32_t address = nodes_[node].address; address != model::kNoIndex)
@@ -232,7 +234,7 @@ class HelperSearch {
       if (front.at == kNone) continue;
       const std::uint32_t function = function_at(front);
       if (candidate[function] == 0) continue;
-      const model::Costs& costs = nodes_[front.node].costs;
+      const model::StackTotals totals = totals_of(front.node);
       std::uint32_t below = function;
       Front outer = front;
       for (auto& level : sums) {
@@ -242,9 +244,9 @@ class HelperSearch {
         if (outer.at == kNone) break;
         below = function_at(outer);
         CallerTally& tally = level[std::uint64_t{function} << 32 | below];
-        tally.bytes += costs.allocated_bytes;
-        tally.blocks += blocks_of(costs);
-        tally.left += costs.leaked_blocks;
+        tally.bytes += totals.allocated_bytes;
+        tally.blocks += blocks_of(totals);
+        tally.left += totals.left_blocks;
       }
     }
     std::array<CallerList, kCallerLevels> result;
@@ -299,7 +301,7 @@ class HelperSearch {
   std::vector<std::uint64_t> below_bytes_;  ///< by function
   std::vector<Tally> tallies_;              ///< by function
   std::vector<std::uint32_t> stamp_;        ///< by function: the stack that counted it last
-  std::vector<Front> fronts_;               ///< of all stacks with costs
+  std::vector<Front> fronts_;               ///< of all stacks that allocated
   std::uint64_t program_blocks_ = 0;
   std::uint64_t program_left_ = 0;
 };

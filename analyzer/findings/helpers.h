@@ -2,7 +2,8 @@
 // function of a string type. The call site of a stack is the first frame above them.
 //
 // A function is a helper by its name (is_named_like_allocator), by a pattern of the user (--helper), or by structure.
-// By structure it must meet all of these, over all stacks of the profile:
+// By structure it must meet all of these, over all stacks of the whole recording, whatever is selected
+// (Profile::whole), so that a stack has the same call site in every selection:
 //
 //   * at least 9/10 of the bytes that are allocated in it and below it are allocated by itself or through other
 //     helpers;

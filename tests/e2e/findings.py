@@ -110,5 +110,67 @@ class KnownLeaks(harness.Case):
         self.assertFalse({name_of(row): row for row in leaks["sites"]}["fill_cache"]["grew_with_load"])
 
 
+class FewCallers(harness.Case):
+    """few_callers: a helper that has enough callers only in the whole recording. A stack has one call site, whatever
+    is selected."""
+
+    SELECTIONS = (("--from", "later"), ("--from", "later", "--cost", "allocated"), ("--thread", "worker"),
+                  ("--min-size", "1000"), ("--live-at", "later"), ("--from", "later", "--survivors"),
+                  ("--from", "later", "--max-lifetime", "1s"), ("--function", "user_2"),
+                  ("--kind", "all", "--from", "later"))
+
+    def sites(self, *arguments):
+        return {harness.plain_name(row["name"]) for row in json.loads(self.heapprof(*arguments, "--json"))["rows"]}
+
+    def check(self, trace):
+        whole = self.sites("report", trace, "--by", "site")
+        self.assertLessEqual({f"user_{n}" for n in range(8)}, whole)
+        self.assertNotIn("take", whole)
+        for selection in self.SELECTIONS:
+            sites = self.sites("report", trace, "--by", "site", *selection)
+            self.assertLessEqual(sites, whole, selection)
+            self.assertTrue(any(name.startswith("user_") for name in sites), (selection, sites))
+        return whole
+
+    def test_one_name_whatever_is_selected(self):
+        trace = self.record(harness.program("few_callers")).trace
+        whole = self.check(trace)
+        slice_of = ("--from", "later")
+        def names(*arguments):
+            return {name_of(row) for row in json.loads(self.heapprof(*arguments, "--json"))["sites"]}
+        for command in ("report", "leaks", "churn"):
+            sites = names(command, trace, *slice_of)
+            self.assertIn("user_0", sites, command)
+            self.assertLessEqual(sites, whole, command)
+        diff = json.loads(self.heapprof("diff", f"{trace}@later", f"{trace}@end", "--json"))
+        self.assertEqual({row["name"] for row in diff["sites"]}, {"user_0", "user_1"})
+        tree = self.heapprof("tree", trace, *slice_of, "--json")
+        self.assertNotIn('"take"', tree)
+        for answer in (self.heapprof("query", trace, *slice_of, "SELECT name FROM call_sites", "--csv"),
+                       self.heapprof("blocks", trace, *slice_of, "--csv")):
+            self.assertRegex(answer, r"\buser_0\b")
+            self.assertNotRegex(answer, r"(^|,)take\b")
+        # The helpers of a part are those of the whole, with their figures.
+        def helpers(*options):
+            return json.loads(self.heapprof("report", trace, *options, "--json"))["helpers"]
+        self.assertEqual(helpers(*slice_of), helpers())
+        self.assertEqual(self.sites("report", trace, "--by", "site", "--no-helpers", *slice_of) & {"take", "user_0"},
+                         {"take"})
+
+    def test_with_an_index_and_compacted(self):
+        trace = self.record(harness.program("few_callers")).trace
+        compacted = self.dir / "compacted.heapprof"
+        self.heapprof("compact", trace, "-o", compacted)
+        self.check(compacted)
+        self.heapprof("index", trace)
+        self.check(trace)
+
+    def test_several_recordings(self):
+        traces = [self.record(harness.program("few_callers")).trace for _ in range(2)]
+        sites = self.sites("report", *traces, "--by", "site", "--min-size", "1000")
+        self.assertLessEqual({"user_4", "user_5"}, sites)
+        self.assertNotIn("take", sites)
+
+
 if __name__ == "__main__":
     harness.main()

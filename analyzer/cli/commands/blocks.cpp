@@ -32,7 +32,7 @@ int run_blocks(const BlocksOptions& options) {
   const auto print = [&](const replay::Analysis& analysis) {
     const model::Profile& profile = analysis.profile();
     StackNames names(profile, trace.symbols);
-    names.resolve(nodes_with_costs(profile));
+    names.resolve(nodes_of_findings(profile));
     const Findings findings(profile, names, options.call_sites);
     const BlockList list{options,    profile,    names, findings, profile.live_at_ns.value_or(profile.end_ns()),
                          page.all(), page.take()};

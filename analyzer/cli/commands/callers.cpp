@@ -192,7 +192,7 @@ std::optional<RankedStack> largest_stack_of(const std::vector<std::uint32_t>& fu
 /// Returns whether the function occurs.
 bool print_callers(const CallersOptions& options, const model::Profile& profile) {
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const Findings findings(profile, names, options.call_sites);
   const NamedFunctions match = functions_named(findings, options.function);
   const views::FrameTree tree(findings.frames(), findings.helpers(),

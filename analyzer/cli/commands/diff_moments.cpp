@@ -420,7 +420,7 @@ void print_moments(const DiffOptions& options, const TraceOptions& trace, const 
   }
   rank_nodes(comparison.changed, comparison.by_node, options.order);
   StackNames names(profile, trace.symbols);
-  std::vector<std::uint32_t> named = nodes_with_costs(profile);
+  std::vector<std::uint32_t> named = nodes_of_findings(profile);
   named.insert(named.end(), comparison.changed.begin(), comparison.changed.end());
   names.resolve(named);
   const Findings findings(profile, names, options.call_sites);

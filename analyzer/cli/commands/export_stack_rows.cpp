@@ -70,7 +70,7 @@ class NamedRows {
   NamedRows(const model::Profile& profile, const ExportOptions& options)
       : profile_(profile), names_(profile, options.trace.symbols), functions_(options.call_sites.view.full_names) {
     const std::vector<std::uint32_t> nodes = nodes_with_costs(profile);
-    names_.resolve(nodes);
+    names_.resolve(nodes_of_findings(profile));
     functions_of_key_.resize(names_.key_count());
     const Findings findings(profile, names_, options.call_sites);
     const std::vector<findings::FrameRef> sites =

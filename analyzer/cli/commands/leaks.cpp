@@ -246,7 +246,7 @@ void print_leaks(const LeaksOptions& options, const model::Profile& profile, con
   std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
   // Suppressions match names, and helpers are found among all stacks: all are looked up.
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const bool any = !stacks.empty();
   const Suppressed suppressed = suppress(suppressions, names, stacks);
   report_vain_rules(options.trace.trace, profile, suppressed);

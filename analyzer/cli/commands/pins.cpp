@@ -140,7 +140,7 @@ void print_pins(const PinsOptions& options, const replay::Analysis& analysis, st
   refuse_moment_after_end(options.trace, profile);
   const pins::PinnedMemory memory = read_pinned_memory(options.trace, analysis, std::move(live));
   StackNames names(profile, options.trace.symbols);
-  std::vector<std::uint32_t> nodes = nodes_with_costs(profile);
+  std::vector<std::uint32_t> nodes = nodes_of_findings(profile);
   for (const replay::LiveMapping& mapping : mappings) nodes.push_back(mapping.node);
   names.resolve(nodes);
   const Findings findings(profile, names, options.call_sites);

@@ -173,7 +173,7 @@ void print_text(const ReportOptions& options, const model::Profile& profile, con
 void print_report(const ReportOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const Findings findings(profile, names, options.call_sites);
   findings::HeldByNode held;
   held.reserve(profile.nodes.size());

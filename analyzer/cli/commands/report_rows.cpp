@@ -522,7 +522,7 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
 void print_rows(const ReportOptions& options, const model::Profile& profile, const replay::Analysis* analysis,
                 const MergedRecordings* recordings) {
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const Findings findings(profile, names, options.call_sites);
   const ViewNames view_names(profile, findings);
   std::vector<RowColumn> columns;

@@ -184,7 +184,7 @@ void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss:
   const rss::ResidentMemory memory =
       at.snapshot ? rss::classify(*at.snapshot, process) : rss::estimate(*at.sample, process);
   StackNames names(profile, options.trace.symbols);
-  std::vector<std::uint32_t> nodes = nodes_with_costs(profile);
+  std::vector<std::uint32_t> nodes = nodes_of_findings(profile);
   for (const rss::Part& part : memory[Line::kMmap].parts) nodes.push_back(part.node);
   names.resolve(nodes);
   const Findings findings(profile, names, options.call_sites);

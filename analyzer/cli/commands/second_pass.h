@@ -96,7 +96,7 @@ std::vector<SiteCosts<Costs>> costs_by_site(const model::Profile& profile, Stack
     if (counts(costs[node])) nodes.push_back(node);
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return rank_of(costs[a]) > rank_of(costs[b]); });
-  std::vector<std::uint32_t> named = nodes_with_costs(profile);
+  std::vector<std::uint32_t> named = nodes_of_findings(profile);
   named.insert(named.end(), nodes.begin(), nodes.end());
   names.resolve(named);
   const CallSites grouped = group_by_site(Findings(profile, names, options), nodes);

@@ -167,7 +167,7 @@ void print_files(const SourceAnswer& answer) {
 /// Returns whether there is what the user named.
 bool print_source(const SourceOptions& options, const model::Profile& profile, symbols::PackedSources packed) {
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const Findings findings(profile, names, options.call_sites);
   const SourceAnswer answer{options, profile, names, findings};
   if (options.what.empty()) {

@@ -127,7 +127,9 @@ struct StackGroups {
 StackGroups groups_of(const TimelineOptions& options, const model::Profile& profile) {
   const std::vector<std::uint32_t> nodes = stacks_of(profile);
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes);
+  std::vector<std::uint32_t> named = nodes_of_findings(profile);
+  named.insert(named.end(), nodes.begin(), nodes.end());
+  names.resolve(named);
   const Findings findings(profile, names, options.call_sites);
   const CallSites sites = group_by_site(findings, nodes);
   StackGroups result;

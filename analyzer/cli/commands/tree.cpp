@@ -166,7 +166,7 @@ std::string tree_text(const TreeOptions& options, const model::Profile& profile,
 
 void print_tree(const TreeOptions& options, const model::Profile& profile) {
   StackNames names(profile, options.trace.symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   const Findings findings(profile, names, options.call_sites);
   const ViewNames view_names(profile, findings);
   const views::FrameTree frames(findings.frames(), findings.helpers(),

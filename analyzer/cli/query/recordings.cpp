@@ -25,7 +25,7 @@ const char* began_word(processes::Begin begin) noexcept {
 
 StackNames NamedStacks::resolved(const model::Profile& profile, const symbols::Options& symbols) {
   StackNames names(profile, symbols);
-  names.resolve(nodes_with_costs(profile));
+  names.resolve(nodes_of_findings(profile));
   return names;
 }
 

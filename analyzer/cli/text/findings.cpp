@@ -119,4 +119,11 @@ std::vector<std::uint32_t> nodes_with_costs(const model::Profile& profile) {
   return nodes;
 }
 
+std::vector<std::uint32_t> nodes_of_findings(const model::Profile& profile) {
+  std::vector<std::uint32_t> nodes;
+  for (std::uint32_t node = 0; node < profile.nodes.size(); ++node)
+    if (!profile.nodes[node].costs.empty() || profile.whole_of(node).allocations != 0) nodes.push_back(node);
+  return nodes;
+}
+
 }  // namespace heapprof::cli

@@ -28,7 +28,7 @@ struct CallSiteOptions {
 /// Where code of `profile` comes from. Throws std::invalid_argument with a sentence when a pattern is invalid.
 findings::OriginRules origin_rules(const model::Profile& profile, const CallSiteOptions& options);
 
-/// Finds the helpers of a profile. `names` must have resolved all nodes with costs, and outlive this, as `profile`.
+/// Finds the helpers of a profile. `names` must have resolved nodes_of_findings(), and outlive this, as `profile`.
 class Findings {
  public:
   /// Prints a message about patterns for own code that match nothing. Throws std::invalid_argument with a sentence
@@ -81,7 +81,10 @@ class FrameFilter {
 /// What a stack without a frame that FrameFilter shows is called, in place of its frames.
 inline constexpr const char* kNoOwnCode = "[no own code]";
 
-/// All nodes of `profile` with costs: the stacks whose frames Findings needs.
+/// All nodes of `profile` with costs.
 std::vector<std::uint32_t> nodes_with_costs(const model::Profile& profile);
+/// The stacks whose frames Findings needs: those with costs, and if a part of the recording is selected, all that
+/// allocated in the rest.
+std::vector<std::uint32_t> nodes_of_findings(const model::Profile& profile);
 
 }  // namespace heapprof::cli

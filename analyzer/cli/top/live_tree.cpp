@@ -11,7 +11,7 @@ namespace {
 
 /// `names`, with the frames of all stacks that have allocated.
 const StackNames& resolved(StackNames& names, const model::Profile& profile, KnownFrames& known) {
-  names.resolve(nodes_with_costs(profile), &known);
+  names.resolve(nodes_of_findings(profile), &known);
   return names;
 }
 

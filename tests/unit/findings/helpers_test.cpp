@@ -49,6 +49,27 @@ TEST_CASE("a function that many others allocate through is a helper") {
   CHECK(helpers_of(stacks, off).empty());
 }
 
+TEST_CASE("helpers are found from the whole recording, whatever is selected") {
+  KnownStacks stacks;
+  std::vector<std::uint32_t> nodes;
+  for (int i = 0; i < 8; ++i) nodes.push_back(stacks.add({"take:7", numbered("user", i), "main"}, 10, 100, 0));
+  model::Profile& profile = stacks.profile();
+  const std::vector<model::StackTotals> whole = [&] {
+    std::vector<model::StackTotals> totals;
+    for (std::uint32_t node = 0; node < profile.nodes.size(); ++node) totals.push_back(profile.whole_of(node));
+    return totals;
+  }();
+  for (int i = 2; i < 8; ++i) profile.nodes[nodes[i]].costs = {};
+  CHECK(helpers_of(stacks).empty());
+  profile.whole = whole;
+  CHECK(helpers_of(stacks) == Names{"take"});
+  const CodeFrames frames = stacks.frames();
+  CHECK(Helpers(frames, {}).all()[0].bytes == 8000);
+  // Nothing of a helper is selected.
+  for (const std::uint32_t node : nodes) profile.nodes[node].costs = {};
+  CHECK(helpers_of(stacks) == Names{"take"});
+}
+
 TEST_CASE("a function that is called from one or a few places is no helper") {
   KnownStacks stacks;
   for (int i = 0; i < 5; ++i) stacks.add({"open_session:7", numbered("user", i), "main"}, 10, 100, 1);
