@@ -53,7 +53,7 @@ Answer answer_of(const Question& question, ChildResult&& result) {
         result.code == 2 ? 400 : 422,
         messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
   }
-  if (question.is_json) compact_json(result.output);
+  if (question.is_json && !result.output.ends_with('\n')) result.output += '\n';
   if (question.convert != nullptr) {
     try {
       result.output = question.convert(result.output);
@@ -216,7 +216,7 @@ bool Answers::must_wait(const Task& task) {
 /// Starts the process that answers, or lets one that stays answer.
 void Answers::start(const std::shared_ptr<Task>& task) {
   const std::vector<std::string>& words = task->question.words;
-  constexpr ChildLimits kLimits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime};
+  const ChildLimits limits{.output_bytes = kMaxAnswerBytes, .time = kMaxTime, .is_json = task->question.is_json};
   // The processes that followed a program are of no use after its end.
   if (!task->state.empty())
     std::erase_if(standing_, [&](const auto& one) {
@@ -228,7 +228,7 @@ void Answers::start(const std::shared_ptr<Task>& task) {
     entry->second.asked = Clock::now();
     std::shared_ptr<StandingProcess> process = may_stand(*task) ? standing(task->question) : nullptr;
     if (process == nullptr && entry->second.can_stand && can_start_standing()) {
-      process = StandingProcess::start(context_, words, kLimits);
+      process = StandingProcess::start(context_, words, limits);
       standing_[task->question.followed] = {task->question.traces.front(), Clock::now(), process};
     }
     if (process != nullptr) {
@@ -240,14 +240,17 @@ void Answers::start(const std::shared_ptr<Task>& task) {
         // A command that needs more than one pass over the recording prints no answer. If it crashes, it may not
         // without this.
         const bool is_answer = result && !result->output.empty() && result->code < 128;
-        if (is_answer) return finish(ended, std::move(*result));
+        if (is_answer) {
+          if (ended->question.is_json) compact_json(result->output);
+          return finish(ended, std::move(*result));
+        }
         asked_[ended->key].can_stand = false;
         start(ended);
       });
     }
   }
   task->child =
-      ChildProcess::start(context_, words, kLimits, [this, weak = std::weak_ptr(task)](ChildResult&& result) {
+      ChildProcess::start(context_, words, limits, [this, weak = std::weak_ptr(task)](ChildResult&& result) {
         // Not a shared pointer: the process and its task would keep each other, and the process would survive the
         // server.
         if (const auto ended = weak.lock()) finish(ended, std::move(result));

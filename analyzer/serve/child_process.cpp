@@ -134,15 +134,19 @@ void ChildProcess::read_output() {
                             if (bytes != 0) {
                               if (self->on_output_) {
                                 self->on_output_({self->output_buffer_, bytes});
-                              } else if (self->result_.output.size() + bytes > self->limits_.output_bytes) {
-                                self->stop(ChildResult::End::kTooMuchOutput);
                               } else {
-                                self->result_.output.append(self->output_buffer_, bytes);
+                                self->take_output({self->output_buffer_, bytes});
                               }
                             }
                             if (failed) return self->closed();
                             self->read_output();
                           });
+}
+
+void ChildProcess::take_output(std::string_view piece) {
+  if (limits_.is_json) compactor_.append(piece, result_.output);
+  else result_.output += piece;
+  if (result_.output.size() > limits_.output_bytes) stop(ChildResult::End::kTooMuchOutput);
 }
 
 void ChildProcess::read_error() {

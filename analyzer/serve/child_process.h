@@ -18,13 +18,16 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/serve/compact_json.h"
+
 namespace heapprof::serve {
 
 /// How a child is started.
 struct ChildLimits {
-  std::size_t output_bytes = 0;  ///< on standard output
+  std::size_t output_bytes = 0;  ///< on standard output, of JSON without white space
   std::chrono::seconds time{0};  ///< 0: none
   bool stands = false;           ///< it answers again and again (standing_process.h), and reads request()
+  bool is_json = false;          ///< the white space of its output is left out
 };
 
 /// What became of a child.
@@ -77,6 +80,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   void spawn(const std::vector<std::string>& words);
   void read_output();
   void read_error();
+  void take_output(std::string_view piece);
   void take_error(std::string_view piece);
   void stop(ChildResult::End reason);
   void closed();
@@ -92,6 +96,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   int open_ = 2;  ///< pipes that have not ended
   bool stopped_ = false;
   ChildResult result_;
+  JsonCompactor compactor_;
   ChildProgress progress_;
   std::string unfinished_;  ///< the begin of a line on standard error
   char output_buffer_[64 * 1024];

@@ -25,6 +25,19 @@ TEST_CASE("white space between tokens is removed, and kept in strings") {
   CHECK(compacted("[1]") == "[1]");
 }
 
+TEST_CASE("a document that arrives in pieces is compacted as a whole one") {
+  const std::string text = "{ \"a \\\" b\\\\\" : [ 1,\n 2 ] }\n";
+  for (std::size_t first = 0; first <= text.size(); ++first)
+    for (std::size_t second = first; second <= text.size(); ++second) {
+      heapprof::serve::JsonCompactor compactor;
+      std::string result;
+      compactor.append(text.substr(0, first), result);
+      compactor.append(text.substr(first, second - first), result);
+      compactor.append(text.substr(second), result);
+      REQUIRE(result + "\n" == compacted(text));
+    }
+}
+
 TEST_CASE("the result is what the library writes") {
   nlohmann::ordered_json json;
   const std::string names[] = {"operator\" \"",  "back\\slash \\\\", "tab\t line\n",
