@@ -8,7 +8,7 @@ function refresh() {
   const keyOf = fields => JSON.stringify(fields);
   const chartKey = keyOf({...selection.options(state, true), 'only-own': null, series: state.series});
   const detailsKey = keyOf([selection.options(state), state.metric, state.name]);
-  const viewKey = selection.format({...state, zoom: ''});
+  const viewKey = selection.format({...state, zoom: '', name: ''});
   viewPanel.drawList();
   selectionBar.draw();
   timeline.setSeries(state.series);
@@ -16,11 +16,14 @@ function refresh() {
   if (before.view !== viewKey) {
     ask.giveUp();
     viewPanel.refresh();
-  } else viewPanel.zoom(state.zoom);
+  } else {
+    if (before.name !== state.name) viewPanel.select();
+    if (before.zoom !== state.zoom) viewPanel.zoom(state.zoom);
+  }
   if (before.details !== detailsKey) detailsPanel.refresh(true);
   if (before.chart !== chartKey) timeline.refresh();
   else timeline.mark();
-  before = {chart: chartKey, details: detailsKey, view: viewKey, trace: state.trace};
+  before = {chart: chartKey, details: detailsKey, view: viewKey, name: state.name, zoom: state.zoom, trace: state.trace};
 }
 
 async function loadRecording() {

@@ -24,12 +24,20 @@ async function sentence(context) {
           ' of it beyond the live blocks'];
 }
 
-/// The rows of the table, by function, call site or stack.
-async function table(context) {
-  const by = Object.hasOwn(KEYS, context.state.by) ? context.state.by : 'function';
+const byOf = ({state}) => Object.hasOwn(KEYS, state.by) ? state.by : 'function';
+
+function tableHead(context) {
+  const by = byOf(context);
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
+  return {tools: [choice], selects: 'nothing',
+          command: ['pins', ['--by', by, '--top', '0', ...wordsOf(context)]]};
+}
+
+/// The rows of the table, by function, call site or stack.
+async function table(context) {
+  const by = byOf(context);
   const answer = await groups(context, by);
   const figure = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
                                               text: row => figures.bytes(row[key]),
@@ -44,7 +52,7 @@ async function table(context) {
       {key: 'blocks', label: 'Blocks', number: true, minor: 1, value: row => row.blocks,
        text: row => figures.count(row.blocks)},
     ],
-    isSelected: row => row.name === context.state.name,
+    isSelected: row => row.name === selection.now().name,
     onSelect: row => by === 'function' ? selection.change({name: row.name}) : detailsPanel.showStack({
       title: names.label(row.name), frames: row.stack || [],
       entries: [['overhead', figures.bytes(row.overhead_bytes)], ['alone', figures.bytes(row.alone_bytes)],
@@ -54,8 +62,7 @@ async function table(context) {
   });
   return {
     node: answer.groups.length ? rows.host : elements.empty('No block is live at this moment. Select another one.'),
-    tools: [choice], filter: rows.filter, csv: rows.csv, focus: rows.focus,
-    command: ['pins', ['--by', by, '--top', '0', ...wordsOf(context)]], selects: 'nothing', shown: about(context, answer),
+    ...tableHead(context), filter: rows.filter, csv: rows.csv, focus: rows.focus, select: rows.repaint, shown: about(context, answer),
   };
 }
 
@@ -107,5 +114,5 @@ function noTree(context) {
   return {node: viewParts.needsServer(...shown.command, undefined, 'nothing'), ...shown};
 }
 
-return {table, tree, treeCommand, noTree, sentence, groups, about};
+return {table, tableHead, tree, treeCommand, noTree, sentence, groups, about};
 })();

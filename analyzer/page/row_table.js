@@ -215,9 +215,21 @@ function create(options) {
     if (line) select(Number(line.dataset.index), true);
   });
 
+  /// Scrolls to the first selected row, once, when the table has its place in the page.
+  let isRevealed = false;
+  function reveal() {
+    if (isRevealed || !scroller.clientHeight) return;
+    isRevealed = true;
+    const i = rows && options.isSelected ? filtered.findIndex(options.isSelected) : -1;
+    if (i < 0 || (i + 2) * ROW < scroller.clientHeight) return;
+    current = i;
+    scroller.scrollTop = (i * ROW - scroller.clientHeight / 2) / scale().factor;
+  }
+
   const redraw = () => {
     fit();
     paint(true);
+    reveal();
   };
   redraw();
   new ResizeObserver(redraw).observe(scroller);

@@ -76,7 +76,7 @@ async function show(context) {
                   ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
     },
   });
-  return {node: table.host, tools: [choice], csv: table.csv, focus: table.focus, command, shown};
+  return {node: table.host, tools: [choice], csv: table.csv, focus: table.focus, command, select() {}, shown};
 }
 
 return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], show};

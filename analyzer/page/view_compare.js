@@ -200,7 +200,7 @@ async function show(context) {
       change('new_bytes', 'New'), change('freed_bytes', 'Freed'),
       change('bytes_before', 'Before', {minor: 2}), change('bytes_after', 'After', {minor: 2}),
     ],
-    isSelected: row => row.name === state.name,
+    isSelected: row => row.name === selection.now().name,
     onSelect: row => selection.change({name: row.name}),
     more: more(answer.sites.length, answer.changed_sites, 'call site'),
   });
@@ -209,6 +209,10 @@ async function show(context) {
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
+    select() {
+      table.repaint();
+      graph.repaint();
+    },
     sentence: ['Live: ', make('b', {}, figures.bytes(total.bytes_before)), ` at ${figures.time(answer.before.at_ns)}, `,
                make('b', {}, figures.bytes(total.bytes_after)), ` at ${figures.time(answer.after.at_ns)}`],
     attached() { graph = graphOf(host, tree, 'bytes'); },

@@ -98,7 +98,9 @@ function sandwich(root, name) {
 
 const styleOf = entry => entry ? `o-${entry[6] || 'unknown'}` : 'o-merged';
 
-/// The zoomed frame is a part of the selection, as the names on the path to it. Longer paths are not kept.
+/// The zoomed frame is a part of the selection: as the names on the path to it, or as "function", the widest frame of
+/// the selected function. Longer paths are not kept.
+const WIDEST = 'function';
 const MAX_PATH = 8000;
 const textOf = path => {
   const text = path.length ? JSON.stringify(path) : '';
@@ -113,16 +115,32 @@ function pathOf(text) {
   }
 }
 
+const isSelected = entry => entry[7] === selection.now().name;
+
 function mount(host, data, flames = false) {
   return flameGraph(data, {
-    host, styleOf, flames, zoom: pathOf(selection.now().zoom),
+    host, styleOf, flames, zoom: pathOf(selection.now().zoom), isSelected,
     mergedNote: 'each has less than 0.1% of the total; heapprof flamegraph draws all',
     onSelect: (entry, path) => selection.change({name: entry[7], zoom: textOf(path)}),
     onZoom: path => selection.change({zoom: textOf(path)}),
   });
 }
 
-const zoom = (graph, text) => graph.zoomTo(pathOf(text));
+/// Zooms a graph of all functions. Returns a sentence if the zoomed frame is not all of the selected function.
+function zoom(graph, text) {
+  if (text !== WIDEST) {
+    graph.zoomTo(pathOf(text));
+    return '';
+  }
+  const {name} = selection.now();
+  const found = graph.zoomToFunction(isSelected);
+  if (found === null) {
+    graph.zoomTo([]);
+    return `${names.label(name)} has less than 0.1% of this cost`;
+  }
+  return found.frames < 2 ? '' : `the widest of ${found.frames} frames of ${names.label(name)}, ` +
+    `with ${figures.percent(found.share, 1)} of its total; Sandwich has all`;
+}
 
 function legend() {
   return make('span', {class: 'origins'}, ...Object.entries(names.originText).filter(([key]) => key !== 'runtime')
@@ -132,6 +150,7 @@ function legend() {
 /// Bytes that could be returned without the blocks of a frame: the innermost functions have no such bytes by
 /// themselves if others keep the same memory, so there is one direction only.
 async function showPinned(context) {
+  const note = make('span', {class: 'muted'});
   const root = await pinned.tree(context);
   if (root === null) return pinned.noTree(context);
   if (!root.children.length)
@@ -142,10 +161,18 @@ async function showPinned(context) {
   const table = await pinned.table(context);
   let graph = null;
   return {
-    node: make('div', {class: 'stacked'}, host, table.node), tools: [legend()], shown: table.shown,
+    node: make('div', {class: 'stacked'}, host, table.node), tools: [note, legend()], shown: table.shown,
     ...pinned.treeCommand(context),
-    attached() { graph = mount(host, dataOf(root, total => total[value], unit).data); },
-    zoom: text => zoom(graph, text), filter: text => graph.search(text), picture: () => graph.drawn(),
+    attached() {
+      graph = mount(host, dataOf(root, total => total[value], unit).data);
+      note.textContent = zoom(graph, context.state.zoom);
+    },
+    zoom(text) { note.textContent = zoom(graph, text); },
+    select() {
+      graph.repaint();
+      table.select();
+    },
+    filter: text => graph.search(text), picture: () => graph.drawn(),
     csv: () => rowsOf(root),
   };
 }
@@ -163,16 +190,25 @@ function rowsOf(root) {
   return lines;
 }
 
+const shownOf = state => ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
+const isSandwichOf = state => shownOf(state) === 'sandwich' && state.name !== '';
+
+function head(context) {
+  const {state, metric} = context;
+  if (context.isPinned) return {...pinned.treeCommand(context), tools: [legend()]};
+  const shown = shownOf(state);
+  return {command: isSandwichOf(state) ? ['callers', ['--cost', metric], state.name] :
+    ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']],
+          tools: [viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']])]};
+}
+
 async function show(context) {
   if (context.isPinned) return showPinned(context);
   const {state, metric} = context;
   const about = figures.metrics[metric];
   const valueOf = total => total[about.value] || 0;
-  const shown = ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
-  const choice = viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']]);
-  const isSandwich = shown === 'sandwich' && state.name !== '';
-  const command = isSandwich ? ['callers', ['--cost', metric], state.name] :
-    ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']];
+  const shown = shownOf(state), isSandwich = isSandwichOf(state);
+  const {command, tools: [choice]} = head(context);
   const root = await context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric});
   if (shown === 'sandwich' && !isSandwich)
     return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
@@ -181,6 +217,8 @@ async function show(context) {
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   const parts = [];
   const hosts = [];
+  const note = make('span', {class: 'muted'});
+  let rowsBelow = null;
   if (isSandwich) {
     const {callees, callers, found} = sandwich(root, state.name);
     if (!found)
@@ -196,13 +234,15 @@ async function show(context) {
     hosts.push([host, root]);
     // The graph does not wait for the table below it.
     const below = make('div', {class: 'row-table waiting'});
-    context.ask('function_rows', {}).then(rows => below.replaceWith(viewTable.tableOf(rows, context, {}).host),
-                                          error => below.replaceWith(make('p', {class: 'more'}, error.message)));
+    context.ask('function_rows', {}).then(rows => {
+      rowsBelow = viewTable.tableOf(rows, context, {});
+      below.replaceWith(rowsBelow.host);
+    }, error => below.replaceWith(make('p', {class: 'more'}, error.message)));
     parts.push(host, below);
   }
   const graphs = [];
   return {
-    node: make('div', {class: 'stacked'}, ...parts), tools: [choice, legend()], command,
+    node: make('div', {class: 'stacked'}, ...parts), tools: [choice, note, legend()], command,
     attached() {
       // Callers stand above the function, callees below it.
       hosts.forEach(([host, tree], i) => {
@@ -215,13 +255,21 @@ async function show(context) {
                 all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0));
       });
+      if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom);
     },
-    zoom: text => graphs.forEach(graph => zoom(graph, text)),
+    zoom(text) {
+      for (const graph of graphs) note.textContent = zoom(graph, text);
+    },
+    // A sandwich is of the selected function.
+    select: isSandwich ? null : () => {
+      graphs[0].repaint();
+      if (rowsBelow) rowsBelow.repaint();
+    },
     filter: text => graphs.forEach(graph => graph.search(text)),
     picture: () => graphs[0].drawn(),
     csv: () => rowsOf(root),
   };
 }
 
-return {key: 'flame', title: 'Flame graph', hasPinned: true, show, dataOf, mount, zoom, styleOf, sandwich};
+return {key: 'flame', title: 'Flame graph', hasPinned: true, head, show, dataOf, mount, zoom, WIDEST, styleOf, sandwich};
 })();

@@ -99,7 +99,7 @@ function viewOf(context, answer, isPending = false) {
       {key: 'low', label: 'Over time', width: 104, minor: 3, cell: row => elements.sparkline(row.low_bytes),
        csv: () => [], csvLabel: []},
     ],
-    isSelected: row => row.place && row.place.name === state.name,
+    isSelected: row => row.place && row.place.name === selection.now().name,
     onSelect: row => {
       const stack = answer.top.find(entry => row.site !== null && entry.stack.some(place =>
         JSON.stringify(frame(place)) === JSON.stringify(frame(row.site))));
@@ -125,7 +125,7 @@ function viewOf(context, answer, isPending = false) {
   if (answer.settings.HEAPPROF_FREE_STACKS !== '1')
     parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
   return {node: make('div', {class: 'stacked'}, ...parts), tools: [choice], filter: table.filter, csv: table.csv,
-          focus: table.focus, command,
+          focus: table.focus, command, select: table.repaint,
           shown: isPending ? 'reading the recording for the trends ...' : 'likeliest leaks first'};
 }
 

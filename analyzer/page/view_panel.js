@@ -134,6 +134,13 @@ at('search').addEventListener('keydown', event => {
 /// Zooms a flame graph that is shown already.
 function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
 
+/// Another function is selected: most views only mark it.
+function select() {
+  const {asked, drawn} = at('view').dataset;
+  if (shown && shown.select && asked === drawn) shown.select();
+  else refresh();
+}
+
 /// Asks the first question of a view before it is shown; it asks the same again, and shows an error.
 function askFirst(state) {
   const {key} = viewOf(state.view);
@@ -141,6 +148,6 @@ function askFirst(state) {
     ask.template(FIRST[key], {metric: state.metric}, selection.options()).catch(() => {});
 }
 
-return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom,
+return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom, select,
         askFirst};
 })();

@@ -55,7 +55,7 @@ function findings(report, leaks, churn, info, rows) {
     const whole = isMoment ? 'what is live' : isRange ? 'the peak in this range' : 'the peak';
     add(4, [...siteWords(largest), ` allocated ${figures.percent(largest.bytes, report.total.bytes)} of ` +
             `${whole}: ${figures.bytes(largest.bytes)} in ${figures.plural(largest.blocks, 'block')}.`],
-        {view: 'flame', metric: isMoment ? 'live' : 'peak', name});
+        {view: 'flame', metric: isMoment ? 'live' : 'peak', name, zoom: viewFlame.WIDEST});
   }
   if (keeper && largest && keeper.function && (!largest.site || keeper.function !== largest.site.function)) {
     add(3, [make('b', {}, names.label(keeper.function)), ` keeps ${figures.percent(keeper.bytes_share, 1)} of what ` +
@@ -176,7 +176,7 @@ async function show(context) {
   return {
     node: make('div', {class: 'stacked summary'}, tiles, sentences, ...pruned,
                make('h3', {}, own.length ? 'Own functions' : 'Functions'), table.host),
-    filter: table.filter, csv: table.csv, focus: table.focus, command,
+    filter: table.filter, csv: table.csv, focus: table.focus, command, select: table.repaint,
   };
 }
 

@@ -66,13 +66,13 @@ function columnsOf(metric, total, title) {
 }
 
 function tableOf(answer, context, options = {}) {
-  const {metric, state} = context;
+  const {metric} = context;
   const table = rowTable.create({
     label: `Memory by ${answer.by}`,
     columns: columnsOf(metric, answer.total, KEYS[answer.by]),
     rows: answer.rows,
     sort: {key: `self-${metric}`, ascending: false},
-    isSelected: row => row.name === state.name,
+    isSelected: row => row.name === selection.now().name,
     onSelect: row => {
       if (answer.by === 'module') selection.add('module', row.name);
       else if (answer.by === 'thread') selection.add('thread', String(row.tid ?? row.name));
@@ -103,33 +103,44 @@ function addLines(answer, context, table) {
   }, () => {});
 }
 
-async function show(context) {
+const orderOf = state => /^(-?)([\w-]+)$/.exec(state.sort);
+const byOf = state => Object.hasOwn(KEYS, state.by) ? state.by : 'function';
+
+function head(context) {
   const {state, metric} = context;
-  if (context.isPinned) return pinned.table(context);
-  const by = Object.hasOwn(KEYS, state.by) ? state.by : 'function';
+  if (context.isPinned) return pinned.tableHead(context);
+  const by = byOf(state);
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
-  const order = /^(-?)([\w-]+)$/.exec(state.sort);
+  const order = orderOf(state);
   // The command sorts by what the rows cost themselves, the highest first.
   const ordered = order && order[1] === '-' && /^self-(\w+)$/.exec(order[2]);
   const sort = ordered && Object.hasOwn(figures.metrics, ordered[1]) ? ordered[1] : metric;
-  const command = ['report', ['--by', by, '--sort', sort, '--top', by === 'stack' ? String(MAX_STACKS) : '0']];
+  return {command: ['report', ['--by', by, '--sort', sort, '--top', by === 'stack' ? String(MAX_STACKS) : '0']],
+          tools: [choice]};
+}
+
+async function show(context) {
+  const {state, metric} = context;
+  if (context.isPinned) return pinned.table(context);
+  const by = byOf(state), order = orderOf(state);
+  const {command, tools} = head(context);
   const answer = await (by === 'function' ? context.ask('function_rows', {}) :
     by === 'stack' ? ask.template('rows', {by}, {...context.selected, sort: metric, top: String(MAX_STACKS)}) :
       context.ask('rows', {by}));
   if (!answer.rows.length) {
-    return {node: make('div', {}, viewParts.emptySelection('No block was allocated')), tools: [choice], command};
+    return {node: make('div', {}, viewParts.emptySelection('No block was allocated')), tools, command};
   }
   const table = tableOf(answer, context, {
     more: answer.rows.length < answer.all_rows ?
       `+${figures.plural(answer.all_rows - answer.rows.length, 'row')} with lower costs` : '',
     ...order ? {sort: {key: order[2], ascending: order[1] === ''}} : {},
     onSort: ({key, ascending}) => selection.change({sort: (ascending ? '' : '-') + key}, true)});
-  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, command,
+  return {node: table.host, tools, filter: table.filter, csv: table.csv, command, select: table.repaint,
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
 }
 
-return {key: 'table', title: 'Table', hasPinned: true, show, nameCell, figureColumn, countColumn, shareColumn, tableOf,
+return {key: 'table', title: 'Table', hasPinned: true, head, show, nameCell, figureColumn, countColumn, shareColumn, tableOf,
         growthOf};
 })();

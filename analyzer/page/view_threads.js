@@ -50,7 +50,7 @@ async function show(context) {
       make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
     make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');
   return {node: make('div', {class: 'stacked'}, table.host, pairs), command, csv: table.csv, filter: table.filter,
-          focus: table.focus, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +
+          focus: table.focus, select() {}, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +
             `${figures.plural(answer.freed.blocks, 'free')} are by another thread`};
 }
 

@@ -98,7 +98,7 @@ async function show(context) {
                                   {minor: i < 2 ? 2 : 4})),
     ],
     rows: visible(),
-    isSelected: row => row.node && row.node.name === state.name,
+    isSelected: row => row.node && row.node.name === selection.now().name,
     onSelect: row => {
       if (row.node) selection.change({name: row.node.name});
       else if (canNarrow(row)) narrow(row);
@@ -112,11 +112,12 @@ async function show(context) {
   });
   const choice = viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
   if (isPinned) return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus,
-                        ...pinned.treeCommand(context)};
+                        select: table.repaint, ...pinned.treeCommand(context)};
   const command = ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']];
   if (!root.children.length)
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
-  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command};
+  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command,
+          select: table.repaint};
 }
 
 return {key: 'tree', title: 'Tree', hasPinned: true, show};

@@ -171,6 +171,42 @@ class Page(PageCase):
         self.assertEqual([(line[0], line[1]) for line in lines],
                          [(str(ns), str(live)) for ns, live in zip(*(timeline["samples"][key]
                                                                      for key in ("time_ns", "live_bytes")))])
+        self.check_link_to_a_function()
+
+    def check_link_to_a_function(self):
+        """A sentence about a function leads to the flame graph, zoomed and scrolled to its widest frame; Back returns."""
+        self.click(".findings a[href*='view=flame'][href*='zoom=']")
+        name, label = self.browser.evaluate("[selection.now().name, names.label(selection.now().name)]")
+        self.assertTrue(name)
+        self.assertEqual(self.texts(".flame .crumbs [aria-current]"), [label])
+        places = self.browser.evaluate(
+            "[document.querySelector('.flame .chart'), ...document.querySelectorAll('.flame rect.chosen')].map(part => {"
+            "const at = part.getBoundingClientRect(); return [at.top, at.bottom, at.width]; })")
+        (top, bottom, width), *frames = places
+        zoomed = max(frames, key=lambda frame: frame[2])
+        self.assertGreaterEqual(zoomed[0], top)
+        self.assertLessEqual(zoomed[1], bottom)
+        self.assertGreater(zoomed[2], 0.9 * width)
+        # The widest of its frames that are not within another one.
+        widest, pending = 0, list(self.printed()["children"])
+        while pending:
+            node = pending.pop()
+            if node["name"] == name:
+                widest = max(widest, node["total"]["peak_bytes"])
+            else:
+                pending += node["children"]
+        self.assertIn(self.shown_as("bytes", widest), self.tip_of(zoomed))
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "summary",
+                           "Back does not return to the summary")
+        self.settled()
+
+    def tip_of(self, place):
+        """The tooltip of the frame with this upper and lower edge."""
+        left = self.browser.evaluate("document.querySelector('.flame .chart').getBoundingClientRect().left")
+        self.browser.move(left + 20, (place[0] + place[1]) / 2)
+        self.browser.settle()
+        return self.text(".flame .tip.on")
 
     def check_table(self, rows, metric):
         key = METRICS[metric]
@@ -214,6 +250,8 @@ class Page(PageCase):
             self.assertEqual(sorted([line[column] for column in columns] for line in lines), sorted(nodes(tree)))
             drawn = self.texts(".flame svg text.label")
             self.assertRegex(drawn[0], "^all: ")
+            if not shown:
+                self.check_levels(1 + max(int(line[head.index("depth")]) for line in lines))
             self.assertGreater(len(drawn), 3)
             self.check_zoom()
             self.select(view="tree", metric="allocated", shown=shown)
@@ -242,6 +280,28 @@ class Page(PageCase):
         self.assertEqual(self.browser.evaluate("selection.now().filters.length"), before + 1)
         # What is small beside the function itself stays left out.
         self.assertNotEqual(self.texts("#view tbody tr[data-index]"), rows)
+
+    def check_levels(self, levels):
+        """A graph that is higher than its window says how many levels are outside, and a click shows them."""
+        self.browser.evaluate("document.querySelector('.flame').style.maxHeight = '150px';"
+                              "window.dispatchEvent(new Event('resize'))")
+        self.browser.settle()
+        height = self.browser.evaluate("document.querySelector('.flame .chart').clientHeight")
+        outside = levels - round(height / 19)  # ROW of flamegraph.js
+        self.assertGreater(outside, 1)
+        self.assertIn(f" {outside} more levels", self.text(".flame .outside.down.on"))
+        self.assertIsNone(self.text(".flame .outside.up.on"))
+        for _ in range(levels):
+            if self.text(".flame .outside.down.on") is None:
+                break
+            self.browser.evaluate("document.querySelector('.flame .outside.down').click()")
+            self.browser.settle()
+        self.assertIsNone(self.text(".flame .outside.down.on"))
+        self.assertRegex(self.text(".flame .outside.up.on"), r" \d+ more level")
+        self.browser.evaluate("document.querySelector('.flame').style.maxHeight = '';"
+                              "document.querySelector('.flame .chart').scrollTop = 0;"
+                              "window.dispatchEvent(new Event('resize'))")
+        self.browser.settle()
 
     def check_zoom(self):
         """The zoomed frame is in the address, and Back zooms out."""

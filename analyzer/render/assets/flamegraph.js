@@ -4,7 +4,7 @@
 //
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
-// `mergedNote`, a sentence about merged frames; `zoom`, the names of the frames from the outermost one to the one that
+// `mergedNote`, a sentence about merged frames; `isSelected(function)`, whether its frames are marked; `zoom`, the names of the frames from the outermost one to the one that
 // fills the width; `onZoom(names)`, called when that changes; and `onSelect(function, names)`, called instead when a
 // frame is clicked, with its entry of `functions`. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the
 // tooltip.
@@ -119,7 +119,10 @@ const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
 const ring = draw('rect', {class: 'ring', height: BAR, rx: 2});
 const pointed = draw('rect', {class: 'pointed', height: BAR, rx: 2});
 frames.append(draw('g', {}), pointed, ring);
-const chart = make('div', {class: 'chart'}, frames);
+// How many levels are outside the window, at the edge where they are; a click scrolls there.
+const outsideUp = make('button', {type: 'button', class: 'outside up', tabindex: '-1'});
+const outsideDown = make('button', {type: 'button', class: 'outside down', tabindex: '-1'});
+const chart = make('div', {class: 'chart'}, outsideUp, frames, outsideDown);
 const hiddenNote = make('span', {});
 const tip = make('div', {class: 'tip'});
 const spoken = make('div', {class: 'unseen', 'aria-live': 'polite'});
@@ -288,6 +291,7 @@ function paint(force) {
   first = Math.max(first, 0);
   last = Math.min(last, boxRows.length - 1);
   const key = first + ':' + last;
+  showOutside();
   if (!force && key === painted) return;
   painted = key;
   const group = draw('g', {class: matches ? 'searching' : ''});
@@ -303,6 +307,7 @@ function paint(force) {
       let style = stub ? 'stub' : hueClass(i);
       if (lit) style += ' lit';
       if (!stub && isAbove(i)) style += ' above';
+      if (!stub && part && fn[i] >= 0 && part.isSelected(data.functions[fn[i]])) style += ' chosen';
       if (w < MIN_ELEMENT) {
         const length = hundredth(shown);
         paths.set(style, (paths.get(style) || '') + `M${hundredth(x)} ${rowTop(row)}h${length}v${BAR}h-${length}z`);
@@ -326,6 +331,22 @@ function paint(force) {
   frames.replaceChild(group, frames.firstChild);
   point(null);
   placeRing();
+}
+
+/// Shows how many levels are above and below the window.
+function showOutside() {
+  const levels = boxRows.length;
+  const within = hidden => Math.max(0, Math.min(levels, hidden));
+  const above = within(Math.round(chart.scrollTop / ROW) - spareRows);
+  const below = within(spareRows + levels - Math.round((chart.scrollTop + chart.clientHeight) / ROW));
+  for (const [button, hidden, sign] of [[outsideUp, above, '\u25b4'], [outsideDown, below, '\u25be']]) {
+    button.classList.toggle('on', hidden > 0);
+    if (hidden > 0) button.textContent = `${sign} ${grouped(hidden)} more level${hidden === 1 ? '' : 's'}`;
+  }
+}
+function scrollByWindow(sign) {
+  chart.scrollTop += sign * Math.max(ROW, chart.clientHeight - 3 * ROW);
+  paint();
 }
 
 function hundredth(x) { return Math.round(x * 100) / 100; }
@@ -417,6 +438,25 @@ function zoomTo(path) {
     to = next;
   }
   if (to !== zoomed) zoom(to, false);
+}
+/// Zooms to the widest frame that `isWanted` (of an entry of `functions`) accepts. Frames within such a frame do not
+/// count. Returns {frames, share}: how many there are, and the share of their values that this one has; null: none.
+function zoomToFunction(isWanted) {
+  const wanted = data.functions.map(isWanted);
+  let widest = -1, frames = 0, total = 0;
+  for (let i = 1; i < count;) {
+    if (fn[i] < 0 || !wanted[fn[i]]) {
+      ++i;
+      continue;
+    }
+    if (widest < 0 || value[i] > value[widest]) widest = i;
+    ++frames;
+    total += value[i];
+    i = end[i];
+  }
+  if (widest < 0) return null;
+  zoom(widest, false);
+  return {frames, share: total > 0 ? value[widest] / total : 1};
 }
 
 function zoomOut() { zoom(zoomed > 0 ? parent[zoomed] : 0); }
@@ -671,6 +711,8 @@ input.addEventListener('input', () => {
 regexButton.addEventListener('click', () => search(input.value, regexButton.getAttribute('aria-pressed') !== 'true'));
 resetButton.addEventListener('click', () => zoom(0));
 flipButton.addEventListener('click', () => setFlames(!flames));
+outsideUp.addEventListener('click', () => scrollByWindow(-1));
+outsideDown.addEventListener('click', () => scrollByWindow(1));
 chart.addEventListener('scroll', () => requestAnimationFrame(() => paint()));
 const onResize = () => {
   if (page.isConnected) requestAnimationFrame(refresh);
@@ -716,7 +758,7 @@ zoom(0, false);
 if (part && part.zoom) zoomTo(part.zoom);
 flipButton.setAttribute('aria-pressed', String(flames));
 if (!part) loadState();
-return {search: text => search(text, false), zoomTo, drawn: () => frames};
+return {search: text => search(text, false), zoomTo, zoomToFunction, repaint: () => paint(true), drawn: () => frames};
 }
 
 // A picture contains its frames; a page that includes this file calls flameGraph() itself.
