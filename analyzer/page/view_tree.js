@@ -4,6 +4,21 @@
 const viewTree = (() => {
 const {make, button} = elements;
 
+/// Opens the callers of the largest node with this name.
+function openPathTo(name, root, value, open) {
+  const callers = new Map();
+  let largest = null;
+  const list = [root];
+  for (let i = 0; i < list.length; ++i) {
+    for (const child of list[i].children) {
+      callers.set(child, list[i]);
+      list.push(child);
+      if (child.name === name && (!largest || value(child) > value(largest))) largest = child;
+    }
+  }
+  for (let node = callers.get(largest); node; node = callers.get(node)) open.add(node);
+}
+
 /// Marks the nodes that are open at first: those with at least a twentieth of everything, while there are few.
 function openLarge(root, value) {
   const open = new Set([root]);
@@ -20,16 +35,30 @@ function openLarge(root, value) {
   return open;
 }
 
+/// Levels for which the usual indentation has room, in a window of any width and in a narrow one.
+const MAX_LEVELS = 12, MAX_LEVELS_ON_PHONE = 5;
+
+const isInverted = ({state, isPinned}) => state.shown === 'inverted' && !isPinned;
+
+function head(context) {
+  if (context.isPinned) return pinned.treeCommand(context);
+  const {state, metric} = context;
+  const inverted = isInverted(context);
+  return {tools: [viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']])],
+          command: ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']]};
+}
+
 async function show(context) {
   const {state, isPinned} = context;
   const metric = isPinned ? 'pinned' : context.metric;
-  const inverted = state.shown === 'inverted' && !isPinned;
+  const inverted = isInverted(context);
   const root = await (isPinned ? pinned.tree(context) :
     context.ask(inverted ? 'inverted_tree' : 'tree', {metric}));
   if (root === null) return pinned.noTree(context);
   const about = figures.metrics[metric];
   const value = node => node.total[about.value];
   const open = openLarge(root, value);
+  if (state.name) openPathTo(state.name, root, value, open);
 
   /// The nodes in view, in preorder. A node of `left_out` stands for what is too small.
   function visible() {
@@ -54,15 +83,26 @@ async function show(context) {
   const narrow = row => selection.add('function', selection.exactly(row.of.name));
   const canOpen = row => row.node && (row.node.children.length > 0 || row.node.left_out);
   let table = null;
+  /// All levels have the same indentation, as much as the deepest one leaves to each; where that is little, numbers
+  /// say which level a row is.
+  function indent(rows) {
+    const deepest = rows.reduce((most, row) => Math.max(most, row.depth), 0);
+    table.host.style.setProperty('--deepest', deepest + 1);
+    table.host.style.setProperty('--digits', String(deepest).length);
+    table.host.classList.toggle('deep', deepest > MAX_LEVELS);
+    table.host.classList.toggle('deep-on-phone', deepest > MAX_LEVELS_ON_PHONE);
+    return rows;
+  }
   function toggle(row, wanted = !open.has(row.node)) {
     if (!canOpen(row)) return;
     if (wanted) open.add(row.node);
     else open.delete(row.node);
-    table.replaceRows(visible());
+    table.replaceRows(indent(visible()));
   }
   const cellOf = row => {
     const cell = make('span', {class: 'name tree-name'});
     cell.style.setProperty('--depth', row.depth);
+    cell.append(make('small', {class: 'level', title: `level ${row.depth}`}, String(row.depth)));
     if (row.rest) {
       const text = `+${figures.count(row.rest.nodes)} more with small shares`;
       const title = 'heapprof tree --min-share 0 prints all';
@@ -110,15 +150,14 @@ async function show(context) {
       return true;
     },
   });
-  const choice = viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']]);
+  indent(visible());
   if (isPinned) return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus,
-                        select: table.repaint, ...pinned.treeCommand(context)};
-  const command = ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']];
+                        select: table.repaint, ...head(context)};
   if (!root.children.length)
-    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
-  return {node: table.host, tools: [choice], filter: table.filter, csv: table.csv, focus: table.focus, command,
-          select: table.repaint};
+    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), ...head(context)};
+  return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus, select: table.repaint,
+          ...head(context)};
 }
 
-return {key: 'tree', title: 'Tree', hasPinned: true, show};
+return {key: 'tree', title: 'Tree', hasPinned: true, head, show};
 })();

@@ -280,6 +280,22 @@ class Page(PageCase):
         self.assertEqual(self.browser.evaluate("selection.now().filters.length"), before + 1)
         # What is small beside the function itself stays left out.
         self.assertNotEqual(self.texts("#view tbody tr[data-index]"), rows)
+        self.check_deep_tree()
+
+    def check_deep_tree(self):
+        """Each level is indented more than the one above it, and leaves room for names; a number says which it is."""
+        shown = self.browser.evaluate(
+            "[...document.querySelectorAll('#view tr[data-index]')].map(row => { const name = row.cells[0].firstChild;"
+            "const {paddingLeft} = getComputedStyle(name); return [name.querySelector('.level').innerText, "
+            "row.dataset.index, parseFloat(paddingLeft) / row.cells[0].clientWidth]; })")
+        by_level = {}
+        for level, _, share in shown:
+            by_level.setdefault(int(level), set()).add(share)
+        self.assertGreater(max(by_level), 12)
+        self.assertEqual([len(shares) for shares in by_level.values()], [1] * len(by_level))
+        indents = [max(by_level[level]) for level in sorted(by_level)]
+        self.assertEqual(indents, sorted(set(indents)))
+        self.assertLess(indents[-1], 0.5)
 
     def check_levels(self, levels):
         """A graph that is higher than its window says how many levels are outside, and a click shows them."""
