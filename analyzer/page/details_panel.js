@@ -45,8 +45,14 @@ async function refresh(isOther = false) {
   if (!stack && !state.name) return replace(details.nothing());
   if (!stack && Object.hasOwn(NO_FUNCTIONS, state.name))
     return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, NO_FUNCTIONS[state.name])]);
-  const waiting = setTimeout(() => { if (mine === turn) host.classList.add('waiting'); },
-                             feedback.PROGRESS_AFTER_MS);
+  // The same function with other figures, or another one whose name is shown at once.
+  const title = stack ? stack.title : names.oneLine(state.name);
+  const waiting = setTimeout(() => {
+    if (mine !== turn) return;
+    host.classList.add('waiting');
+    host.replaceChildren(make('h2', {}, title), make('p', {class: 'muted', role: 'status'}, make('span', {class: 'busy'}),
+                                                     'Reading the recording \u2026'));
+  }, feedback.PROGRESS_AFTER_MS);
   const context = recording.contextOf(state);
   try {
     if (stack) {

@@ -38,14 +38,16 @@ async function copy(text, button) {
 
 /// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
 /// returned is called. `command` answers the view's first question. `isUpdate`: of a running program, whose figures are
-/// asked for twice a second; the page would flicker.
-function showProgress(command, isCurrent, isUpdate = false) {
+/// asked for twice a second; the page would flicker. `onWait` is called again and again, once the wait is long enough
+/// to be shown.
+const dim = () => document.getElementById('view').classList.add('waiting');
+function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
   const began = performance.now();
   let running = [], isAsking = false;
   const ticking = setInterval(async () => {
     const passed = performance.now() - began;
     if (!isCurrent() || (isUpdate && passed < UPDATE_AFTER_MS)) return;
-    document.getElementById('view').classList.add('waiting');
+    onWait();
     // The question that the view waits for, or the index that this one waits for.
     const one = running.find(entry => entry.command === 'index') ||
       running.find(entry => entry.command === command) || running[0];

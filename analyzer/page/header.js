@@ -35,6 +35,12 @@ function draw(info, newest = null) {
   document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
 }
 
+/// Another recording is being read.
+function wait() {
+  at('program').textContent = names.oneLine(recording.name());
+  at('about').textContent = 'reading the recording \u2026';
+}
+
 const THEMES = ['', 'light', 'dark'];
 function setTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
@@ -55,5 +61,5 @@ function restoreTheme() {
 }
 at('theme').addEventListener('click', nextTheme);
 
-return {draw, nextTheme, restoreTheme};
+return {draw, wait, nextTheme, restoreTheme};
 })();

@@ -103,7 +103,8 @@ async function start() {
   timeline.create();
   selection.listen(async () => {
     if (before.trace !== selection.now().trace) {
-      document.getElementById('view').classList.add('waiting');
+      header.wait();
+      viewPanel.wait();
       try {
         await loadRecording();
       } catch (error) {

@@ -6,13 +6,28 @@ const {make} = elements;
 const at = id => document.getElementById(id);
 let command = '', turn = 0;
 
+/// The command of a view; none is shown while it is not known yet.
+function drawCommand({command: of, selects}) {
+  const [words, more, name, positional] = of || ['report', []];
+  const trace = recording.path();
+  command = of === null ? '' : recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), selects);
+  at('command').textContent = command;
+  at('copy').disabled = command === '';
+}
+
+/// Of a view that is awaited: its command at once, and in place of the sentence about the view before, once `isLong`,
+/// that the recording is read.
+function wait(head, isLong) {
+  ++turn;
+  drawCommand(head);
+  at('sentence').classList.add('waiting');
+  if (isLong) at('sentence').replaceChildren('Reading the recording \u2026');
+}
+
 /// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one.
 function draw(state, report, result) {
   const mine = ++turn;
-  const [words, more, name, positional] = result.command || ['report', []];
-  const trace = recording.path();
-  command = recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), result.selects);
-  at('command').textContent = command;
+  drawCommand(result);
   at('sentence').classList.toggle('waiting', report === null);
   if (report === undefined) at('sentence').replaceChildren(...result.sentence || []);
   if (!report) return;
@@ -46,5 +61,5 @@ function draw(state, report, result) {
 const copy = () => feedback.copy(command, at('copy'));
 at('copy').addEventListener('click', copy);
 
-return {draw, copy, command: () => command};
+return {draw, wait, copy, command: () => command};
 })();

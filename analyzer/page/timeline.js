@@ -71,14 +71,19 @@ function fullName(site) {
     names.short(site.label)) || site.label);
 }
 
+/// The answer with the figures of the chart.
+function asked() {
+  const selected = selection.options(selection.now(), true);
+  delete selected['only-own'];
+  return ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
+}
+
 /// `isUpdate`: of a running program that has gone on; then the chart is not dimmed.
 async function refresh(isUpdate = false) {
   const mine = ++turn;
-  const selected = selection.options(selection.now(), true);
-  delete selected['only-own'];
   if (!isUpdate) at('timeline').classList.add('waiting');
   try {
-    const data = await ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
+    const data = await asked();
     if (mine !== turn) return;
     chart.show(data);
     mark();
@@ -119,5 +124,8 @@ function setSeries(series) {
   if (list) list.value = series;
 }
 
-return {create, refresh, mark, setSeries};
+/// The marks of the recording; null before they are known.
+const marks = () => chart.data().isPending ? null : chart.data().marks;
+
+return {create, refresh, mark, setSeries, marks, asked};
 })();

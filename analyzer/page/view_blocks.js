@@ -6,12 +6,20 @@ const {make} = elements;
 const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
+/// `isOfPeak`: the blocks that are live at the peak are shown.
+const mayBeOfPeak = ({state, metric}) => metric === 'peak' && !state.at && !recording.withMappings(state);
+function head(context, isOfPeak = mayBeOfPeak(context)) {
+  const sort = Object.hasOwn(SORTS, context.state.sort) ? context.state.sort : 'size';
+  return {tools: [viewParts.choice('sort', sort, SORTS, 'size')],
+          command: ['blocks', ['--sort', sort, ...isOfPeak ? ['--cost', 'peak'] : []]]};
+}
+
 async function show(context) {
-  const {state, metric, info} = context;
+  const {state, info} = context;
   const sort = Object.hasOwn(SORTS, state.sort) ? state.sort : 'size';
   const {selected} = context;
   // Of a selection in which nothing was live, there is no peak.
-  const isOfPeak = metric === 'peak' && !state.at && !recording.withMappings(state) && (await context.report).heap.peak_bytes > 0;
+  const isOfPeak = mayBeOfPeak(context) && (await context.report).heap.peak_bytes > 0;
   const question = isOfPeak ? 'blocks_at_peak' : 'blocks';
   const first = await ask.template(question, {sort, skip: '0'}, selected);
   const pages = new Map();   // number: answer
@@ -45,13 +53,12 @@ async function show(context) {
     return thread ? `${names.oneLine(thread.name || '')} ${thread.tid}` : '';
   };
   const addressOf = block => block.address === null ? `#${block.number}` : '0x' + block.address.toString(16);
-  const choice = viewParts.choice('sort', sort, SORTS, 'size');
-  const command = ['blocks', ['--sort', sort, ...isOfPeak ? ['--cost', 'peak'] : []]];
+  const {tools, command} = head(context, isOfPeak);
   const shown = `${figures.plural(first.total.blocks, 'block')}, ${figures.bytes(first.total.bytes)} live at ` +
     figures.time(first.at_ns);
   if (first.total.blocks === 0)
     return {node: elements.empty(`No block of this selection is live at ${figures.time(first.at_ns)}. `,
-                                 'Select another moment, or remove a filter.'), tools: [choice], command, shown};
+                                 'Select another moment, or remove a filter.'), tools, command, shown};
   const table = rowTable.create({
     label: shown, source,
     columns: [
@@ -76,8 +83,8 @@ async function show(context) {
                   ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
     },
   });
-  return {node: table.host, tools: [choice], csv: table.csv, focus: table.focus, command, select() {}, shown};
+  return {node: table.host, tools, csv: table.csv, focus: table.focus, command, select() {}, shown};
 }
 
-return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], show};
+return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], head, show};
 })();

@@ -84,10 +84,65 @@ const more = (shown, all, noun) => shown < all ? `+${figures.plural(all - shown,
 const changeCell = (change, text) => make('span', {class: change > 0 ? 'grew' : change < 0 ? 'shrank' : ''},
                                           figures.change(change, text));
 
+const isOfRecordings = ({state, traces}) =>
+  state.other && traces.some(trace => String(trace.n) === state.other);
+const otherOf = ({state, traces}) => traces.find(trace => String(trace.n) === state.other);
+
+/// The two moments: those that are chosen, else two that show what changed lately. `marks`: null before they are known.
+/// Returns {before, after, reason}; `reason` says which moments were chosen, if the user chose none. Null: not known yet.
+function momentsOf({state, info}, marks) {
+  const nsOf = text => selection.nanoseconds(text, info.duration_ns);
+  const ordered = (before, after, reason = '') => nsOf(before) > nsOf(after) ? {before: after, after: before, reason} :
+    {before, after, reason};
+  if (state.before || state.from || state.after || state.to)
+    return ordered(state.before || state.from || '0', state.after || state.to || 'end');
+  if (marks === null) return null;
+  const textOf = mark => marks.filter(({text}) => text === mark.text).length === 1 && /^[a-z][\w .-]*$/i.test(mark.text) &&
+    !['start', 'end', 'peak'].includes(mark.text) ? mark.text : `${mark.time_ns}ns`;
+  const said = mark => `the mark "${names.oneLine(mark.text)}"`;
+  if (marks.length > 1) {
+    const [first, second] = marks.slice(-2);
+    return ordered(textOf(first), textOf(second), `${said(first)} and ${said(second)}` +
+      (marks.length > 2 ? ', the last two of the recording' : ''));
+  }
+  // At the end of a program that frees what it has, there is nothing to see.
+  const {peak_time_ns: peakTime, peak_bytes: peak, leaked_bytes: left} = info.heap;
+  const isUntilPeak = left * 2 < peak;
+  const end = isUntilPeak ? peakTime : info.duration_ns, after = isUntilPeak ? 'peak' : 'end';
+  const last = isUntilPeak ? 'the peak' : recording.isRunning() ? 'now' : 'the end';
+  if (marks.length === 1 && marks[0].time_ns < end)
+    return {before: textOf(marks[0]), after, reason: `${said(marks[0])} and ${last}`};
+  return {before: selection.seconds(end * 2 / 3, info.duration_ns), after,
+          reason: isUntilPeak ? 'the last third of the time before the peak' :
+            `the last third of the recording${recording.isRunning() ? ' so far' : ''}`};
+}
+
+function momentsHead(context, moments) {
+  if (moments === null) return {tools: recordingChoice(context), command: null};
+  const {before, after} = moments;
+  const field = (key, label, value) => {
+    const input = make('input', {type: 'text', value, size: '10', 'aria-label': label});
+    // The other moment stays, also if it was not chosen.
+    input.addEventListener('change', () => selection.change({before, after, [key]: input.value.trim()}));
+    return make('label', {}, label + ' ', input);
+  };
+  return {tools: [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
+                  make('span', {class: 'muted'}, 'seconds, a share (40%), start, peak, end, or a mark')],
+          command: ['diff', ['--top', String(MAX_STACKS)], null, [`${context.tracePath}@${before}`,
+                                                                  `${context.tracePath}@${after}`]],
+          selects: 'filters'};
+}
+
+function head(context) {
+  if (!isOfRecordings(context)) return momentsHead(context, momentsOf(context, timeline.marks()));
+  return {tools: recordingChoice(context), command: ['diff', ['--cost', context.metric, '--top', String(MAX_STACKS)], null,
+                                                     [context.tracePath, recording.pathOf(otherOf(context))]]};
+}
+
 async function showRecordings(context) {
   const {state, metric} = context;
   const about = figures.metrics[metric];
-  const other = context.traces.find(trace => String(trace.n) === state.other);
+  const other = otherOf(context);
   const answer = await ask.question('diff', {...context.selected, trace: state.trace, with: state.other, cost: metric,
                                              top: String(MAX_STACKS)});
   const isCount = about.unit === 'count';
@@ -101,9 +156,7 @@ async function showRecordings(context) {
             place: entry.stack.slice(from).map((frame, i) => i === 0 ? frame.location : names.label(frame.function))
               .slice(0, 4).filter(Boolean).join(' \u2039 ')};
   });
-  const tools = recordingChoice(context);
-  const command = ['diff', ['--cost', metric, '--top', String(MAX_STACKS)], null,
-    [context.tracePath, recording.pathOf(other)]];
+  const {tools, command} = head(context);
   const tile = (label, number) => make('div', {class: 'tile'}, make('span', {}, label), make('b', {}, text(number)),
                                        make('small', {}, about.said));
   const change = total.bytes_after - total.bytes_before;
@@ -147,33 +200,22 @@ async function showRecordings(context) {
 }
 
 async function show(context) {
-  if (context.state.other && context.traces.some(trace => String(trace.n) === context.state.other))
-    return showRecordings(context);
-  const {state, info} = context;
-  const isRange = [state.before, state.from, state.after, state.to].some(text => text);
-  const hasPeak = info.threads.some(thread => thread.allocated_bytes !== 0);
-  let before = state.before || state.from || '0';
-  let after = state.after || state.to || (isRange || !hasPeak ? 'end' : 'peak');
-  const nsOf = text => selection.nanoseconds(text, info.duration_ns);
-  if (nsOf(before) > nsOf(after)) [before, after] = [after, before];
-  const field = (key, label, value) => {
-    const input = make('input', {type: 'text', value, size: '10', 'aria-label': label});
-    input.addEventListener('change', () => selection.change({[key]: input.value.trim()}));
-    return make('label', {}, label + ' ', input);
-  };
-  const tools = [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
-                 make('span', {class: 'muted'}, 'seconds, a share (40%), start, peak, end, or a mark')];
-  const moments = [`${context.tracePath}@${before}`, `${context.tracePath}@${after}`];
-  const command = ['diff', ['--top', String(MAX_STACKS)], null, moments];
+  if (isOfRecordings(context)) return showRecordings(context);
+  const marks = timeline.marks() || (await timeline.asked().catch(() => ({marks: []}))).marks;
+  const {before, after, reason} = momentsOf(context, marks);
+  const {tools, command} = momentsHead(context, {before, after});
   const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
                                             ...context.filters}).catch(error => {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   });
   if (answer === null)
-    return {node: viewParts.needsServer(command[0], command[1], moments, 'filters'), tools, command,
+    return {node: viewParts.needsServer(command[0], command[1], command[3], 'filters'), tools, command,
             selects: 'filters'};
   const {total} = answer;
+  const note = reason ? make('p', {class: 'compared'}, 'Compared: ', make('b', {}, reason),
+    `, ${figures.time(answer.before.at_ns)} with ${figures.time(answer.after.at_ns)}. Choose other moments above, or ` +
+      'hold Alt and click twice on the timeline.') : '';
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
     make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
          figures.bytes(bytes)),
@@ -185,7 +227,7 @@ async function show(context) {
     tile('Net', total.bytes, total.blocks, total.bytes > 0 ? 'grew' : total.bytes < 0 ? 'shrank' : ''),
     tile('New, still live', total.new_bytes, total.new_blocks), tile('Freed', total.freed_bytes, total.freed_blocks));
   if (!answer.sites.length)
-    return {node: make('div', {}, tiles, elements.empty('Nothing changed between these moments. Choose others.')),
+    return {node: make('div', {}, note, tiles, elements.empty('Nothing changed between these moments. Choose others.')),
             tools, command, selects: 'filters'};
   const change = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
     text: row => figures.bytes(row[key]), exact: row => `${figures.grouped(row[key])} bytes`, ...more});
@@ -208,7 +250,7 @@ async function show(context) {
   const {tree, left} = withoutCommonFrames(treeOf(answer.top, total));
   let graph = null;
   return {
-    node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
+    node: make('div', {class: 'stacked'}, note, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
     select() {
       table.repaint();
       graph.repaint();
@@ -224,5 +266,5 @@ async function show(context) {
   };
 }
 
-return {key: 'compare', title: 'Compare', isOfBlocks: true, metrics: ({other}) => other ? Object.keys(figures.metrics) : [], show, gradeOf, treeOf};
+return {key: 'compare', title: 'Compare', isOfBlocks: true, metrics: ({other}) => other ? Object.keys(figures.metrics) : [], head, show, momentsOf, gradeOf, treeOf};
 })();

@@ -28,6 +28,11 @@ async function freeing(context, name) {
         make('small', {}, figures.percent(bytes, all))))))];
 }
 
+function head({state}) {
+  return {tools: [viewParts.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']])],
+          command: ['leaks', ['--top', '200', ...state.shown === 'all' ? ['--no-suppressions'] : []]]};
+}
+
 /// Trends need every event of the recording. If they take longer than this, what is left is shown without them first.
 const MAX_WAIT_MS = 300;
 
@@ -48,11 +53,8 @@ async function show(context) {
 
 /// `isPending`: the answer has no trends; they follow.
 function viewOf(context, answer, isPending = false) {
-  const {state} = context;
-  const unsuppressed = state.shown === 'all';
   const frame = entry => typeof entry === 'number' ? answer.frames[entry] : entry;
-  const choice = viewParts.directions(state.shown, [['', 'Suppressions applied'], ['all', 'Show suppressed']]);
-  const command = ['leaks', ['--top', '200', ...unsuppressed ? ['--no-suppressions'] : []]];
+  const {tools, command} = head(context);
   const parts = [];
   if (answer.site_trends || isPending) {
     parts.push(make('div', {class: 'tiles'}, ...Object.entries(TRENDS).map(([key, label]) => {
@@ -71,7 +73,7 @@ function viewOf(context, answer, isPending = false) {
     const reason = answer.suppressed_bytes > 0 ?
       elements.empty('Everything that is left is suppressed. Choose "Show suppressed" to see it.') :
       viewParts.emptySelection('No block is left at the end');
-    return {node: make('div', {}, ...parts, reason), tools: [choice], command};
+    return {node: make('div', {}, ...parts, reason), tools, command};
   }
   const rows = answer.sites.map((site, i) => ({...site, number: i, place: site.site === null ? null :
     names.ofFrame(frame(site.site))}));
@@ -124,10 +126,10 @@ function viewOf(context, answer, isPending = false) {
   parts.push(table.host);
   if (answer.settings.HEAPPROF_FREE_STACKS !== '1')
     parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
-  return {node: make('div', {class: 'stacked'}, ...parts), tools: [choice], filter: table.filter, csv: table.csv,
+  return {node: make('div', {class: 'stacked'}, ...parts), tools, filter: table.filter, csv: table.csv,
           focus: table.focus, command, select: table.repaint,
           shown: isPending ? 'reading the recording for the trends ...' : 'likeliest leaks first'};
 }
 
-return {key: 'leaks', title: 'Leaks', metrics: () => ['leaked'], show};
+return {key: 'leaks', title: 'Leaks', metrics: () => ['leaked'], head, show};
 })();

@@ -78,13 +78,19 @@ function rowsOf(sites) {
     {name: '(no stack)', file: null, line: null, module: null}}));
 }
 
+const shownOf = ({state}) => ['churn', 'reallocs'].includes(state.shown) ? state.shown : '';
+
+function head(context) {
+  const shown = shownOf(context);
+  return {tools: [viewParts.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
+                                               ['reallocs', 'Reallocations']])],
+          command: [shown || 'histogram', shown ? ['--top', '100'] : []]};
+}
+
 async function show(context) {
-  const {state, metric} = context;
-  const shown = ['churn', 'reallocs'].includes(state.shown) ? state.shown : '';
+  const shown = shownOf(context);
+  const {tools, command} = head(context);
   const answer = await context.ask(shown || 'histogram', {});
-  const choice = viewParts.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
-                                         ['reallocs', 'Reallocations']]);
-  const command = [shown || 'histogram', shown ? ['--top', '100'] : []];
   const select = row => detailsPanel.showStack({
     title: names.label(row.name), frames: row.stack || [], name: row.name, entries: [
       ['allocations', row.allocations === undefined ? '' : figures.count(row.allocations)],
@@ -106,7 +112,7 @@ async function show(context) {
                 number('mean_lifetime_ns', 'Mean lifetime', figures.time, {minor: 2})],
       onSelect: select});
     const {total} = churn;
-    return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools: [choice],
+    return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools,
             command,
             csv: table.csv, filter: table.filter, focus: table.focus,
             sentence: sentenceOf(total.allocated_bytes, total.allocations),
@@ -122,11 +128,11 @@ async function show(context) {
                 number('steps', 'Reallocs', figures.count), number('moved', 'Moved', figures.count)],
       onSelect: select});
     return {node: reallocs.sites.length ? table.host : viewParts.emptySelection('No buffer grew by realloc'),
-            tools: [choice], command, csv: table.csv, filter: table.filter, focus: table.focus};
+            tools, command, csv: table.csv, filter: table.filter, focus: table.focus};
   }
   const histogram = answer;
   if (histogram.allocations === 0)
-    return {node: viewParts.emptySelection('No block was allocated'), tools: [choice], command};
+    return {node: viewParts.emptySelection('No block was allocated'), tools, command};
   const sizes = histogram.sizes.map(part => [sizeText(part), part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [lifeText(part), part.blocks, part.bytes, lifetimesOf(part)]);
   lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
@@ -135,7 +141,7 @@ async function show(context) {
     node: make('div', {class: 'scrolled'}, chart ? make('div', {class: 'chart-host'}, chart) : null,
                make('div', {class: 'pair'}, distribution('Sizes', sizes, 'Size'),
                     distribution('Lifetimes', lives, 'Lifetime'))),
-    tools: [choice], command, picture: chart ? () => chart : null,
+    tools, command, picture: chart ? () => chart : null,
     csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row.slice(0, 3)]),
                 ...lives.map(row => ['lifetime', ...row.slice(0, 3)])],
     shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,
@@ -143,5 +149,5 @@ async function show(context) {
   };
 }
 
-return {key: 'lifetimes', title: 'Lifetimes', isOfBlocks: true, metrics: () => [], show};
+return {key: 'lifetimes', title: 'Lifetimes', isOfBlocks: true, metrics: () => [], head, show};
 })();

@@ -50,21 +50,34 @@ async function refresh(isUpdate = false) {
   const state = metric === null ? selected : {...selected, metric};
   const host = at('view');
   host.dataset.asked = String(mine);
+  const context = recording.contextOf(state);
+  const head = headOf(view, context);
+  // Name and command are those of the view that is awaited, and what is left of the one before is dimmed. While a program
+  // runs, the same view with its earlier figures stays.
+  if (!isUpdate) {
+    drawHead(view, head);
+    statusLine.wait(head, false);
+  }
   // A search is in the rows of one view.
   if (shown && shown.key !== view.key) at('search').value = '';
-  const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate);
-  let result;
+  const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate, () => {
+    if (isPartlyDrawn) return;
+    if (!isUpdate) statusLine.wait(head, true);
+    host.classList.add('waiting');
+    host.classList.toggle('stale', host.dataset.view !== view.key);
+  });
+  let result, isPartlyDrawn = false;
   try {
-    const context = recording.contextOf(state);
-    result = view.isOfBlocks && recording.withMappings(state) ? {command: [COMMANDS[view.key], []],
+    result = view.isOfBlocks && recording.withMappings(state) ? {...head,
       node: elements.empty(`${view.title} has figures of heap blocks only. Remove the filter "kind".`)} :
-      await view.show(context);
+      {...head, ...await view.show(context)};
     if (mine !== turn) return;
     if (result.later) {
       // What is known already is shown, until everything is.
       draw(view, result);
-      host.classList.remove('waiting');
-      result = await result.later;
+      isPartlyDrawn = true;
+      host.classList.remove('waiting', 'stale');
+      result = {...head, ...await result.later};
       if (mine !== turn) return;
     }
     if (selected.metric === 'pinned' && !view.hasPinned)
@@ -76,13 +89,13 @@ async function refresh(isUpdate = false) {
     feedback.clear();
   } catch (error) {
     if (mine !== turn) return;
-    result = error instanceof ask.NotInFile ? {node: viewParts.needsServer(COMMANDS[view.key], [], undefined)} :
-      {node: make('p', {class: 'error', role: 'alert'}, error.message)};
-    statusLine.draw(state, undefined, {command: [COMMANDS[view.key], []]});
+    result = error instanceof ask.NotInFile ? {...head, node: viewParts.needsServer(COMMANDS[view.key], [], undefined)} :
+      {...head, node: make('p', {class: 'error', role: 'alert'}, error.message)};
+    statusLine.draw(state, undefined, head);
     feedback.clear();
   } finally {
     stopProgress();
-    if (mine === turn) host.classList.remove('waiting');
+    if (mine === turn) host.classList.remove('waiting', 'stale');
   }
   draw(view, result);
   applySearch();
@@ -90,16 +103,28 @@ async function refresh(isUpdate = false) {
   feedback.announce(`${view.title}. ${at('sentence').textContent}`);
 }
 
+/// What a view's name and command are, before its answer is there.
+const headOf = (view, context) => view.head ? view.head(context) : {command: [COMMANDS[view.key], []]};
+
+function drawHead(view, {tools, shown: said}, ...saves) {
+  const place = at('view-head');
+  // The control that was used is replaced by one that does the same.
+  const labelOf = element => element.getAttribute('aria-label') || element.textContent;
+  const focused = place.contains(document.activeElement) ? labelOf(document.activeElement) : null;
+  place.replaceChildren(make('h1', {}, view.title), ...tools || [], make('span', {class: 'shown muted'}, said || ''),
+                        make('span', {class: 'saves'}, ...saves));
+  if (focused === null) return;
+  const same = [...place.querySelectorAll('button, input, select')].find(element => labelOf(element) === focused);
+  if (same) same.focus();
+}
+
 function draw(view, result) {
   const host = at('view');
   shown = {...result, key: view.key};
-  const saves = make('span', {class: 'saves'});
-  if (result.csv) saves.append(button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
-                                                               saving.csv(result.csv()))));
-  saves.append(button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
-                                               saving.svg(result.picture ? result.picture() : at('view')))));
-  at('view-head').replaceChildren(make('h1', {}, view.title), ...result.tools || [],
-                                  make('span', {class: 'shown muted'}, result.shown || ''), saves);
+  const csv = result.csv ? [button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
+                                                            saving.csv(result.csv())))] : [];
+  drawHead(view, result, ...csv, button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
+    saving.svg(result.picture ? result.picture() : at('view')))));
   host.dataset.view = view.key;
   host.replaceChildren(result.node);
   if (result.attached) result.attached();
@@ -134,6 +159,14 @@ at('search').addEventListener('keydown', event => {
 /// Zooms a flame graph that is shown already.
 function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
 
+/// Another recording is selected, of which nothing is known yet.
+function wait() {
+  drawList();
+  drawHead(viewOf(selection.now().view), {});
+  statusLine.wait({command: null}, true);
+  at('view').classList.add('waiting', 'stale');
+}
+
 /// Another function is selected: most views only mark it.
 function select() {
   const {asked, drawn} = at('view').dataset;
@@ -148,6 +181,6 @@ function askFirst(state) {
     ask.template(FIRST[key], {metric: state.metric}, selection.options()).catch(() => {});
 }
 
-return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, zoom, select,
+return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, wait, zoom, select,
         askFirst};
 })();

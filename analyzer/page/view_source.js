@@ -4,11 +4,18 @@
 const viewSource = (() => {
 const {make} = elements;
 
+function head({state, metric}) {
+  if (!state.file) return {command: ['source', ['--cost', metric, '--top', '0']]};
+  return {tools: [elements.button('\u2039 All files', () => selection.change({file: ''})),
+                  make('span', {class: 'muted', title: state.file}, names.oneLine(names.base(state.file)))],
+          command: ['source', ['--cost', metric, '--all'], state.file]};
+}
+
 async function files(context) {
   const {metric} = context;
   const about = figures.metrics[metric];
   const answer = await context.ask('files', {metric});
-  const command = ['source', ['--cost', metric, '--top', '0']];
+  const {command} = head(context);
   if (!answer.files.length) return {node: viewParts.emptySelection('No source file has this cost'), command};
   const rows = answer.files.map(file => ({...file, name: file.file || '(no file is known)'}));
   const table = rowTable.create({
@@ -37,14 +44,13 @@ async function show(context) {
   const {state, metric} = context;
   if (!state.file) return files(context);
   const about = figures.metrics[metric];
-  const back = elements.button('\u2039 All files', () => selection.change({file: ''}));
-  const command = ['source', ['--cost', metric, '--all'], state.file];
+  const {tools, command} = head(context);
   const answer = await context.ask('lines', {name: state.file, metric}).catch(error => {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   });
   if (answer === null)
-    return {node: viewParts.needsServer(command[0], command[1], [context.tracePath, state.file]), tools: [back],
+    return {node: viewParts.needsServer(command[0], command[1], [context.tracePath, state.file]), tools,
             command};
   const heaviest = Math.max(1, ...answer.lines.map(line => line.self[about.value]));
   const isCostly = line => line.total[about.value] > 0;
@@ -77,12 +83,12 @@ async function show(context) {
     onSelect: line => { if (line.functions[0]) selection.change({name: line.functions[0]}); },
   });
   const first = answer.lines.findIndex(isCostly);
-  return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [back, make('span', {class: 'muted',
+  return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [tools[0], make('span', {class: 'muted',
             title: answer.text.path || answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
               filter: table.filter,
           focus: table.focus, attached() { if (first > 8) table.scrollTo(first - 4); },
           shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};
 }
 
-return {key: 'source', title: 'Source', show};
+return {key: 'source', title: 'Source', head, show};
 })();

@@ -527,16 +527,37 @@ class Page(PageCase):
                                str(line["self"]["allocated_bytes"])) for line in answer["lines"]])
         peak = self.json("report")["heap"]["peak_time_ns"]
         self.select(view="compare")
-        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('#view-head input[size]')].map("
-                                               "input => input.value)"), ["0", "peak"])
+        self.check_moments(self.json("report"))
+        self.assertEqual(self.text("#view .empty") is None, bool(self.printed()["sites"]))
+        self.select(view="compare", before="start", after=f"{peak}ns")
         self.check_changes()
         # Frames that all stacks begin with are left out of the picture, and are said to be.
         said = re.search(r"without the ([\d,]+) frames? from", self.text("#view-head .shown"))
         deepest = max(len(change["stack"]) for change in self.printed()["top"])
         if said:
             self.assertLess(int(said[1].replace(",", "")), deepest)
-        self.select(view="compare", before="start", after=f"{peak}ns")
-        self.check_changes()
+
+    def check_moments(self, report):
+        """Without a choice, what changed lately is compared: up to the end, or to the peak if little is left at the
+        end; since the last mark, or between the last two."""
+        heap, duration = report["heap"], report["duration_ns"]
+        before, after = self.browser.evaluate("[...document.querySelectorAll('#view-head input[size]')].map("
+                                              "input => input.value)")
+        last, end = ("peak", heap["peak_time_ns"]) if heap["leaked_bytes"] * 2 < heap["peak_bytes"] else ("end", duration)
+        self.assertEqual(after, last)
+        self.assertAlmostEqual(float(before) * 1e9, end * 2 / 3, delta=duration / 500)
+        self.assertRegex(self.text(".compared"), "^Compared: the last third of ")
+        for left, marks, expected in ((9, [], ["0.6", "end"]), (4, [], ["0.4", "peak"]), (9, ["a"], ["a", "end"]),
+                                      (4, ["a"], ["a", "peak"]), (9, ["x", "a", "b"], ["a", "b"]),
+                                      (9, ["b", "a", "a"], ["200000000ns", "300000000ns"])):
+            heap = {"peak_time_ns": 6e8, "peak_bytes": 10, "leaked_bytes": left}
+            info = {"duration_ns": 9e8, "heap": heap, "integrity": {"ended_by": "exit"}}
+            found = self.browser.evaluate(
+                "(() => { const {before, after, reason} = viewCompare.momentsOf({state: {}, info: "
+                f"{json.dumps(info)}}}, {json.dumps([{'text': text, 'time_ns': (i + 1) * 10**8} for i, text in enumerate(marks)])});"
+                "return [before, after, reason]; })()")
+            self.assertEqual(found[:2], expected)
+            self.assertTrue(found[2])
 
     def check_changes(self):
         head, *lines = self.saved_rows()
@@ -587,6 +608,30 @@ class Page(PageCase):
         self.browser.evaluate("release()")
         self.settled()
         self.check_leaks()
+        self.check_awaited()
+
+    def check_awaited(self):
+        """While answers are awaited, nothing that is shown as current is of the view and the function before."""
+        self.select(view="table", metric="peak")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.held = []; window.fetch = (...asked) => "
+            "/progress/.test(asked[0]) ? fetched(...asked) : new Promise(done => "
+            "held.push(() => done(fetched(...asked)))); })()")
+        self.browser.evaluate("location.hash = 'view=tree&metric=allocated&name=main'; "
+                              "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.assertEqual((self.text("#view-head h1"), self.text("#command")),
+                         ("Tree", f"heapprof tree {self.trace} --cost allocated --min-share 0.1"))
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').className") == "waiting stale",
+                           "the view before is not dimmed")
+        for part in ("#progress", "#sentence", "#details p"):
+            harness.wait_until(lambda part=part: "Reading" in (self.text(part) or ""), f"{part} is not of what is awaited")
+        self.assertEqual((self.text("#details h2"), self.texts("#details dl")), ("main", []))
+        self.browser.evaluate("(() => { for (const release of held) release(); "
+                              "held.push = release => release(); })()")
+        self.settled()
+        self.assertEqual(self.text("#progress"), "")
+        self.assertEqual(self.browser.evaluate("document.querySelector('#view').className"), "")
+        self.assertTrue(self.texts("#details dl"))
 
     def test_recordings(self):
         """Of a directory: the list of its recordings, and the comparison of two."""
@@ -1085,7 +1130,7 @@ class Page(PageCase):
                 shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
                 self.assertTrue(shown)
                 if view == "compare":  # two moments that a user chooses
-                    self.assertRegex(shown[0], "heapprof diff .*@0 .*@peak .*heapprof serve")
+                    self.assertRegex(shown[0], "heapprof diff .*@[0-9.]+ .*@(peak|end) .*heapprof serve")
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
