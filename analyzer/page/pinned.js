@@ -6,6 +6,16 @@ const pinned = (() => {
 const {make} = elements;
 const KEYS = {function: 'Function', site: 'Call site', stack: 'Stack'};
 const WIDTH = 'pinned_bytes';
+/// The columns of `heapprof pins`.
+const TITLES = {
+  overhead: 'Memory that the live blocks of this row keep from being returned, less the blocks themselves: alone + shared ' +
+    '\u2212 self. Below 0 for a row that fills more than its share of the pages',
+  alone: 'Pages in which only this row has live blocks. They could be returned if these blocks were freed',
+  shared: 'Pages in which other rows have live blocks, too, divided equally among these rows. They can be returned only ' +
+    'if the blocks of all of them are freed',
+  self: 'Size of the live blocks of this row, as the allocator has rounded it up',
+  blocks: 'Live blocks of this row',
+};
 
 const optionsOf = ({selected, state}) => ({trace: selected.trace, ...state.at ? {'live-at': state.at} : {}});
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
@@ -47,9 +57,12 @@ async function table(context) {
     columns: [
       {key: 'name', label: KEYS[by], wide: true, value: row => row.name, search: row => row.name,
        cell: row => viewTable.nameCell({...row, file: null, module: null})},
-      figure('overhead_bytes', 'Overhead'), figure('alone_bytes', 'Alone'), figure('shared_bytes', 'Shared'),
-      figure('live_bytes', 'Live', {minor: 2}),
-      {key: 'blocks', label: 'Blocks', number: true, minor: 1, value: row => row.blocks,
+      figure('overhead_bytes', 'Overhead', {title: TITLES.overhead}), figure('alone_bytes', 'Alone', {title: TITLES.alone}),
+      figure('shared_bytes', 'Shared', {title: TITLES.shared, minor: 1}),
+      figure('usable_bytes', 'Self', {title: TITLES.self, minor: 2,
+        exact: row => `${figures.grouped(row.usable_bytes)} bytes, of which the program asked for ` +
+          figures.grouped(row.live_bytes)}),
+      {key: 'blocks', label: 'Blocks', number: true, title: TITLES.blocks, minor: 3, value: row => row.blocks,
        text: row => figures.count(row.blocks)},
     ],
     isSelected: row => row.name === selection.now().name,
@@ -57,8 +70,9 @@ async function table(context) {
       title: names.label(row.name), frames: row.stack || [],
       entries: [['overhead', figures.bytes(row.overhead_bytes)], ['alone', figures.bytes(row.alone_bytes)],
                 ['shared', figures.bytes(row.shared_bytes)],
-                ['live', `${figures.bytes(row.live_bytes)} in ${figures.plural(row.blocks, 'block')}`],
-                ['with', row.with.map(names.label).join('; ')]]}),
+                ['self', `${figures.bytes(row.usable_bytes)} in ${figures.plural(row.blocks, 'block')}`],
+                ['requested', figures.bytes(row.live_bytes)],
+                ['shared with', row.with.map(names.label).join('; ')]]}),
   });
   return {
     node: answer.groups.length ? rows.host : elements.empty('No block is live at this moment. Select another one.'),

@@ -3,7 +3,7 @@
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels,
-// `number`, `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
+// `number`, `title` (the tooltip of its heading), `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
 // of equal ones the last. A table that is still too wide scrolls.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
@@ -96,13 +96,13 @@ function create(options) {
     head.replaceChildren(...shown.map(column => {
       const active = sort.key === column.key;
       const cell = make('th', {scope: 'col', class: column.number ? 'n' : null,
-                               title: explanations.of(column.label),
+                               title: column.title || explanations.of(column.label),
                                'aria-sort': active ? (sort.ascending ? 'ascending' : 'descending') : null});
       if (column.sortable === false || !column.value) {
         cell.append(column.label);
       } else {
         cell.append(elements.button(column.label + (active ? (sort.ascending ? ' \u25b4' : ' \u25be') : ''), () => {
-          sort = {key: column.key, ascending: active ? !sort.ascending : !column.number};
+          sort = {key: column.key, ascending: active ? !sort.ascending : !column.number || column.key === 'rank'};
           if (options.onSort) options.onSort(sort);
           if (!rows) return;
           rows = sorted(rows, columns, sort);

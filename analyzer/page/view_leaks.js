@@ -6,6 +6,8 @@ const {make} = elements;
 /// The trends of call sites: stable memory is divided into what grew with the load and what did not.
 const TRENDS = {growing: 'growing', with_load: 'with load', stable: 'stable', in_use: 'in use'};
 const trendOf = site => site.trend === 'stable' && site.grew_with_load ? 'with_load' : site.trend;
+const RANK = 'Likeliest leaks first: by the bytes that are left; sites that grew until the end count more, sites whose ' +
+  'other blocks were freed less';
 /// The share of what the call site allocated that was freed. What a realloc moves counts neither as left nor as freed.
 const freedOf = site => 1 - site.survival;
 
@@ -80,8 +82,10 @@ function viewOf(context, answer, isPending = false) {
   const all = answer.heap.leaked_bytes;
   const table = rowTable.create({
     label: 'What was never freed, by call site',
-    rows, sort: {},
+    rows, sort: {key: 'rank', ascending: true},
     columns: [
+      {key: 'rank', label: '#', title: RANK, number: true, width: 46, minor: 2, value: row => row.number + 1,
+       text: row => String(row.number + 1)},
       {key: 'name', label: 'Call site', wide: true, value: row => row.place ? row.place.name : '',
        cell: row => viewTable.nameCell({...row.place, name: row.place ? row.place.name : '(no stack)',
                                         origin: row.origin}),

@@ -38,32 +38,65 @@ function distribution(title, parts, unit) {
       make('td', {class: 'n', title: figures.grouped(bytes) + ' bytes'}, figures.bytes(bytes))))));
 }
 
-/// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes.
+/// "1.5M", for a narrow cell.
+function shortBytes(bytes) {
+  let value = bytes, unit = 0;
+  for (; value >= 999.5 && unit < 4; ++unit) value /= 1024;
+  return value.toFixed(unit > 0 && value < 9.95 ? 1 : 0) + ['', 'K', 'M', 'G', 'T'][unit];
+}
+/// Pixels that a cell of the heat map has or needs.
+const CELL = {min: 14, max: 110, forShort: 32, forLabel: 56, forHeading: 84};
+const NARROW = 600;   // pixels; then the sizes have short labels
+
+/// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes. It is as wide as its place;
+/// where cells are narrow, their labels are short or left to the tooltips, and headings are upright.
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
-  const sizes = distinct('from_bytes', sizeText);
+  const sizes = distinct('from_bytes', sizeText), shortSizes = distinct('from_bytes', part =>
+    `to ${figures.bytes(part.to_bytes)}`);
   const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : lifeText(cell));
   const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
-  const left = 130, cellWidth = 84, cellHeight = 20, top = 22;
-  const chart = draw('svg', {class: 'heat', role: 'img', width: left + lives.length * cellWidth,
-                             height: top + sizes.length * cellHeight + 4,
+  const chart = draw('svg', {class: 'heat', role: 'img',
                              'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have sums'});
-  lives.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left + (i + 0.5) * cellWidth, y: 14,
-                                                             'text-anchor': 'middle'}, label)));
-  sizes.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left - 8, 'text-anchor': 'end',
-                                                             y: top + (i + 0.5) * cellHeight + 4}, label)));
-  for (const cell of cells) {
-    const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
-    const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
-    const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
-    chart.append(draw('rect', {class: `heat${grade}`, onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)}),
-                               x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
-                      draw('title', {}, `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')}`)));
-    chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14,
-                               'text-anchor': 'middle'}, figures.bytes(cell.bytes)));
+  function paint(width) {
+    const rows = width < NARROW ? shortSizes : sizes;
+    const left = width < NARROW ? 84 : 136;
+    const cellWidth = Math.max(CELL.min, Math.min(CELL.max, Math.floor((width - left) / lives.length)));
+    const isUpright = cellWidth < CELL.forHeading;
+    const cellHeight = 20, top = isUpright ? 98 : 22;
+    chart.setAttribute('width', left + lives.length * cellWidth);
+    chart.setAttribute('height', top + sizes.length * cellHeight + 4);
+    chart.replaceChildren();
+    lives.forEach(([, label], i) => {
+      const x = left + (i + 0.5) * cellWidth + (isUpright ? 4 : 0), y = isUpright ? top - 6 : 14;
+      chart.append(draw('text', {class: 'axis', x, y, 'text-anchor': isUpright ? 'start' : 'middle',
+                                 transform: isUpright ? `rotate(-90 ${x} ${y})` : null}, label));
+    });
+    rows.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left - 8, 'text-anchor': 'end',
+                                                              y: top + (i + 0.5) * cellHeight + 4}, label)));
+    for (const cell of cells) {
+      const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
+      const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
+      const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
+      chart.append(draw('rect', {class: `heat${grade}`, onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)}),
+                                 x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
+                        draw('title', {}, `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')}, of ` +
+                          `${sizeText(cell)}, ${cell.from_ns === null ? 'never freed' : lifeText(cell)}`)));
+      if (cellWidth >= CELL.forShort)
+        chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14, 'text-anchor': 'middle'},
+                          cellWidth < CELL.forLabel ? shortBytes(cell.bytes) : figures.bytes(cell.bytes)));
+    }
   }
-  return chart;
+  const host = make('div', {class: 'chart-host'}, chart);
+  let painted = 0;
+  new ResizeObserver(() => {
+    if (host.clientWidth === painted || !host.clientWidth) return;
+    painted = host.clientWidth;
+    paint(painted);
+  }).observe(host);
+  paint(900);
+  return {host, chart};
 }
 
 const siteColumn = {key: 'name', label: 'Call site', wide: true, value: row => row.name, cell: row =>
@@ -136,12 +169,12 @@ async function show(context) {
   const sizes = histogram.sizes.map(part => [sizeText(part), part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [lifeText(part), part.blocks, part.bytes, lifetimesOf(part)]);
   lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
-  const chart = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
+  const map = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
   return {
-    node: make('div', {class: 'scrolled'}, chart ? make('div', {class: 'chart-host'}, chart) : null,
+    node: make('div', {class: 'scrolled'}, map ? map.host : null,
                make('div', {class: 'pair'}, distribution('Sizes', sizes, 'Size'),
                     distribution('Lifetimes', lives, 'Lifetime'))),
-    tools, command, picture: chart ? () => chart : null,
+    tools, command, picture: map ? () => map.chart : null,
     csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row.slice(0, 3)]),
                 ...lives.map(row => ['lifetime', ...row.slice(0, 3)])],
     shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,

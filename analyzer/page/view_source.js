@@ -11,6 +11,12 @@ function head({state, metric}) {
           command: ['source', ['--cost', metric, '--all'], state.file]};
 }
 
+/// Why code has no lines, and what to do: what the command prints about it, or how to give debug files.
+function adviceOf(answer) {
+  const missing = answer.symbol_warnings.filter(text => text.includes('debug'));
+  return missing.length ? missing.join('\n') : 'Build with -g, or give the debug files with --debug-dir or --debuginfod.';
+}
+
 async function files(context) {
   const {metric} = context;
   const about = figures.metrics[metric];
@@ -34,9 +40,9 @@ async function files(context) {
   });
   const unknown = answer.files.filter(file => !file.file).reduce((sum, file) => sum + file.self[about.value], 0);
   const note = unknown * 2 < answer.total[about.value] ? '' :
-    `${figures.percent(unknown, answer.total[about.value])} of it is code without line numbers: build with -g, or ` +
-    'give the debug files with --debug-dir or --debuginfod.';
-  return {node: make('div', {class: 'stacked'}, table.host, make('p', {class: 'more'}, note)), csv: table.csv,
+    make('p', {class: 'more warning'}, `${figures.percent(unknown, answer.total[about.value])} is allocated by code without ` +
+      `line numbers. ${adviceOf(answer)}`);
+  return {node: make('div', {class: 'stacked'}, note, table.host), csv: table.csv,
           filter: table.filter, focus: table.focus, command, shown: figures.plural(answer.all_files, 'file')};
 }
 
@@ -47,8 +53,14 @@ async function show(context) {
   const {tools, command} = head(context);
   const answer = await context.ask('lines', {name: state.file, metric}).catch(error => {
     if (error instanceof ask.NotInFile) return null;
-    throw error;
+    if (!error.message.includes('source file of')) throw error;
+    return error;
   });
+  if (answer instanceof Error) {
+    const {symbol_warnings: warnings} = await context.ask('files', {metric});
+    return {node: make('div', {}, make('p', {class: 'empty'}, `No line of ${names.label(state.file)} is known. `,
+                                       adviceOf({symbol_warnings: warnings}))), tools, command};
+  }
   if (answer === null)
     return {node: viewParts.needsServer(command[0], command[1], [context.tracePath, state.file]), tools,
             command};

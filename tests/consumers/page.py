@@ -499,6 +499,8 @@ class Page(PageCase):
                                     f"{self.shown_as('plural', of['sites'], 'call site')}")
             for key, of in leaks["site_trends"].items()})
         head, *lines = self.saved_rows()
+        self.assertIn("# \u25b4", self.texts("#view thead th"))
+        self.assertEqual([line[head.index("#")] for line in lines], [str(i + 1) for i in range(len(lines))])
         columns = [head.index(name) for name in ("Left", "Blocks", "Trend")]
         self.assertEqual([[line[column] for column in columns] for line in lines], [
             [str(site["bytes"]), str(site["blocks"]),
@@ -861,6 +863,19 @@ class Page(PageCase):
                         "[...document.querySelectorAll('#view thead th')].filter(head => "
                         "head.scrollWidth > head.clientWidth).map(head => head.textContent)")
                     self.assertEqual(cut, [])
+        for width in (360, 1000, 1400, 2560):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            self.browser.settle()
+            # A label that is outside the picture, or a picture wider than its place, is cut.
+            cut = self.browser.evaluate(
+                "(() => { const place = document.querySelector('.chart-host').getBoundingClientRect();"
+                "const area = document.querySelector('.heat').getBoundingClientRect();"
+                "const isIn = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && "
+                "inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;"
+                "return [area, ...[...document.querySelectorAll('.heat text')].map(text => "
+                "text.getBoundingClientRect())].filter((part, i) => !isIn(part, i ? area : place)).length; })()")
+            self.assertEqual(cut, 0, f"heat map at {width}")
         self.browser.call("Emulation.setDeviceMetricsOverride", **self.browser.size)
 
     def test_print(self):
@@ -912,9 +927,9 @@ class Page(PageCase):
         answer = self.printed()
         self.assertTrue(answer["groups"])
         head, *lines = self.saved_rows()
-        columns = [head.index(name) for name in ("Function", "Overhead", "Alone", "Shared", "Blocks")]
+        columns = [head.index(name) for name in ("Function", "Overhead", "Alone", "Shared", "Self", "Blocks")]
         self.assertEqual(sorted([line[column].removeprefix("'") for column in columns] for line in lines),
-                         sorted([group["name"], *(str(group[f"{key}_bytes"]) for key in ("overhead", "alone", "shared")),
+                         sorted([group["name"], *(str(group[f"{key}_bytes"]) for key in ("overhead", "alone", "shared", "usable")),
                                  str(group["blocks"])] for group in answer["groups"]))
         self.assertIn(self.browser.evaluate(f"figures.bytes({answer['pinned_bytes']})"), self.text("#sentence b"))
         folded = self.heapprof("flamegraph", self.trace, "--cost", "pinned", "--format", "folded")
@@ -1005,6 +1020,18 @@ class Page(PageCase):
         self.select(view="threads")
         self.assertIn(str(trace), self.text("#view .error"))
         self.browser.errors.clear()  # the browser reports answers that are errors, too
+
+    def test_code_without_lines(self):
+        """The view of the sources says what is missing, and how to give it."""
+        copy = self.dir / "stripped"
+        subprocess.run(["strip", "-o", copy, harness.program("known_leaks")], check=True)
+        self.open(self.record(copy).trace, view="source", metric="leaked")
+        advice = next(text for text in self.printed()["symbol_warnings"] if "-dbgsym" in text)
+        self.assertIn(f"without line numbers. {advice}", self.text("#view .warning"))
+        name = self.json("report", "--by", "function", "--cost", "leaked")["rows"][0]["name"]
+        self.select(view="source", metric="leaked", file=name)
+        self.assertIn(advice, self.text("#view .empty"))
+        self.browser.errors.clear()  # the browser reports answers that are errors
 
     def test_metrics_of_views(self):
         """Metrics that change nothing in a view cannot be chosen there, and the last line is about the view."""
