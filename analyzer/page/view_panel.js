@@ -6,16 +6,16 @@ const {make, button} = elements;
 const at = id => document.getElementById(id);
 const VIEWS = [viewSummary, viewFlame, viewTable, viewTree, viewLeaks, viewBlocks, viewLifetimes, viewThreads,
                viewSource];
-const MORE_VIEWS = [viewCompare, viewProcesses];
+const MORE_VIEWS = [viewResident, viewCompare, viewProcesses];
 /// The command that answers a view's first question, for files without the answer.
 const COMMANDS = {summary: 'report', flame: 'tree', table: 'report', tree: 'tree', leaks: 'leaks', blocks: 'blocks',
-                  lifetimes: 'histogram', threads: 'threads', source: 'source', compare: 'diff', processes: 'report'};
+                  lifetimes: 'histogram', threads: 'threads', source: 'source', resident: 'rss', compare: 'diff', processes: 'report'};
 /// The question, besides `report`, without whose answer a view shows nothing.
 const FIRST = {summary: 'function_rows', flame: 'tree', table: 'function_rows', tree: 'tree'};
 let shown = null;   // what the view returned: filter, csv, picture, command
 let turn = 0;
 
-const available = () => [...VIEWS, viewCompare, ...(recording.traces().length > 1 ? [viewProcesses] : [])];
+const available = () => [...VIEWS, viewResident, viewCompare, ...(recording.traces().length > 1 ? [viewProcesses] : [])];
 const viewOf = key => available().find(view => view.key === key) || viewSummary;
 
 /// The metrics on which a view depends: those that it lists, or all.
@@ -89,7 +89,9 @@ async function refresh(isUpdate = false) {
     feedback.clear();
   } catch (error) {
     if (mine !== turn) return;
-    result = error instanceof ask.NotInFile ? {...head, node: viewParts.needsServer(COMMANDS[view.key], [], undefined)} :
+    const [words, more, name, positional] = head.command || [COMMANDS[view.key], []];
+    result = error instanceof ask.NotInFile ? {...head, node: viewParts.needsServer(words, more, positional ||
+      (name ? [context.tracePath, name] : undefined), head.selects)} :
       {...head, node: make('p', {class: 'error', role: 'alert'}, error.message)};
     statusLine.draw(state, undefined, head);
     feedback.clear();

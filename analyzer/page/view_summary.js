@@ -72,10 +72,9 @@ function findings(report, leaks, churn, info, rows) {
   }
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)
-    add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live heap. `,
-            make('code', {}, 'heapprof rss'), ' and ', make('code', {}, 'heapprof pins'),
-              ' say what it consists of.'],
-        null);
+    add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live heap: ` +
+            'what it consists of.'],
+        {view: 'resident'});
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?
       `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`], null);
@@ -114,7 +113,7 @@ function periodTiles(report, info, temporaryBytes, to) {
          to({view: 'lifetimes', metric: 'temporary'})),
     tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
          resident === null ? 'not in this selection' : isWhole ? 'of the whole process' : `the heap's peak is ` +
-           `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'table', by: 'module'}))];
+           `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'resident'}))];
 }
 
 /// Of a moment: what is live, and what of it was never freed.
@@ -129,7 +128,7 @@ function momentTiles(report, to) {
          figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
     tile('Resident', resident === null ? 'unknown' : figures.bytes(resident), resident === null ?
          'no sample in this selection' : `what is live is ${figures.percent(heap.peak_bytes, resident)} of it`,
-         null, to({view: 'table', by: 'module'}))];
+         null, to({view: 'resident'}))];
 }
 
 async function show(context) {

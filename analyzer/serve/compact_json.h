@@ -1,5 +1,5 @@
-// Removes the white space between the tokens of a JSON document: what the commands print is indented for readers. Of a
-// tree of 500 levels, 97% is indentation.
+// Removes the white space between the tokens of a JSON document: what the commands print is indented for readers. Of
+// a tree of 500 levels, 97% is indentation.
 #pragma once
 
 #include <string>

@@ -950,6 +950,31 @@ class Page(PageCase):
         self.select(view="table", by="pinned")  # the address before this was a metric
         self.assertIn("heapprof pins", self.text("#command"))
 
+    def test_resident(self):
+        """The view has the lines of `rss` and their parts, which sum to resident memory; the summary leads to it."""
+        self.open(self.real(), view="summary")
+        self.click(".tile", "Highest resident")
+        answer = self.printed()
+        self.assertIn("heapprof rss", self.text("#command"))
+        # A line of the table begins those that follow as its parts.
+        lines = [line for line in answer["lines"] if line["bytes"]]
+        classes = self.browser.evaluate("[...document.querySelectorAll('#view tbody .name')].map(name => name.className)")
+        head, *rows = self.saved_rows()
+        sums = []
+        for kind, (_, size) in zip(classes, rows, strict=True):
+            if "line" in kind:
+                sums.append([int(size), 0])
+            else:
+                sums[-1][1] += int(size)
+        self.assertEqual(sums, [[line["bytes"], line["bytes"] if line["name"] == "mmap" and line.get("children") else
+                                 sum(part["bytes"] for part in line.get("children", ()))] for line in lines])
+        self.assertEqual(sum(size for size, _ in sums), answer["rss_bytes"])
+        self.assertIn(f"{self.shown_as('bytes', answer['rss_bytes'])} at", self.text("#sentence"))
+        self.assertTrue(answer["verdict"] and answer["verdict"].split("TRACE")[0] in self.text("#view .verdict"))
+        # Free pages are kept by others' blocks, which the table of pinned memory has.
+        self.click("#view tr .line", "returnable" if any(row[0] == "returnable" for row in rows) else "holes")
+        self.assertIn("heapprof pins", self.text("#command"))
+
     def test_options_of_the_server(self):
         """The command line that is copied has the options of the server, so it prints the same figures."""
         trace = self.folder / "plain.heapprof"
