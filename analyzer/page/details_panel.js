@@ -50,8 +50,8 @@ async function refresh(isOther = false) {
   const waiting = setTimeout(() => {
     if (mine !== turn) return;
     host.classList.add('waiting');
-    host.replaceChildren(make('h2', {}, title), make('p', {class: 'muted', role: 'status'}, make('span', {class: 'busy'}),
-                                                     'Reading the recording \u2026'));
+    host.replaceChildren(make('h2', {}, title), make('p', {class: 'muted', role: 'status'},
+                                                     make('span', {class: 'busy'}), 'Reading the recording \u2026'));
   }, feedback.PROGRESS_AFTER_MS);
   const context = recording.contextOf(state);
   try {

@@ -23,7 +23,8 @@ function refresh() {
   if (before.details !== detailsKey) detailsPanel.refresh(true);
   if (before.chart !== chartKey) timeline.refresh();
   else timeline.mark();
-  before = {chart: chartKey, details: detailsKey, view: viewKey, name: state.name, zoom: state.zoom, trace: state.trace};
+  before = {chart: chartKey, details: detailsKey, view: viewKey, name: state.name, zoom: state.zoom,
+            trace: state.trace};
 }
 
 async function loadRecording() {

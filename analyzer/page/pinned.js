@@ -8,11 +8,11 @@ const KEYS = {function: 'Function', site: 'Call site', stack: 'Stack'};
 const WIDTH = 'pinned_bytes';
 /// The columns of `heapprof pins`.
 const TITLES = {
-  overhead: 'Memory that the live blocks of this row keep from being returned, less the blocks themselves: alone + shared ' +
-    '\u2212 self. Below 0 for a row that fills more than its share of the pages',
+  overhead: 'Memory that the live blocks of this row keep from being returned, less the blocks themselves: alone + ' +
+    'shared \u2212 self. Below 0 for a row that fills more than its share of the pages',
   alone: 'Pages in which only this row has live blocks. They could be returned if these blocks were freed',
-  shared: 'Pages in which other rows have live blocks, too, divided equally among these rows. They can be returned only ' +
-    'if the blocks of all of them are freed',
+  shared: 'Pages in which other rows have live blocks, too, divided equally among these rows. They can be returned ' +
+    'only if the blocks of all of them are freed',
   self: 'Size of the live blocks of this row, as the allocator has rounded it up',
   blocks: 'Live blocks of this row',
 };
@@ -57,7 +57,8 @@ async function table(context) {
     columns: [
       {key: 'name', label: KEYS[by], wide: true, value: row => row.name, search: row => row.name,
        cell: row => viewTable.nameCell({...row, file: null, module: null})},
-      figure('overhead_bytes', 'Overhead', {title: TITLES.overhead}), figure('alone_bytes', 'Alone', {title: TITLES.alone}),
+      figure('overhead_bytes', 'Overhead', {title: TITLES.overhead}),
+      figure('alone_bytes', 'Alone', {title: TITLES.alone}),
       figure('shared_bytes', 'Shared', {title: TITLES.shared, minor: 1}),
       figure('usable_bytes', 'Self', {title: TITLES.self, minor: 2,
         exact: row => `${figures.grouped(row.usable_bytes)} bytes, of which the program asked for ` +
@@ -76,7 +77,8 @@ async function table(context) {
   });
   return {
     node: answer.groups.length ? rows.host : elements.empty('No block is live at this moment. Select another one.'),
-    ...tableHead(context), filter: rows.filter, csv: rows.csv, focus: rows.focus, select: rows.repaint, shown: about(context, answer),
+    ...tableHead(context), filter: rows.filter, csv: rows.csv, focus: rows.focus, select: rows.repaint,
+    shown: about(context, answer),
   };
 }
 

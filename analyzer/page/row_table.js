@@ -3,8 +3,8 @@
 //
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels,
-// `number`, `title` (the tooltip of its heading), `sortable`, and `minor`: where the table is narrow, columns are left out, those with the highest `minor` first, and
-// of equal ones the last. A table that is still too wide scrolls.
+// `number`, `title` (the tooltip of its heading), `sortable`, and `minor`: where the table is narrow, columns are
+// left out, those with the highest `minor` first, and of equal ones the last. A table that is still too wide scrolls.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
 'use strict';

@@ -10,7 +10,8 @@ let command = '', turn = 0;
 function drawCommand({command: of, selects}) {
   const [words, more, name, positional] = of || ['report', []];
   const trace = recording.path();
-  command = of === null ? '' : recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), selects);
+  command = of === null ? '' :
+    recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), selects);
   at('command').textContent = command;
   at('copy').disabled = command === '';
 }

@@ -8,12 +8,12 @@ const timeChart = (() => {
 const {make, draw} = elements;
 const LEFT = 68, RIGHT = 24, TOP = 14, BOTTOM = 20;
 const LINES = {
-  resident: 'Memory of the process that is in RAM, as the system counts it: the heap, mappings, the files of the program ' +
-    'and its libraries, stacks, and the recorder. The view Resident has them one by one',
+  resident: 'Memory of the process that is in RAM, as the system counts it: the heap, mappings, the files of the ' +
+    'program and its libraries, stacks, and the recorder. The view Resident has them one by one',
   mapped: 'Memory that the program and its libraries have mapped by calls of mmap, without those that only reserve ' +
-    'addresses. It can be less than resident memory, which also has the files of the program and its libraries, stacks, ' +
-    'and what the C library\u2019s malloc takes from the system by itself. It can be more, too: pages that were never ' +
-    'touched are not in RAM',
+    'addresses. It can be less than resident memory, which also has the files of the program and its libraries, ' +
+    'stacks, and what the C library\u2019s malloc takes from the system by itself. It can be more, too: pages that ' +
+    'were never touched are not in RAM',
 };
 const HANDLE = 6;   // pixels beside an edge, or the peak, in which it can be taken
 

@@ -88,17 +88,19 @@ const isOfRecordings = ({state, traces}) =>
   state.other && traces.some(trace => String(trace.n) === state.other);
 const otherOf = ({state, traces}) => traces.find(trace => String(trace.n) === state.other);
 
-/// The two moments: those that are chosen, else two that show what changed lately. `marks`: null before they are known.
-/// Returns {before, after, reason}; `reason` says which moments were chosen, if the user chose none. Null: not known yet.
+/// The two moments: those that are chosen, else two that show what changed lately. `marks`: null before they are
+/// known. Returns {before, after, reason}; `reason` says which moments these are, if the user chose none. Null: not
+/// known yet.
 function momentsOf({state, info}, marks) {
   const nsOf = text => selection.nanoseconds(text, info.duration_ns);
-  const ordered = (before, after, reason = '') => nsOf(before) > nsOf(after) ? {before: after, after: before, reason} :
-    {before, after, reason};
+  const ordered = (before, after, reason = '') =>
+    nsOf(before) > nsOf(after) ? {before: after, after: before, reason} : {before, after, reason};
   if (state.before || state.from || state.after || state.to)
     return ordered(state.before || state.from || '0', state.after || state.to || 'end');
   if (marks === null) return null;
-  const textOf = mark => marks.filter(({text}) => text === mark.text).length === 1 && /^[a-z][\w .-]*$/i.test(mark.text) &&
-    !['start', 'end', 'peak'].includes(mark.text) ? mark.text : `${mark.time_ns}ns`;
+  const isName = text => marks.filter(mark => mark.text === text).length === 1 && /^[a-z][\w .-]*$/i.test(text) &&
+    !['start', 'end', 'peak'].includes(text);
+  const textOf = mark => isName(mark.text) ? mark.text : `${mark.time_ns}ns`;
   const said = mark => `the mark "${names.oneLine(mark.text)}"`;
   if (marks.length > 1) {
     const [first, second] = marks.slice(-2);
@@ -135,8 +137,9 @@ function momentsHead(context, moments) {
 
 function head(context) {
   if (!isOfRecordings(context)) return momentsHead(context, momentsOf(context, timeline.marks()));
-  return {tools: recordingChoice(context), command: ['diff', ['--cost', context.metric, '--top', String(MAX_STACKS)], null,
-                                                     [context.tracePath, recording.pathOf(otherOf(context))]]};
+  return {tools: recordingChoice(context),
+          command: ['diff', ['--cost', context.metric, '--top', String(MAX_STACKS)], null,
+                    [context.tracePath, recording.pathOf(otherOf(context))]]};
 }
 
 async function showRecordings(context) {
@@ -214,8 +217,8 @@ async function show(context) {
             selects: 'filters'};
   const {total} = answer;
   const note = reason ? make('p', {class: 'compared'}, 'Compared: ', make('b', {}, reason),
-    `, ${figures.time(answer.before.at_ns)} with ${figures.time(answer.after.at_ns)}. Choose other moments above, or ` +
-      'hold Alt and click twice on the timeline.') : '';
+    `, ${figures.time(answer.before.at_ns)} with ${figures.time(answer.after.at_ns)}. Choose other moments above, ` +
+      'or hold Alt and click twice on the timeline.') : '';
   const tile = (label, bytes, blocks, kind = '') => make('div', {class: `tile ${kind}`}, make('span', {}, label),
     make('b', {title: figures.grouped(bytes) + ' bytes'}, label === 'Net' ? figures.change(bytes) :
          figures.bytes(bytes)),
@@ -227,7 +230,8 @@ async function show(context) {
     tile('Net', total.bytes, total.blocks, total.bytes > 0 ? 'grew' : total.bytes < 0 ? 'shrank' : ''),
     tile('New, still live', total.new_bytes, total.new_blocks), tile('Freed', total.freed_bytes, total.freed_blocks));
   if (!answer.sites.length)
-    return {node: make('div', {}, note, tiles, elements.empty('Nothing changed between these moments. Choose others.')),
+    return {node: make('div', {}, note, tiles,
+                       elements.empty('Nothing changed between these moments. Choose others.')),
             tools, command, selects: 'filters'};
   const change = (key, label, more = {}) => ({key, label, number: true, value: row => row[key],
     text: row => figures.bytes(row[key]), exact: row => `${figures.grouped(row[key])} bytes`, ...more});
@@ -250,7 +254,8 @@ async function show(context) {
   const {tree, left} = withoutCommonFrames(treeOf(answer.top, total));
   let graph = null;
   return {
-    node: make('div', {class: 'stacked'}, note, tiles, host, table.host), tools, command, selects: 'filters', csv: table.csv,
+    node: make('div', {class: 'stacked'}, note, tiles, host, table.host), tools, command, selects: 'filters',
+    csv: table.csv,
     select() {
       table.repaint();
       graph.repaint();
@@ -266,5 +271,6 @@ async function show(context) {
   };
 }
 
-return {key: 'compare', title: 'Compare', isOfBlocks: true, metrics: ({other}) => other ? Object.keys(figures.metrics) : [], head, show, momentsOf, gradeOf, treeOf};
+return {key: 'compare', title: 'Compare', isOfBlocks: true,
+        metrics: ({other}) => other ? Object.keys(figures.metrics) : [], head, show, momentsOf, gradeOf, treeOf};
 })();

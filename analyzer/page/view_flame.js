@@ -199,7 +199,8 @@ function head(context) {
   const shown = shownOf(state);
   return {command: isSandwichOf(state) ? ['callers', ['--cost', metric], state.name] :
     ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']],
-          tools: [viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'], ['sandwich', 'Sandwich']])]};
+          tools: [viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'],
+                                               ['sandwich', 'Sandwich']])]};
 }
 
 async function show(context) {
@@ -271,5 +272,6 @@ async function show(context) {
   };
 }
 
-return {key: 'flame', title: 'Flame graph', hasPinned: true, head, show, dataOf, mount, zoom, WIDEST, styleOf, sandwich};
+return {key: 'flame', title: 'Flame graph', hasPinned: true, head, show, dataOf, mount, zoom, WIDEST, styleOf,
+        sandwich};
 })();

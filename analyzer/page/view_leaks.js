@@ -6,8 +6,8 @@ const {make} = elements;
 /// The trends of call sites: stable memory is divided into what grew with the load and what did not.
 const TRENDS = {growing: 'growing', with_load: 'with load', stable: 'stable', in_use: 'in use'};
 const trendOf = site => site.trend === 'stable' && site.grew_with_load ? 'with_load' : site.trend;
-const RANK = 'Likeliest leaks first: by the bytes that are left; sites that grew until the end count more, sites whose ' +
-  'other blocks were freed less';
+const RANK = 'Likeliest leaks first: by the bytes that are left; sites that grew until the end count more, sites ' +
+  'whose other blocks were freed less';
 /// The share of what the call site allocated that was freed. What a realloc moves counts neither as left nor as freed.
 const freedOf = site => 1 - site.survival;
 

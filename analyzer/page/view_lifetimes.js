@@ -48,8 +48,8 @@ function shortBytes(bytes) {
 const CELL = {min: 14, max: 110, forShort: 32, forLabel: 56, forHeading: 84};
 const NARROW = 600;   // pixels; then the sizes have short labels
 
-/// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes. It is as wide as its place;
-/// where cells are narrow, their labels are short or left to the tooltips, and headings are upright.
+/// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes. It is as wide as its
+/// place; where cells are narrow, their labels are short or left to the tooltips, and headings are upright.
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
@@ -79,12 +79,14 @@ function heatMap(cells) {
       const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
       const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
       const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
-      chart.append(draw('rect', {class: `heat${grade}`, onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)}),
-                                 x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2},
-                        draw('title', {}, `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')}, of ` +
-                          `${sizeText(cell)}, ${cell.from_ns === null ? 'never freed' : lifeText(cell)}`)));
+      const said = `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')} of ${sizeText(cell)}, ` +
+        (cell.from_ns === null ? 'never freed' : lifeText(cell));
+      chart.append(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2,
+                                 onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)})},
+                        draw('title', {}, said)));
       if (cellWidth >= CELL.forShort)
-        chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14, 'text-anchor': 'middle'},
+        chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14,
+                                   'text-anchor': 'middle'},
                           cellWidth < CELL.forLabel ? shortBytes(cell.bytes) : figures.bytes(cell.bytes)));
     }
   }

@@ -9,13 +9,15 @@ const VIEWS = [viewSummary, viewFlame, viewTable, viewTree, viewLeaks, viewBlock
 const MORE_VIEWS = [viewResident, viewCompare, viewProcesses];
 /// The command that answers a view's first question, for files without the answer.
 const COMMANDS = {summary: 'report', flame: 'tree', table: 'report', tree: 'tree', leaks: 'leaks', blocks: 'blocks',
-                  lifetimes: 'histogram', threads: 'threads', source: 'source', resident: 'rss', compare: 'diff', processes: 'report'};
+                  lifetimes: 'histogram', threads: 'threads', source: 'source', resident: 'rss', compare: 'diff',
+                  processes: 'report'};
 /// The question, besides `report`, without whose answer a view shows nothing.
 const FIRST = {summary: 'function_rows', flame: 'tree', table: 'function_rows', tree: 'tree'};
 let shown = null;   // what the view returned: filter, csv, picture, command
 let turn = 0;
 
-const available = () => [...VIEWS, viewResident, viewCompare, ...(recording.traces().length > 1 ? [viewProcesses] : [])];
+const available = () => [...VIEWS, viewResident, viewCompare,
+                         ...(recording.traces().length > 1 ? [viewProcesses] : [])];
 const viewOf = key => available().find(view => view.key === key) || viewSummary;
 
 /// The metrics on which a view depends: those that it lists, or all.
@@ -52,8 +54,8 @@ async function refresh(isUpdate = false) {
   host.dataset.asked = String(mine);
   const context = recording.contextOf(state);
   const head = headOf(view, context);
-  // Name and command are those of the view that is awaited, and what is left of the one before is dimmed. While a program
-  // runs, the same view with its earlier figures stays.
+  // Name and command are those of the view that is awaited, and what is left of the one before is dimmed. While a
+  // program runs, the same view with its earlier figures stays.
   if (!isUpdate) {
     drawHead(view, head);
     statusLine.wait(head, false);
@@ -125,8 +127,9 @@ function draw(view, result) {
   shown = {...result, key: view.key};
   const csv = result.csv ? [button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
                                                             saving.csv(result.csv())))] : [];
-  drawHead(view, result, ...csv, button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
-    saving.svg(result.picture ? result.picture() : at('view')))));
+  const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
+                                              saving.svg(result.picture ? result.picture() : at('view'))));
+  drawHead(view, result, ...csv, svg);
   host.dataset.view = view.key;
   host.replaceChildren(result.node);
   if (result.attached) result.attached();
@@ -183,6 +186,6 @@ function askFirst(state) {
     ask.template(FIRST[key], {metric: state.metric}, selection.options()).catch(() => {});
 }
 
-return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList, refresh, wait, zoom, select,
-        askFirst};
+return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList,
+        refresh, wait, zoom, select, askFirst};
 })();

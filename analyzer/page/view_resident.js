@@ -29,9 +29,9 @@ const head = context => ({command: ['rss', ['--top', String(TOP), ...wordsOf(con
 
 /// A link to the snapshot with most resident memory, unless it is the one that is shown.
 function highestOf(answer) {
-  const highest = answer.snapshots.reduce((most, one) => most && most.statm_bytes >= one.statm_bytes ? most : one, null);
-  if (!highest || highest.statm_bytes <= answer.rss_bytes || (answer.snapshot && answer.snapshot.number === highest.number))
-    return [];
+  const [highest] = [...answer.snapshots].sort((one, other) => other.statm_bytes - one.statm_bytes);
+  const isShown = highest && answer.snapshot && answer.snapshot.number === highest.number;
+  if (!highest || isShown || highest.statm_bytes <= answer.rss_bytes) return [];
   return [make('a', {href: selection.link({at: `${highest.end_ns}ns`, from: '', to: '', metric: 'live'})},
                `At ${figures.time(highest.end_ns)} it was highest: ${figures.bytes(highest.statm_bytes)}.`)];
 }
@@ -43,7 +43,8 @@ function partsOf(line) {
   for (const {name, bytes, writable, stack} of line.children) {
     const key = `${name}\0${writable}`;
     if (!parts.has(key))
-      parts.set(key, {label: stack ? name : names.base(name), whole: name, what: writable ? 'writable data' : '', bytes: 0, stack});
+      parts.set(key, {label: stack ? name : names.base(name), whole: name, what: writable ? 'writable data' : '',
+                      bytes: 0, stack});
     parts.get(key).bytes += bytes;
   }
   const rest = line.bytes - line.children.reduce((sum, child) => sum + child.bytes, 0);
@@ -58,7 +59,8 @@ const rowsOf = answer => answer.lines.filter(line => line.bytes > 0).flatMap(lin
 
 async function show(context) {
   const {state, selected} = context;
-  const answer = await ask.template('resident', {}, {}, {trace: selected.trace, ...state.at ? {'live-at': state.at} : {}});
+  const answer = await ask.template('resident', {}, {}, {trace: selected.trace,
+                                                          ...state.at ? {'live-at': state.at} : {}});
   const all = answer.rss_bytes;
   const table = rowTable.create({
     label: 'Resident memory, line by line', rows: rowsOf(answer),

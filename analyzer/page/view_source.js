@@ -14,7 +14,8 @@ function head({state, metric}) {
 /// Why code has no lines, and what to do: what the command prints about it, or how to give debug files.
 function adviceOf(answer) {
   const missing = answer.symbol_warnings.filter(text => text.includes('debug'));
-  return missing.length ? missing.join('\n') : 'Build with -g, or give the debug files with --debug-dir or --debuginfod.';
+  return missing.length ? missing.join('\n') :
+    'Build with -g, or give the debug files with --debug-dir or --debuginfod.';
 }
 
 async function files(context) {
@@ -40,8 +41,8 @@ async function files(context) {
   });
   const unknown = answer.files.filter(file => !file.file).reduce((sum, file) => sum + file.self[about.value], 0);
   const note = unknown * 2 < answer.total[about.value] ? '' :
-    make('p', {class: 'more warning'}, `${figures.percent(unknown, answer.total[about.value])} is allocated by code without ` +
-      `line numbers. ${adviceOf(answer)}`);
+    make('p', {class: 'more warning'}, `${figures.percent(unknown, answer.total[about.value])} is allocated by ` +
+      `code without line numbers. ${adviceOf(answer)}`);
   return {node: make('div', {class: 'stacked'}, note, table.host), csv: table.csv,
           filter: table.filter, focus: table.focus, command, shown: figures.plural(answer.all_files, 'file')};
 }

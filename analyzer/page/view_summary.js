@@ -72,8 +72,8 @@ function findings(report, leaks, churn, info, rows) {
   }
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)
-    add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live heap: ` +
-            'what it consists of.'],
+    add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live ` +
+            'heap: what it consists of.'],
         {view: 'resident'});
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?

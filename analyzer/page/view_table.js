@@ -141,6 +141,6 @@ async function show(context) {
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};
 }
 
-return {key: 'table', title: 'Table', hasPinned: true, head, show, nameCell, figureColumn, countColumn, shareColumn, tableOf,
-        growthOf};
+return {key: 'table', title: 'Table', hasPinned: true, head, show, nameCell, figureColumn, countColumn, shareColumn,
+        tableOf, growthOf};
 })();

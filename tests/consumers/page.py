@@ -174,14 +174,15 @@ class Page(PageCase):
         self.check_link_to_a_function()
 
     def check_link_to_a_function(self):
-        """A sentence about a function leads to the flame graph, zoomed and scrolled to its widest frame; Back returns."""
+        """A sentence about a function leads to the flame graph, zoomed and scrolled to its widest frame; Back
+        returns."""
         self.click(".findings a[href*='view=flame'][href*='zoom=']")
         name, label = self.browser.evaluate("[selection.now().name, names.label(selection.now().name)]")
         self.assertTrue(name)
         self.assertEqual(self.texts(".flame .crumbs [aria-current]"), [label])
         places = self.browser.evaluate(
-            "[document.querySelector('.flame .chart'), ...document.querySelectorAll('.flame rect.chosen')].map(part => {"
-            "const at = part.getBoundingClientRect(); return [at.top, at.bottom, at.width]; })")
+            "[document.querySelector('.flame .chart'), ...document.querySelectorAll('.flame rect.chosen')].map("
+            "part => { const at = part.getBoundingClientRect(); return [at.top, at.bottom, at.width]; })")
         (top, bottom, width), *frames = places
         zoomed = max(frames, key=lambda frame: frame[2])
         self.assertGreaterEqual(zoomed[0], top)
@@ -285,8 +286,9 @@ class Page(PageCase):
     def check_deep_tree(self):
         """Each level is indented more than the one above it, and leaves room for names; a number says which it is."""
         shown = self.browser.evaluate(
-            "[...document.querySelectorAll('#view tr[data-index]')].map(row => { const name = row.cells[0].firstChild;"
-            "const {paddingLeft} = getComputedStyle(name); return [name.querySelector('.level').innerText, "
+            "[...document.querySelectorAll('#view tr[data-index]')].map(row => { "
+            "const name = row.cells[0].firstChild; const {paddingLeft} = getComputedStyle(name); "
+            "return [name.querySelector('.level').innerText, "
             "row.dataset.index, parseFloat(paddingLeft) / row.cells[0].clientWidth]; })")
         by_level = {}
         for level, _, share in shown:
@@ -545,18 +547,20 @@ class Page(PageCase):
         heap, duration = report["heap"], report["duration_ns"]
         before, after = self.browser.evaluate("[...document.querySelectorAll('#view-head input[size]')].map("
                                               "input => input.value)")
-        last, end = ("peak", heap["peak_time_ns"]) if heap["leaked_bytes"] * 2 < heap["peak_bytes"] else ("end", duration)
+        is_until_peak = heap["leaked_bytes"] * 2 < heap["peak_bytes"]
+        last, end = ("peak", heap["peak_time_ns"]) if is_until_peak else ("end", duration)
         self.assertEqual(after, last)
         self.assertAlmostEqual(float(before) * 1e9, end * 2 / 3, delta=duration / 500)
         self.assertRegex(self.text(".compared"), "^Compared: the last third of ")
-        for left, marks, expected in ((9, [], ["0.6", "end"]), (4, [], ["0.4", "peak"]), (9, ["a"], ["a", "end"]),
+        for left, names, expected in ((9, [], ["0.6", "end"]), (4, [], ["0.4", "peak"]), (9, ["a"], ["a", "end"]),
                                       (4, ["a"], ["a", "peak"]), (9, ["x", "a", "b"], ["a", "b"]),
                                       (9, ["b", "a", "a"], ["200000000ns", "300000000ns"])):
             heap = {"peak_time_ns": 6e8, "peak_bytes": 10, "leaked_bytes": left}
             info = {"duration_ns": 9e8, "heap": heap, "integrity": {"ended_by": "exit"}}
+            marks = [{"text": text, "time_ns": (i + 1) * 10**8} for i, text in enumerate(names)]
             found = self.browser.evaluate(
                 "(() => { const {before, after, reason} = viewCompare.momentsOf({state: {}, info: "
-                f"{json.dumps(info)}}}, {json.dumps([{'text': text, 'time_ns': (i + 1) * 10**8} for i, text in enumerate(marks)])});"
+                f"{json.dumps(info)}}}, {json.dumps(marks)});"
                 "return [before, after, reason]; })()")
             self.assertEqual(found[:2], expected)
             self.assertTrue(found[2])
@@ -623,16 +627,17 @@ class Page(PageCase):
                               "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.assertEqual((self.text("#view-head h1"), self.text("#command")),
                          ("Tree", f"heapprof tree {self.trace} --cost allocated --min-share 0.1"))
-        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').className") == "waiting stale",
-                           "the view before is not dimmed")
+        kind = "document.querySelector('#view').className"
+        harness.wait_until(lambda: self.browser.evaluate(kind) == "waiting stale", "the view before is not dimmed")
         for part in ("#progress", "#sentence", "#details p"):
-            harness.wait_until(lambda part=part: "Reading" in (self.text(part) or ""), f"{part} is not of what is awaited")
+            harness.wait_until(lambda part=part: "Reading" in (self.text(part) or ""),
+                               f"{part} is not of what is awaited")
         self.assertEqual((self.text("#details h2"), self.texts("#details dl")), ("main", []))
         self.browser.evaluate("(() => { for (const release of held) release(); "
                               "held.push = release => release(); })()")
         self.settled()
         self.assertEqual(self.text("#progress"), "")
-        self.assertEqual(self.browser.evaluate("document.querySelector('#view').className"), "")
+        self.assertEqual(self.browser.evaluate(kind), "")
         self.assertTrue(self.texts("#details dl"))
 
     def test_recordings(self):
@@ -929,8 +934,9 @@ class Page(PageCase):
         head, *lines = self.saved_rows()
         columns = [head.index(name) for name in ("Function", "Overhead", "Alone", "Shared", "Self", "Blocks")]
         self.assertEqual(sorted([line[column].removeprefix("'") for column in columns] for line in lines),
-                         sorted([group["name"], *(str(group[f"{key}_bytes"]) for key in ("overhead", "alone", "shared", "usable")),
-                                 str(group["blocks"])] for group in answer["groups"]))
+                         sorted([group["name"], *(str(group[f"{key}_bytes"]) for key in
+                                                  ("overhead", "alone", "shared", "usable")), str(group["blocks"])]
+                                 for group in answer["groups"]))
         self.assertIn(self.browser.evaluate(f"figures.bytes({answer['pinned_bytes']})"), self.text("#sentence b"))
         folded = self.heapprof("flamegraph", self.trace, "--cost", "pinned", "--format", "folded")
         stacks = [line.rpartition(" ") for line in folded.splitlines()]
@@ -958,7 +964,8 @@ class Page(PageCase):
         self.assertIn("heapprof rss", self.text("#command"))
         # A line of the table begins those that follow as its parts.
         lines = [line for line in answer["lines"] if line["bytes"]]
-        classes = self.browser.evaluate("[...document.querySelectorAll('#view tbody .name')].map(name => name.className)")
+        classes = self.browser.evaluate("[...document.querySelectorAll('#view tbody .name')].map(name => "
+                                        "name.className)")
         head, *rows = self.saved_rows()
         sums = []
         for kind, (_, size) in zip(classes, rows, strict=True):

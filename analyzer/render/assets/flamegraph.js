@@ -4,10 +4,10 @@
 //
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
-// `mergedNote`, a sentence about merged frames; `isSelected(function)`, whether its frames are marked; `zoom`, the names of the frames from the outermost one to the one that
-// fills the width; `onZoom(names)`, called when that changes; and `onSelect(function, names)`, called instead when a
-// frame is clicked, with its entry of `functions`. `data.figures`, if given, has each frame's figures as lines of [label, text...] for the
-// tooltip.
+// `mergedNote`, a sentence about merged frames; `isSelected(function)`, whether its frames are marked; `zoom`, the
+// names of the frames from the outermost one to the one that fills the width; `onZoom(names)`, called when that
+// changes; and `onSelect(function, names)`, called instead when a frame is clicked, with its entry of `functions`.
+// `data.figures`, if given, has each frame's figures as lines of [label, text...] for the tooltip.
 'use strict';
 function flameGraph(data, part) {
 
