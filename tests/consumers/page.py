@@ -298,6 +298,12 @@ class Page(PageCase):
         indents = [max(by_level[level]) for level in sorted(by_level)]
         self.assertEqual(indents, sorted(set(indents)))
         self.assertLess(indents[-1], 0.5)
+        # Its callers do not fit; the function itself, at the bottom, is in view.
+        functions = [line for line in self.saved_rows()[1:] if not line[1].startswith("'+")]
+        name = max(functions, key=lambda line: int(line[0]))[1]
+        self.select(view="flame", metric="allocated", shown="sandwich", name=name.removeprefix("'"))
+        self.assertRegex(self.text(".flame .outside.up.on"), "more level")
+        self.assertIsNone(self.text(".flame .outside.down.on"))
 
     def check_levels(self, levels):
         """A graph that is higher than its window says how many levels are outside, and a click shows them."""

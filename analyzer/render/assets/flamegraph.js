@@ -757,6 +757,11 @@ if (standalone) window.addEventListener('hashchange', loadState);
 zoom(0, false);
 if (part && part.zoom) zoomTo(part.zoom);
 flipButton.setAttribute('aria-pressed', String(flames));
+if (flames) {
+  // The outermost frame, of whose callers or callees the graph is, is at the bottom.
+  chart.scrollTop = chart.scrollHeight;
+  paint();
+}
 if (!part) loadState();
 return {search: text => search(text, false), zoomTo, zoomToFunction, repaint: () => paint(true), drawn: () => frames};
 }
