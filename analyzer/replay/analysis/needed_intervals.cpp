@@ -36,7 +36,8 @@ bool NeededIntervals::may_allocate(std::size_t interval) const {
 
 bool NeededIntervals::are_few() const {
   std::size_t with_allocations = 0;
-  for (std::size_t interval = 0; interval < index_.intervals(); ++interval) with_allocations += may_allocate(interval);
+  for (std::size_t interval = 0; interval < index_.intervals(); ++interval)
+    with_allocations += may_allocate(interval);
   return with_allocations <= index_.intervals() / 2;
 }
 

@@ -1,9 +1,10 @@
-// Reads only those intervals of an index in which something happens to the blocks that are asked for: they are allocated,
-// by the times of the intervals and the sums of the stacks, or freed, by the lists of what each interval frees.
+// Reads only those intervals of an index in which something happens to the blocks that are asked for: they are
+// allocated, by the times of the intervals and the sums of the stacks, or freed, by the lists of what each interval
+// frees.
 //
-// Where an interval was left out, the replay knows only the blocks that are asked for. What the next one frees besides
-// is added to it as blocks that are not selected: a free of a block that it does not know could take another one's
-// place where times are equal.
+// Where an interval was left out, the replay knows only the blocks that are asked for. What the next one frees
+// besides is added to it as blocks that are not selected: a free of a block that it does not know could take another
+// one's place where times are equal.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +39,9 @@ class NeededIntervals {
   /// reading without interruption is faster.
   bool are_few() const;
 
-  /// Calls consume(batch), which replays it, with the needed part of the trace from the reader's position on, in order,
-  /// until it returns false. Replaces the reader at each interval. Throws trace::FormatError when the index is damaged.
-  /// Precondition: the reader gives all events.
+  /// Calls consume(batch), which replays it, with the needed part of the trace from the reader's position on, in
+  /// order, until it returns false. Replaces the reader at each interval. Throws trace::FormatError when the index is
+  /// damaged. Precondition: the reader gives all events.
   void read(std::unique_ptr<trace::MergedReader>& reader, Replay& replay,
             const std::function<bool(trace::Batch&)>& consume) const;
 
