@@ -33,6 +33,7 @@ VIEWS = {
     "threads": "view=threads&metric=allocated",
     "source": "view=source&file=gateway.cpp&metric=leaked",
     "compare": "view=compare&before=20%25&after=80%25",
+    "resident": "view=resident",
     "processes": "view=processes",
 }
 SETTLED = """new Promise(done => { const check = () => ['#view', '#details'].every(part => {
