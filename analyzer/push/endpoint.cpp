@@ -26,7 +26,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Prometheus' names of labels have letters, digits and "_", begin with no digit, and those with "__" are reserved.
+/// In Prometheus, a label's name has letters, digits and "_", no digit at its begin, and not "__", which is reserved.
 std::string pyroscope_label(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return !is_letter_or_digit(c); }, '_');

@@ -1,8 +1,8 @@
 // The allocations of a frame that a reader is asked for, instead of all its events.
 //
 // Sizes and stacks say which ones these are. Most frames have none of a rare stack or size, and then times and
-// addresses are not read; otherwise they are only summed up to the last one. This takes 3 to 8 ns an event, and all
-// events of a frame 15.
+// addresses are not read; otherwise they are only summed up to the last one. docs/performance.md has what that saves
+// ("SQL on the same recording").
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct AskedAllocations {
   bool has_node(std::uint32_t node) const noexcept { return node >= nodes.size() || nodes[node] != 0; }
 };
 
+/// For one frame after another.
 class AskedReader {
  public:
   explicit AskedReader(const AskedAllocations& asked) : asked_(asked) {}

@@ -63,10 +63,17 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     AskedBlocks asked{.from_ticks = filter_.from_ticks, .nodes = resolved_nodes};
     if (*which.blocks_until_ns < clock_.to_ns(trace::Ticks{summary_->last_time}))
       asked.end_ticks = clock_.first_tick_at(*which.blocks_until_ns + 1);
-    intervals.emplace(*index_, file_, asked);
+    try {
+      intervals.emplace(*index_, file_, asked);
+    } catch (const trace::FormatError&) {  // everything is read, as without an index
+    }
   }
   if (intervals && intervals->are_few()) {
-    intervals->read(run->reader, replay, consume);
+    try {
+      intervals->read(run->reader, replay, consume);
+    } catch (const trace::FormatError& error) {
+      throw trace::TraceError(index_->path() + ": " + error.what() + "; write the index again, or use --no-index");
+    }
   } else {
     if (lists && summary_ != nullptr) {
       const trace::AskedAllocations asked{which.only_allocations->min_size, which.only_allocations->max_size,

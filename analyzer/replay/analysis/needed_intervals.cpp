@@ -25,20 +25,21 @@ bool NeededIntervals::can_read(const Index& index) noexcept {
   return count != 0 && index.has_sums() && index.ends_trace(count - 1) && index.has_snapshot(count - 1);
 }
 
-bool NeededIntervals::may_allocate(std::size_t interval) const {
-  if (interval != 0 && index_.last_time_of(interval - 1) >= asked_.end_ticks) return false;
-  if (index_.last_time_of(interval) < asked_.from_ticks) return false;
-  if (asked_.nodes.empty()) return true;
-  return std::ranges::any_of(index_.sums_of(interval).nodes, [&](const NodeSums& sums) {
-    return sums.allocations != 0 && (sums.node >= asked_.nodes.size() || asked_.nodes[sums.node] != 0);
-  });
+NeededIntervals::NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)
+    : index_(index), file_(file), end_ticks_(asked.end_ticks) {
+  const auto is_asked = [&](const NodeSums& sums) {
+    return sums.allocations != 0 && (sums.node >= asked.nodes.size() || asked.nodes[sums.node] != 0);
+  };
+  for (std::size_t interval = 0; interval < index.intervals(); ++interval) {
+    const bool in_time = (interval == 0 || index.last_time_of(interval - 1) < asked.end_ticks) &&
+                         index.last_time_of(interval) >= asked.from_ticks;
+    allocate_.push_back(in_time &&
+                        (asked.nodes.empty() || std::ranges::any_of(index.sums_of(interval).nodes, is_asked)));
+  }
 }
 
 bool NeededIntervals::are_few() const {
-  std::size_t with_allocations = 0;
-  for (std::size_t interval = 0; interval < index_.intervals(); ++interval)
-    with_allocations += may_allocate(interval);
-  return with_allocations <= index_.intervals() / 2;
+  return 2 * std::ranges::count(allocate_, std::uint8_t{1}) <= std::ssize(allocate_);
 }
 
 /// The first needed interval from `interval` on; these blocks are live at its begin. intervals(): none is needed.
@@ -47,7 +48,7 @@ std::size_t NeededIntervals::next(std::size_t interval, std::span<const Block> b
   addresses.reserve(blocks.size());
   for (const Block& block : blocks) addresses.push_back(block.address);
   std::ranges::sort(addresses);
-  while (interval < index_.intervals() && !may_allocate(interval) &&
+  while (interval < index_.intervals() && allocate_[interval] == 0 &&
          (addresses.empty() || !have_common(addresses, index_.removed_in(interval))))
     ++interval;
   return interval;
@@ -61,7 +62,7 @@ void NeededIntervals::read(std::unique_ptr<trace::MergedReader>& reader, Replay&
   bool skipped = false;
   std::size_t together = 1;  // intervals to read before the next look
   for (bool first = true;; first = false) {
-    const std::optional<std::vector<Block>> live = replay.live_events_before(asked_.end_ticks);
+    const std::optional<std::vector<Block>> live = replay.live_events_before(end_ticks_);
     const std::size_t needed = live ? next(interval, *live) : interval;
     if (needed >= index_.intervals()) return;
     if (needed != interval || !first) {

@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "analyzer/replay/index/index.h"
 #include "analyzer/replay/replay.h"
@@ -29,9 +30,9 @@ struct AskedBlocks {
 
 class NeededIntervals {
  public:
-  /// The arguments must outlive this.
-  NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)
-      : index_(index), file_(file), asked_(asked) {}
+  /// `index` and `file` must outlive this. Throws trace::FormatError when the index is damaged. Precondition:
+  /// can_read().
+  NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked);
 
   /// Whether the index has what is needed.
   static bool can_read(const Index& index) noexcept;
@@ -46,12 +47,12 @@ class NeededIntervals {
             const std::function<bool(trace::Batch&)>& consume) const;
 
  private:
-  bool may_allocate(std::size_t interval) const;
   std::size_t next(std::size_t interval, std::span<const Block> blocks) const;
 
   const Index& index_;
   const trace::TraceFile& file_;
-  const AskedBlocks asked_;
+  const std::uint64_t end_ticks_;       ///< AskedBlocks::end_ticks
+  std::vector<std::uint8_t> allocate_;  ///< by interval: whether it may allocate a block that is asked for
 };
 
 }  // namespace heapprof::replay

@@ -174,6 +174,51 @@ TEST_CASE("Blocks and their frees are the same where an index leaves out interva
   CHECK(shorter >= 1);
 }
 
+TEST_CASE("With a damaged index, a slice's blocks and frees are right, or an error says so") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 38, 12'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 300)};
+  Selection selection;
+  selection.only_costs = true;
+  selection.from = Moment{20, true};
+  const auto sum_of_frees = [&](const IndexUse& use) {
+    const Analysis analysis(path.path(), selection, {}, use);
+    const std::uint64_t until_ns = analysis.profile().recording.duration_ns / 4;
+    std::uint64_t sum = 0;
+    EventFilter which;
+    which.blocks_until_ns = until_ns;
+    analysis.for_each_event(
+        [&](std::span<const ProfileEvent> events) {
+          for (const ProfileEvent& event : events)
+            if (event.kind == ResolvedKind::kFree && event.allocated_ns <= until_ns)
+              sum += event.time_ns * event.size;
+        },
+        {}, which);
+    return sum;
+  };
+  const std::uint64_t expected = sum_of_frees(kNoIndex);
+  CHECK(sum_of_frees(kIndex) == expected);
+  const std::string index_path = path.path() + ".idx";
+  const std::vector<std::uint8_t> whole = read_all(index_path);
+  int errors = 0;
+  for (std::size_t i = 1; i < 60; ++i) {
+    std::vector<std::uint8_t> damaged = whole;
+    damaged[whole.size() * i / 60] ^= 0x10;
+    TraceBuilder::write_bytes(index_path, damaged);
+    INFO("byte " << whole.size() * i / 60);
+    try {
+      const std::uint64_t sum = sum_of_frees(kIndex);
+      CHECK(sum == expected);
+    } catch (const trace::TraceError& error) {
+      CHECK(std::string(error.what()).find("--no-index") != std::string::npos);
+      ++errors;
+    }
+  }
+  CHECK(errors > 0);
+}
+
 TEST_CASE("What the whole recording allocated is known in every selection, with and without an index") {
   const std::uint64_t seed = 71;
   TraceBuilder trace;
