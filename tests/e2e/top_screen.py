@@ -120,7 +120,8 @@ class TopScreen(harness.Case):
 
     def test_ends(self):
         """How the program has ended is on the screen, and in which recording the process continues."""
-        self.start("/bin/sh", "-c", f"read line; exec {harness.program('commanded')}")
+        self.start("/bin/sh", "-c", f"echo up; read line; exec {harness.program('commanded')}")
+        self.assertEqual(self.program.stdout.readline(), "up\n")
         screen = self.screen(160, 24, self.trace, "--interval", "0.05")
         screen.wait_for(lambda text: "recording" in text, "the recording")
         self.program.stdin.write("\n")

@@ -1,9 +1,13 @@
 // Opening traces: which files are refused with which message, what is indexed, and which damage is reported.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 #include "analyzer/trace/embedded_symbols.h"
@@ -29,9 +33,12 @@ std::string refusal(const std::string& path) {
   return {};
 }
 
+/// An hour old: a file that is just being created would be waited for.
 std::string refusal_of(const std::vector<std::uint8_t>& bytes) {
   const TemporaryFile file;
   TraceBuilder::write_bytes(file.path(), bytes);
+  std::filesystem::last_write_time(file.path(),
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   return refusal(file.path());
 }
 
@@ -71,6 +78,30 @@ TEST_CASE("A file that is not a trace is refused with the reason and what to do"
   // Line ends changed by a transfer in text mode.
   CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer in text mode"));
   CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
+}
+
+TEST_CASE("A trace that is just being created is waited for; one whose program ended then is said to be that") {
+  TraceBuilder trace;
+  fill(trace);
+  const std::vector<std::uint8_t> whole = trace.bytes();
+  std::vector<std::uint8_t> without_magic = whole;
+  std::fill_n(without_magic.begin(), sizeof kFileMagic, std::uint8_t{0});
+  const std::vector<std::uint8_t> beginnings[] = {
+      {}, std::vector<std::uint8_t>(4096, 0), {without_magic.begin(), without_magic.begin() + 4096}};
+  for (const std::vector<std::uint8_t>& beginning : beginnings) {
+    const TemporaryFile file;
+    TraceBuilder::write_bytes(file.path(), beginning);
+    std::thread recorder([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      TraceBuilder::write_bytes(file.path(), without_magic);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      TraceBuilder::write_bytes(file.path(), whole);
+    });
+    const std::string refused = refusal(file.path());
+    recorder.join();
+    CHECK(refused == "");
+  }
+  CHECK_THAT(refusal_of(beginnings[2]), Catch::Contains("its program ended before recording began"));
 }
 
 TEST_CASE("A newer major version is refused, with a message that names it; a newer minor version is read") {
