@@ -10,8 +10,12 @@ Damaged traces are not supported.
     trace.merged()                        # all heap events of all threads, by time
 """
 
+import ctypes
+import functools
+import os
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 
 UNIT = 4096
 FILE_MAGIC = b"\x89HPRF\r\n\x1a"
@@ -30,32 +34,6 @@ MODULE_PYTHON = 0xFFFF
 PYTHON_INSTRUCTION_BITS = 22
 
 END_KINDS = {0: None, 1: "exit", 2: "exec", 3: "signal", 4: "stopped"}
-
-# Which columns hold an op's fields: heap address, stack, then the rare ones in their order.
-#                 heap   stack  size   address node   aux
-FIELDS = {
-    ALLOC:          (True, True, False, False, False, False),
-    FREE:           (True, False, False, False, False, False),
-    FREE_STACK:     (True, True, False, False, False, False),
-    REALLOC_BEGIN:  (True, False, False, False, False, False),
-    REALLOC_END:    (True, True, False, False, False, False),
-    REALLOC_FAILED: (False, True, True, False, False, False),
-    ALLOC_FAILED:   (False, True, True, False, False, False),
-    MAP:            (False, True, True, True, False, True),
-    UNMAP_BEGIN:    (False, False, True, True, False, False),
-    UNMAP_END:      (False,) * 6,
-    UNMAP_FAILED:   (False,) * 6,
-    REMAP_BEGIN:    (False, False, True, True, False, False),
-    REMAP_END:      (False, True, True, True, False, False),
-    REMAP_FAILED:   (False,) * 6,
-    BRK:            (False, True, True, True, False, False),
-    NODE:           (False, False, True, True, True, True),
-    SAMPLE:         (False, False, True, True, False, False),
-    TEXT:           (False, False, True, True, True, True),
-    BLOCK_START:    (False, False, False, True, False, False),
-    PAUSE:          (False,) * 6,
-    RESUME:         (False,) * 6,
-}
 
 NAMES = {ALLOC: "alloc", FREE: "free", FREE_STACK: "free", REALLOC_BEGIN: "realloc_begin",
          REALLOC_END: "realloc_end", REALLOC_FAILED: "realloc_failed", ALLOC_FAILED: "alloc_failed"}
@@ -113,127 +91,33 @@ class PythonCode:
     table: bytes
 
 
+@functools.cache
+def decoders():
+    """LZ4's library, and that of trace_columns.c."""
+    lz4 = ctypes.CDLL("liblz4.so.1")
+    build = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
+    columns = ctypes.CDLL(str(build / "tests" / "libtrace_columns.so"))
+    columns.decode_columns.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32,
+                                       ctypes.c_void_p]
+    columns.decode_columns.restype = ctypes.c_char_p
+    return lz4.LZ4_decompress_safe, columns.decode_columns
+
+
 def lz4_block(data, raw_size):
-    """Decompresses one LZ4 block (lz4_Block_format.md of the lz4 project)."""
-    out = bytearray()
-    at, end = 0, len(data)
-    while at < end:
-        token = data[at]
-        at += 1
-        literals = token >> 4
-        if literals == 15:
-            while True:
-                more = data[at]
-                at += 1
-                literals += more
-                if more != 255:
-                    break
-        if at + literals > end:
-            raise Malformed("LZ4: literals beyond the end")
-        out += data[at:at + literals]
-        at += literals
-        if at == end:
-            break
-        offset = data[at] | data[at + 1] << 8
-        at += 2
-        if offset == 0 or offset > len(out):
-            raise Malformed("LZ4: offset outside the output")
-        length = token & 15
-        if length == 15:
-            while True:
-                more = data[at]
-                at += 1
-                length += more
-                if more != 255:
-                    break
-        length += 4
-        begin = len(out) - offset
-        if offset >= length:
-            out += out[begin:begin + length]
-        else:  # overlapping: the match contains its own beginning
-            out += (out[begin:] * (length // offset + 1))[:length]
-    if len(out) != raw_size:
-        raise Malformed(f"LZ4: {len(out)} bytes instead of {raw_size}")
-    return bytes(out)
-
-
-def varints(data):
-    """All varints of a column."""
-    values = []
-    value = shift = 0
-    for byte in data:
-        if byte < 0x80:
-            values.append(value | byte << shift)
-            value = shift = 0
-        else:
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > 63:
-                raise Malformed("varint of more than 64 bits")
-    if shift:
-        raise Malformed("varint truncated at the end of its column")
-    return values
-
-
-def unzigzag(value):
-    return (value >> 1) ^ -(value & 1)
+    raw = ctypes.create_string_buffer(raw_size)
+    size = decoders()[0](data, raw, len(data), raw_size)
+    if size != raw_size:
+        raise Malformed(f"LZ4: {size} bytes instead of {raw_size}")
+    return raw.raw
 
 
 def decode_columns(raw, first_time, record_count):
-    sizes = struct.unpack_from("<6I", raw)
-    at = 24
-    columns = []
-    for size in sizes:
-        columns.append(raw[at:at + size])
-        at += size
-    if at != len(raw):
-        raise Malformed("columns do not fill their payload")
-    heads, times, addresses, nodes, rare = (iter(varints(column)) for column in columns[:5])
-    text_at = 0
-    time = first_time
-    heap_address = 0
-    events = []
-    for _ in range(record_count):
-        head = next(heads)
-        size = 0
-        low = head & 3
-        if low == 0:
-            op = FREE
-        elif low == 1:
-            op, size = ALLOC, head >> 2
-        elif low == 3:
-            op, size = REALLOC_END, head >> 2
-        else:
-            op = head >> 2
-        if op not in FIELDS or (low == 0 and head):
-            raise Malformed(f"unknown op {op}")
-        time += next(times)
-        address = node = aux = 0
-        has_heap, has_stack, has_size, has_address, has_node, has_aux = FIELDS[op]
-        if has_heap:
-            heap_address = (heap_address + unzigzag(next(addresses))) & (1 << 64) - 1
-            address = (heap_address << 4 | heap_address >> 60) & (1 << 64) - 1
-        if has_stack:
-            node = next(nodes)
-        if has_size:
-            size = next(rare)
-        if has_address:
-            address = next(rare)
-        if has_node:
-            node = next(rare)
-        if has_aux:
-            aux = next(rare)
-        text = b""
-        if op == TEXT:
-            text = columns[5][text_at:text_at + aux]
-            text_at += aux
-            if len(text) != aux:
-                raise Malformed("text beyond its column")
-        events.append(Event(op, time, address, size, node, aux, text))
-    if any(next(column, None) is not None for column in (heads, times, addresses, nodes, rare)) or \
-            text_at != len(columns[5]):
-        raise Malformed("a column contains more values than its records use")
-    return events
+    records = (ctypes.c_uint64 * (7 * record_count))()
+    wrong = decoders()[1](raw, len(raw), first_time, record_count, records)
+    if wrong:
+        raise Malformed(wrong.decode())
+    return [Event(op, time, address, size, node, aux, raw[text:text + aux] if op == TEXT else b"")
+            for op, time, address, size, node, aux, text in struct.iter_unpack("<7Q", records)]
 
 
 def decode_slots(data, count):
@@ -243,7 +127,7 @@ def decode_slots(data, count):
     while at < count:
         time, address, op_size, node, aux = struct.unpack_from("<QQQII", data, 32 * at)
         op = op_size & 0xFF
-        if op not in FIELDS:
+        if not ALLOC <= op <= RESUME:
             raise Malformed(f"staging slot {at}: unknown op {op}")
         at += 1
         text = b""
@@ -380,11 +264,14 @@ class Trace:
         pieces = {}  # of snapshots: by snapshot, by number
         for stream in self.streams.values():
             for event in stream:
-                self._read_definition(event)
-                if event.op == TEXT and event.node == TEXT_RESIDENCY:
-                    pieces.setdefault(event.size, {})[event.address] = event.text
-                if event.op == TEXT and event.node == TEXT_PYTHON_CODE:
-                    code_pieces.setdefault(event.size, {})[event.address] = event.text
+                if event.op == NODE:
+                    self.nodes[event.node] = (event.size & 0xFFFFFFFF, event.size >> 32, event.address, event.aux)
+                elif event.op == TEXT:
+                    self._read_text(event)
+                    if event.node == TEXT_RESIDENCY:
+                        pieces.setdefault(event.size, {})[event.address] = event.text
+                    elif event.node == TEXT_PYTHON_CODE:
+                        code_pieces.setdefault(event.size, {})[event.address] = event.text
         self.python_code = {number: self._python_code(number, texts) for number, texts in code_pieces.items()}
         self.snapshots = []
         for number, texts in sorted(pieces.items()):
@@ -505,30 +392,27 @@ class Trace:
         if (block[0].time, block[-1].time) != (first, last):
             raise Malformed(f"{where}: first and last time")
 
-    def _read_definition(self, event):
-        if event.op == NODE:
-            self.nodes[event.node] = (event.size & 0xFFFFFFFF, event.size >> 32, event.address, event.aux)
-        elif event.op == TEXT:
-            text = event.text.decode("utf-8", "replace")
-            if event.node == TEXT_PROGRAM:
-                self.program = text
-            elif event.node == TEXT_COMMAND_LINE:
-                self.command_line = text.rstrip("\0").split("\0")
-            elif event.node == TEXT_DIRECTORY:
-                self.directory = text
-            elif event.node == TEXT_HOST:
-                self.host = text
-            elif event.node == TEXT_MARK:
-                self.marks.append(text)
-            elif event.node == TEXT_NOTE:
-                self.notes.append((event.size, text))
-            elif event.node == TEXT_PYTHON:
-                self.interpreters.append((event.size, text))
-            elif event.node == TEXT_MODULE:
-                size, bias, id_bytes, flags = struct.unpack_from("<QQII", event.text)
-                body = event.text[24:]
-                self.modules[event.size] = Module(event.size, event.address, size, bias, body[:id_bytes].hex(),
-                                                  body[id_bytes:].decode("utf-8", "replace"), bool(flags & 1))
+    def _read_text(self, event):
+        text = event.text.decode("utf-8", "replace")
+        if event.node == TEXT_PROGRAM:
+            self.program = text
+        elif event.node == TEXT_COMMAND_LINE:
+            self.command_line = text.rstrip("\0").split("\0")
+        elif event.node == TEXT_DIRECTORY:
+            self.directory = text
+        elif event.node == TEXT_HOST:
+            self.host = text
+        elif event.node == TEXT_MARK:
+            self.marks.append(text)
+        elif event.node == TEXT_NOTE:
+            self.notes.append((event.size, text))
+        elif event.node == TEXT_PYTHON:
+            self.interpreters.append((event.size, text))
+        elif event.node == TEXT_MODULE:
+            size, bias, id_bytes, flags = struct.unpack_from("<QQII", event.text)
+            body = event.text[24:]
+            self.modules[event.size] = Module(event.size, event.address, size, bias, body[:id_bytes].hex(),
+                                              body[id_bytes:].decode("utf-8", "replace"), bool(flags & 1))
 
     @staticmethod
     def _python_code(number, pieces):

@@ -1,0 +1,105 @@
+// Decodes the columns of frames for trace_reader.py, which calls it with ctypes: in Python, that took most of the time
+// of the tests that read traces. Like trace_reader.py it is written from common/event_codec.h, and uses none of
+// heapprof's code.
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { HEAD, TIME, ADDRESS, NODE, RARE, TEXT, COLUMNS };
+enum { OP_ALLOC = 1, OP_FREE = 2, OP_REALLOC_END = 5, OP_TEXT = 18, OP_LAST = 21 };
+
+// Which fields of a record an op has: the heap address and the stack in columns of their own, the others in RARE.
+enum { HEAP_ADDRESS = 1, STACK = 2, RARE_SIZE = 4, RARE_ADDRESS = 8, RARE_NODE = 16, RARE_AUX = 32 };
+static const uint8_t fields_of[OP_LAST + 1] = {
+    [1] = HEAP_ADDRESS | STACK,                              // alloc
+    [2] = HEAP_ADDRESS,                                      // free
+    [3] = HEAP_ADDRESS | STACK,                              // free with a stack
+    [4] = HEAP_ADDRESS,                                      // realloc begins
+    [5] = HEAP_ADDRESS | STACK,                              // realloc ends
+    [6] = STACK | RARE_SIZE,                                 // realloc failed
+    [7] = STACK | RARE_SIZE,                                 // alloc failed
+    [8] = STACK | RARE_SIZE | RARE_ADDRESS | RARE_AUX,       // map
+    [9] = RARE_SIZE | RARE_ADDRESS,                          // unmap begins
+    [12] = RARE_SIZE | RARE_ADDRESS,                         // remap begins
+    [13] = STACK | RARE_SIZE | RARE_ADDRESS,                 // remap ends
+    [15] = STACK | RARE_SIZE | RARE_ADDRESS,                 // brk
+    [16] = RARE_SIZE | RARE_ADDRESS | RARE_NODE | RARE_AUX,  // node
+    [17] = RARE_SIZE | RARE_ADDRESS,                         // sample
+    [18] = RARE_SIZE | RARE_ADDRESS | RARE_NODE | RARE_AUX,  // text
+    [19] = RARE_ADDRESS,                                     // start of a block
+};
+
+struct column {
+  const uint8_t *at, *end;
+};
+
+struct record {
+  uint64_t op, time, address, size, node, aux;
+  uint64_t text;  // of a text: where its bytes begin in the content
+};
+
+// False: the column ends before the varint does, or the varint has more than 64 bits.
+static int next(struct column* column, uint64_t* value) {
+  *value = 0;
+  for (unsigned shift = 0; shift < 64 && column->at < column->end; shift += 7) {
+    const uint8_t byte = *column->at++;
+    *value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) return shift < 63 || byte <= 1;
+  }
+  return 0;
+}
+
+// Decodes `count` records from the content of a frame. Returns NULL, or how the content violates the format.
+const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t first_time, uint32_t count,
+                           struct record* out) {
+  uint32_t sizes[COLUMNS];
+  struct column columns[COLUMNS];
+  if (bytes < sizeof sizes) return "no sizes of columns";
+  memcpy(sizes, content, sizeof sizes);
+  uint64_t at = sizeof sizes;
+  for (int i = 0; i < COLUMNS; ++i) {
+    if (sizes[i] > bytes - at) return "columns exceed their content";
+    columns[i] = (struct column){content + at, content + at + sizes[i]};
+    at += sizes[i];
+  }
+  if (at != bytes) return "columns do not fill their content";
+
+  uint64_t time = first_time;
+  uint64_t heap_address = 0;
+  for (struct record* record = out; record != out + count; ++record) {
+    uint64_t head, value;
+    memset(record, 0, sizeof *record);
+    if (!next(&columns[HEAD], &head) || !next(&columns[TIME], &value)) return "a column of all records is too short";
+    record->time = time += value;
+    switch (head & 3) {
+      case 0:
+        if (head != 0) return "a free with a size";
+        record->op = OP_FREE;
+        break;
+      case 1: record->op = OP_ALLOC, record->size = head >> 2; break;
+      case 2: record->op = head >> 2; break;
+      case 3: record->op = OP_REALLOC_END, record->size = head >> 2; break;
+    }
+    if (record->op == 0 || record->op > OP_LAST) return "an unknown op";
+    const uint8_t fields = fields_of[record->op];
+    if (fields & HEAP_ADDRESS) {
+      if (!next(&columns[ADDRESS], &value)) return "the column of addresses is too short";
+      heap_address += (value >> 1) ^ -(value & 1);
+      record->address = heap_address << 4 | heap_address >> 60;
+    }
+    if ((fields & STACK) && !next(&columns[NODE], &record->node)) return "the column of stacks is too short";
+    if (((fields & RARE_SIZE) && !next(&columns[RARE], &record->size)) ||
+        ((fields & RARE_ADDRESS) && !next(&columns[RARE], &record->address)) ||
+        ((fields & RARE_NODE) && !next(&columns[RARE], &record->node)) ||
+        ((fields & RARE_AUX) && !next(&columns[RARE], &record->aux)))
+      return "the column of rare fields is too short";
+    if (record->op == OP_TEXT) {
+      if (record->aux > (uint64_t)(columns[TEXT].end - columns[TEXT].at)) return "a text exceeds its column";
+      record->text = (uint64_t)(columns[TEXT].at - content);
+      columns[TEXT].at += record->aux;
+    }
+  }
+  for (int i = 0; i < COLUMNS; ++i)
+    if (columns[i].at != columns[i].end) return "a column has more values than its records use";
+  return NULL;
+}
