@@ -62,33 +62,65 @@ constexpr std::array<std::string_view, 5> kPackageRoots = {"/nix/store/", "/gnu/
                                                            "/usr/local/include/"};
 constexpr std::array<std::string_view, 2> kStandardSources = {"/include/c++/", "/rustc/"};
 
-/// Removes what precedes the type in the name of a Rust trait's method: `<&mut [T] as ...`.
-std::string_view type_of_trait_method(std::string_view name) {
-  name.remove_prefix(1);
-  while (!name.empty() && (name.front() == '&' || name.front() == '[' || name.front() == '(' || name.front() == '<'))
-    name.remove_prefix(1);
-  for (const std::string_view word : {"mut ", "dyn ", "*const ", "*mut "})
-    if (name.starts_with(word)) name.remove_prefix(word.size());
-  return name;
+constexpr std::array<std::string_view, 4> kRustPaths = {"alloc::", "core::", "hashbrown::", "std::"};
+
+/// The type and the trait of a Rust method: `<Type as Trait>::method`; the trait is empty in `<Type>::method`.
+std::pair<std::string_view, std::string_view> type_and_trait(std::string_view name) {
+  std::string_view type;
+  std::size_t begin = 1;
+  unsigned depth = 0;
+  for (std::size_t at = begin; at < name.size(); ++at) {
+    const char c = name[at];
+    if (c == '<' || c == '(' || c == '[') ++depth;
+    if (depth == 0 && type.empty() && name.substr(at).starts_with(" as ")) {
+      type = name.substr(begin, at - begin);
+      begin = at + std::string_view(" as ").size();
+    }
+    const bool closes = c == ')' || c == ']' || (c == '>' && name[at - 1] != '-');  // "->" precedes a result
+    if (closes && depth == 0) {
+      const std::string_view last = name.substr(begin, at - begin);
+      return type.empty() ? std::pair(last, type) : std::pair(type, last);
+    }
+    if (closes) --depth;
+  }
+  return {};
 }
 
-/// Whether `name` belongs to Rust's standard libraries: a path into one, or a trait method of one of their types, of
-/// a primitive type or of a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the
-/// program's type (`<mine::Type as core::clone::Clone>::clone`) does not.
-bool is_of_rust_libraries(std::string_view name) {
-  static constexpr std::array<std::string_view, 4> kPaths = {"alloc::", "core::", "hashbrown::", "std::"};
-  if (starts_with_any(name, kPaths)) return true;
-  if (!name.starts_with('<')) return false;
-  name = type_of_trait_method(name);
-  if (starts_with_any(name, kPaths)) return true;
-  const auto end = std::find_if_not(name.begin(), name.end(), symbols::is_identifier);
-  const std::string_view word = name.substr(0, static_cast<std::size_t>(end - name.begin()));
-  if (name.substr(word.size()).starts_with("::")) return false;
+/// Whether a type is one of Rust's standard libraries, a primitive one, one that is composed of others, or a type
+/// parameter; of a reference, what it refers to counts.
+bool is_rust_type(std::string_view type) {
+  while (type.starts_with('&') || type.starts_with('<')) type.remove_prefix(1);
+  for (const std::string_view word : {"mut ", "dyn "})
+    if (type.starts_with(word)) type.remove_prefix(word.size());
+  static constexpr std::array<std::string_view, 4> kComposed = {"[", "(", "*", "fn("};
+  if (starts_with_any(type, kRustPaths) || starts_with_any(type, kComposed)) return true;
+  const auto end = std::find_if_not(type.begin(), type.end(), symbols::is_identifier);
+  const std::string_view word = type.substr(0, static_cast<std::size_t>(end - type.begin()));
+  if (type.substr(word.size()).starts_with("::")) return false;
   static constexpr std::array<std::string_view, 17> kPrimitive = {"str", "bool", "char",  "u8",  "u16", "u32",
                                                                   "u64", "u128", "usize", "i8",  "i16", "i32",
                                                                   "i64", "i128", "isize", "f32", "f64"};
   return (word.size() == 1 && std::isupper(static_cast<unsigned char>(word.front())) != 0) ||
          is_any(word, kPrimitive);
+}
+
+/// Whether `name` belongs to Rust's standard libraries: a path into one, or a method of one of their types, of a
+/// primitive type or of a type parameter (`<T as alloc::slice::hack::ConvertVec>::to_vec`). A method of the program's
+/// type (`<mine::Type as core::clone::Clone>::clone`) does not, nor does one of the program's trait
+/// (`<u8 as mine::Encode>::encode`): Rust lets only the crate of a type or of a trait implement the trait.
+bool is_of_rust_libraries(std::string_view name) {
+  if (starts_with_any(name, kRustPaths)) return true;
+  if (!name.starts_with('<')) return false;
+  auto [type, trait] = type_and_trait(name);
+  while (trait.starts_with('<')) trait.remove_prefix(1);
+  return is_rust_type(type) && (trait.empty() || starts_with_any(trait, kRustPaths));
+}
+
+/// Whether `function` is a part of what a macro of Rust's standard libraries expands to: the initializer of a
+/// thread_local!, which has the name of the variable, and a line of the libraries.
+bool is_expanded_rust_macro(std::string_view function, std::string_view file) {
+  static constexpr std::array<std::string_view, 2> kConstants = {"::{{constant}}::", "::{K#"};  // both manglings
+  return file.find("/rustc/") != std::string_view::npos && contains_any(function, kConstants);
 }
 
 bool is_plain_c_name(std::string_view name) {
@@ -293,6 +325,7 @@ Origin OriginRules::of(const FrameFacts& frame) const {
     return Origin::kRuntime;
   if (is_of_standard_library(frame.function)) return Origin::kStandard;
   if (module) return *module;
+  if (is_expanded_rust_macro(frame.function, frame.file)) return Origin::kStandard;
   // Its name is not of a standard library: the line is that of an inlined function.
   if (contains_any(frame.file, kStandardSources)) return Origin::kOwn;
   if (contains_any(frame.file, kPackageFolders) || starts_with_any(frame.file, kPackageRoots))

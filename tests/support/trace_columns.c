@@ -1,5 +1,5 @@
-// Decodes the columns of frames for trace_reader.py, which calls it with ctypes: in Python, that took most of the time
-// of the tests that read traces. Like trace_reader.py it is written from common/event_codec.h, and uses none of
+// Decodes the columns of frames for trace_reader.py, which calls it with ctypes: in Python, that took most of the
+// time of the tests that read traces. Like trace_reader.py it is written from common/event_codec.h, and uses none of
 // heapprof's code.
 #include <stddef.h>
 #include <stdint.h>

@@ -52,7 +52,13 @@ TEST_CASE("functions of standard libraries are recognised, whatever they return"
         "<core::iter::adapters::map::Map<I,F> as core::iter::traits::iterator::Iterator>::fold",
         "std::collections::hash::map::HashMap<K,V,S>::insert", "std::thread::spawn",
         "<I as core::iter::traits::collect::IntoIterator>::into_iter",
-        "<&mut I as core::iter::traits::iterator::Iterator>::next"}) {
+        "<&mut I as core::iter::traits::iterator::Iterator>::next",
+        "<() as std::sys::thread_local::native::lazy::DestroyedState>::register_dtor",
+        "<(A, B) as core::clone::Clone>::clone", "<[mine::Type; 4] as core::clone::Clone>::clone",
+        "<fn(A) -> R as core::ops::function::FnOnce<(A,)>>::call_once",
+        "<T as <alloc::ffi::c_str::CString>::new::SpecNewImpl>::spec_new_impl",
+        "<<alloc::boxed::Box<str> as core::convert::From<&str>>::from as "
+        "core::ops::function::FnOnce<(&str,)>>::call"}) {
     INFO(name);
     CHECK(is_of_standard_library(name));
     CHECK(origin_of(name) == Origin::kStandard);
@@ -60,27 +66,21 @@ TEST_CASE("functions of standard libraries are recognised, whatever they return"
 }
 
 TEST_CASE("functions of the program are its own, whatever they return") {
-  for (const std::string name : {"std::vector<int, std::allocator<int> > mine::collect<int>(int)",
-                                 "std::_Hashtable<int, int>::iterator mine::find<int>(int)",
-                                 "std::map<int, int> (*mine::pick<int>(int))(char)",
-                                 "std::__cxx11::basic_string<char> operator+<mine::S>(mine::S const&, char const*)",
-                                 "std::unordered_map<int, int>& mine::Table::operator<< <int>(int)",
-                                 "main",
-                                 "allocate_table",
-                                 "mine::run()::{lambda(int)#1}::operator()(int) const",
-                                 "coreutils::main",
-                                 "allocation::site",
-                                 "stdlib::sort",
-                                 "ripgrep::search::run",
-                                 "<ripgrep::args::Args as core::clone::Clone>::clone",
-                                 "<Type as core::clone::Clone>::clone",
-                                 "<mine::Table<T> as core::iter::traits::collect::FromIterator<T>>::from_iter",
-                                 "alloc",
-                                 "core",
-                                 "clone",
-                                 "start",
-                                 "<",
-                                 "<&"}) {
+  for (const std::string name :
+       {"std::vector<int, std::allocator<int> > mine::collect<int>(int)",
+        "std::_Hashtable<int, int>::iterator mine::find<int>(int)",
+        "std::map<int, int> (*mine::pick<int>(int))(char)",
+        "std::__cxx11::basic_string<char> operator+<mine::S>(mine::S const&, char const*)",
+        "std::unordered_map<int, int>& mine::Table::operator<< <int>(int)", "main", "allocate_table",
+        "mine::run()::{lambda(int)#1}::operator()(int) const", "coreutils::main", "allocation::site", "stdlib::sort",
+        "ripgrep::search::run", "<ripgrep::args::Args as core::clone::Clone>::clone",
+        "<Type as core::clone::Clone>::clone",
+        "<mine::Table<T> as core::iter::traits::collect::FromIterator<T>>::from_iter",
+        // Only the crate of a trait may implement it for types of the standard libraries.
+        "<u8 as mine::Encode>::encode", "<str as mine::Encode>::encode", "<T as mine::Describe>::describe",
+        "<&[T] as mine::Describe<u8>>::describe", "<() as mine::Describe>::describe",
+        "<alloc::vec::Vec<T,A> as mine::Encode>::encode", "<core::option::Option<fn() -> T> as mine::Encode>::encode",
+        "alloc", "core", "clone", "start", "<", "<&"}) {
     INFO(name);
     CHECK_FALSE(is_of_standard_library(name));
     CHECK(origin_of(name) == Origin::kOwn);
@@ -154,6 +154,13 @@ TEST_CASE("vendored sources are recognised by their paths") {
   CHECK(origin_of("nlohmann::json::parse()", "/usr/include/nlohmann/json.hpp") == Origin::kThirdParty);
   // Without information about inlined functions, the line may be that of a header.
   CHECK(origin_of("mine::load()", "/usr/include/c++/12/bits/stl_vector.h") == Origin::kOwn);
+  const std::string local = "/rustc/90b35a6239c3d8bdabc530a6a0816f7ff89a0aaf/library/std/src/sys/thread_local/";
+  CHECK(origin_of("mine::visit", local + "native/mod.rs") == Origin::kOwn);
+  // What the macro thread_local! expands to has the name of its variable.
+  CHECK(origin_of("tokio::context::CONTEXT::{{constant}}::{{closure}}", local + "native/mod.rs") ==
+        Origin::kStandard);
+  CHECK(origin_of("mine::HOOKS::{K#0}::{closure#0}", local + "native/mod.rs") == Origin::kStandard);
+  CHECK(origin_of("mine::TABLE::{{constant}}::{{closure}}", "/home/user/src/table.rs") == Origin::kOwn);
 }
 
 TEST_CASE("functions without a name have the origin of their module, if it is known") {
