@@ -49,11 +49,15 @@ bool may_have_text(const FrameColumns& columns) {
                      static_cast<std::size_t>(columns.end[kHead] - begin)) != nullptr;
 }
 
-/// Whether `is_asked` is true of a number of the column, or the column is malformed.
+/// Whether `is_asked` is true of a number of the column that is not 0, or the column is malformed.
 template <typename IsAsked>
 bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
   const std::uint8_t* at = columns.begin[column];
   while (at != columns.end[column]) {
+    if (*at == 0) {  // a free, or no stack
+      ++at;
+      continue;
+    }
     std::uint64_t number = 0;
     at = get_small_varint(at, columns.end[column], number);
     if (at == nullptr || is_asked(number)) return true;
@@ -65,16 +69,17 @@ bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
 
 /// False: the frame has nothing that is asked for, and no text. Looks at one column, and up to the first one asked
 /// for.
-bool AskedReader::may_have_any(const FrameColumns& columns, NodeIndex& node_index) const {
+bool AskedReader::may_have_any(const FrameColumns& columns) const {
   if (may_have_text(columns)) return true;
-  if (!asked_.nodes.empty())
-    return any_of(columns, kNode,
-                  [&](std::uint64_t node) { return asked_.has_node(node_index(static_cast<std::uint32_t>(node))); });
+  if (!asked_.nodes.empty() && !asked_.has_node(0))
+    return any_of(columns, kNode, [&](std::uint64_t node) {
+      return asked_.has_node(node_index_.find(static_cast<std::uint32_t>(node)));
+    });
   return any_of(columns, kHead, [&](std::uint64_t head) { return (head & 1) != 0 && asked_.has_size(head >> 2); });
 }
 
 /// Finds places, operations, sizes and nodes.
-bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, NodeIndex& node_index) {
+bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, std::vector<MergedEvent>& events) {
   const std::uint8_t* head_at = columns.begin[kHead];
   const std::uint8_t* node_at = columns.begin[kNode];
   const std::uint8_t* const head_end = columns.end[kHead];
@@ -94,9 +99,10 @@ bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, 
       node_at = get_small_varint(node_at, node_end, node);
       if (node_at == nullptr) return false;
       const std::uint64_t size = head >> 2;
-      const std::uint32_t index = node_index(static_cast<std::uint32_t>(node));
+      const std::uint32_t index = node_index_.find(static_cast<std::uint32_t>(node));
+      if (index == NodeIndex::kNoIndex) return false;
       if (!asked_.has_size(size) || !asked_.has_node(index)) continue;
-      events_.push_back({0, 0, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
+      events.push_back({0, 0, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
       places_.push_back({record + 1, addresses});
       continue;
     }
@@ -112,23 +118,23 @@ bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, 
 }
 
 bool AskedReader::read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time,
-                       std::uint32_t record_count, NodeIndex& node_index) {
-  events_.clear();
+                       std::uint32_t record_count, std::vector<MergedEvent>& events) {
+  events.clear();
   places_.clear();
   FrameColumns split;
   if (!split_columns(columns, size, split)) return false;
-  if (!may_have_any(split, node_index)) return true;
-  if (!find(split, record_count, node_index)) return false;
+  if (!may_have_any(split)) return true;
+  if (!find(split, record_count, events)) return false;
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;
   Place before{0, 0};
-  for (std::size_t i = 0; i < events_.size(); ++i) {
+  for (std::size_t i = 0; i < events.size(); ++i) {
     const Place place = places_[i];
     if (!add_small(split.begin[kTime], split.end[kTime], place.records - before.records, time) ||
         !add_signed(split.begin[kAddress], split.end[kAddress], place.addresses - before.addresses, heap_address))
       return false;
-    events_[i].time = time;
-    events_[i].address = std::rotl(heap_address, 4);
+    events[i].time = time;
+    events[i].address = std::rotl(heap_address, 4);
     before = place;
   }
   return true;

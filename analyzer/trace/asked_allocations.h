@@ -5,6 +5,7 @@
 // ("SQL on the same recording").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -22,34 +23,35 @@ struct AskedAllocations {
   std::span<const std::uint8_t>
       nodes{};  ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
 
-  bool are_all() const noexcept {
-    return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max() && nodes.empty();
+  bool are_all() const noexcept { return has_all_sizes() && nodes.empty(); }
+  bool has_all_sizes() const noexcept {
+    return min_size == 0 && max_size == std::numeric_limits<std::uint64_t>::max();
   }
   bool has_size(std::uint64_t size) const noexcept { return size >= min_size && size <= max_size; }
   bool has_node(std::uint32_t node) const noexcept { return node >= nodes.size() || nodes[node] != 0; }
 };
 
-/// For one frame after another.
+/// For one frame after another, in one thread.
 class AskedReader {
  public:
-  explicit AskedReader(const AskedAllocations& asked) : asked_(asked) {}
+  /// `node_index`: of the nodes that are known; must outlive this, as the nodes of `asked`.
+  AskedReader(const AskedAllocations& asked, const NodeIndex& node_index) : asked_(asked), node_index_(node_index) {}
 
-  /// Puts the allocations into events(), without a stream. False: the frame must be decoded as a whole, because it
-  /// has texts or is malformed.
+  /// Replaces `events` by the allocations, without a stream. False: the frame must be decoded as a whole, because it
+  /// has texts or unknown nodes, or is malformed.
   bool read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time, std::uint32_t record_count,
-            NodeIndex& node_index);
-  std::span<const MergedEvent> events() const noexcept { return events_; }
+            std::vector<MergedEvent>& events);
 
  private:
   struct Place {
     std::uint32_t records;    ///< before the allocation and with it
     std::uint32_t addresses;  ///< likewise, numbers in their column
   };
-  bool may_have_any(const FrameColumns& columns, NodeIndex& node_index) const;
-  bool find(const FrameColumns& columns, std::uint32_t record_count, NodeIndex& node_index);
+  bool may_have_any(const FrameColumns& columns) const;
+  bool find(const FrameColumns& columns, std::uint32_t record_count, std::vector<MergedEvent>& events);
 
   const AskedAllocations asked_;
-  std::vector<MergedEvent> events_;
+  const NodeIndex& node_index_;
   std::vector<Place> places_;  ///< by event
 };
 

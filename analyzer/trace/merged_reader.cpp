@@ -8,8 +8,14 @@
 #include "analyzer/trace/events/limits.h"
 
 namespace heapprof::trace {
+namespace {
 
-MergedReader::MergedReader(const TraceFile& file) : shared_(file) {
+/// A batch of what is asked for ends after so many bytes of frames, so that whoever waits sees progress and can end.
+constexpr std::uint64_t kMaxBatchFrameBytes = 1u << 20;
+
+}  // namespace
+
+MergedReader::MergedReader(const TraceFile& file) : file_(file), shared_(file) {
   if (file.compacted() != nullptr) {
     chunks_ = std::make_unique<ChunkReader>(file, shared_);
     return;
@@ -51,9 +57,13 @@ void MergedReader::take_definitions(const TraceSummary& summary) {
     if (shared_.node_index(summary.node_ids[index]) != index) throw FormatError("it has a stack frame twice");
 }
 
-void MergedReader::ask(const AskedAllocations& asked, const TraceSummary& summary) {
+void MergedReader::ask(const AskedAllocations& asked, const TraceSummary& summary, unsigned threads) {
   if (!shared_.definitions_known) take_definitions(summary);
-  shared_.asked.emplace(asked);
+  if (chunks_ != nullptr) return;
+  std::vector<std::size_t> first_frames;
+  first_frames.reserve(streams_.size());
+  for (const auto& stream : streams_) first_frames.push_back(stream->frames_read());
+  shared_.asked = std::make_unique<AskedFrames>(file_, shared_.node_index, asked, first_frames, threads);
 }
 
 void MergedReader::save_position(ByteWriter& out) const {
@@ -68,22 +78,24 @@ bool MergedReader::next(Batch& batch) {
   batch.storage.resize(Batch::kMaxEvents);
   batch.texts.clear();
   bool may_have_position = false;
+  bool ended = true;  // known only where a batch may be empty
   if (chunks_ == nullptr) {
     may_have_position = merge(batch) && records_ + batch.count >= next_position_;
+    ended = heads_.empty();
   } else {
     std::uint64_t until_position = std::numeric_limits<std::uint64_t>::max();
     if (position_interval_ != 0) until_position = next_position_ > records_ ? next_position_ - records_ : 0;
     may_have_position = chunks_->read(batch, until_position);
   }
   records_ += batch.count;
-  batch.records = records_;
+  batch.records = records();
   batch.frame_bytes_read = shared_.frame_bytes_read;
   batch.position.clear();
   if (position_interval_ != 0 && may_have_position) {
     save_position(batch.position);
     next_position_ = records_ + position_interval_;
   }
-  return batch.count != 0;
+  return batch.count != 0 || (shared_.asked != nullptr && !ended);
 }
 
 void MergedReader::sift_down(std::size_t at) noexcept {
@@ -106,12 +118,16 @@ bool MergedReader::merge(Batch& batch) {
   MergedEvent* out = begin;
   MergedEvent* const nominal_end = begin + Batch::kEvents;
   std::uint64_t text_bytes = 0;
+  const std::uint64_t max_frame_bytes = shared_.frame_bytes_read + kMaxBatchFrameBytes;
   while (!heads_.empty() && text_bytes < kMaxBatchTextBytes) {
     if (out >= nominal_end && (heads_[0].time != shared_.last_time || out == begin + Batch::kMaxEvents)) break;
+    if (shared_.frame_bytes_read >= max_frame_bytes && shared_.asked != nullptr &&
+        (out == begin || heads_[0].time != shared_.last_time))
+      break;
     StreamDecoder& stream = *streams_[heads_[0].stream];
     if (stream.at == stream.end) {
       if (stream.load()) {
-        heads_[0].time = stream.at->time;
+        heads_[0].time = stream.at != stream.end ? stream.at->time : stream.next_time();
       } else {
         heads_[0] = heads_.back();
         heads_.pop_back();

@@ -37,10 +37,11 @@ class MergedReader {
   MergedReader(const MergedReader&) = delete;
   MergedReader& operator=(const MergedReader&) = delete;
 
-  /// From now on leaves out most events that are not asked for, samples and mappings too, but no texts and gaps. The
-  /// nodes of `asked` must outlive this. Precondition: nothing was read yet. Of a compacted trace, nothing is left
-  /// out.
-  void ask(const AskedAllocations& asked, const TraceSummary& summary);
+  /// From now on leaves out most events that are not asked for, samples and mappings too, but no texts and gaps;
+  /// batches may be empty. The nodes of `asked` must outlive this, because `threads` threads read them, that which
+  /// calls next() included. Precondition: nothing was read yet. Of a compacted trace, nothing is left out.
+  void ask(const AskedAllocations& asked, const TraceSummary& summary,
+           unsigned threads = AskedFrames::threads_of_machine());
 
   /// From now on about every `interval` merged events a batch has a position. 0, the default: none has.
   void give_positions(std::uint64_t interval) noexcept {
@@ -58,7 +59,8 @@ class MergedReader {
   /// What was found missing within streams. TraceFile::damage() is not included.
   const Damage& damage() const noexcept { return shared_.damage; }
   std::uint64_t last_time() const noexcept { return shared_.last_time; }  ///< ticks, of the last event read
-  std::uint64_t records() const noexcept { return records_; }  ///< merged events since the start of the trace
+  /// Merged events since the start of the trace, with those that were left out.
+  std::uint64_t records() const noexcept { return records_ + shared_.events_left_out; }
   std::uint64_t frame_bytes_read() const noexcept { return shared_.frame_bytes_read; }
 
  private:
@@ -74,6 +76,7 @@ class MergedReader {
   void save_position(ByteWriter& out) const;
   bool merge(Batch& batch);
 
+  const TraceFile& file_;
   ReadState shared_;
   std::vector<std::unique_ptr<StreamDecoder>> streams_;  // of a recording
   std::vector<Head> heads_;                              // a heap, the earliest at the front

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
-#include "analyzer/trace/asked_allocations.h"
+#include "analyzer/trace/asked_frames.h"
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/files/input_file.h"
+#include "analyzer/trace/frame_reader.h"
 #include "analyzer/trace/trace_file.h"
 #include "common/trace_format.h"
 
@@ -30,15 +31,15 @@ struct ReadState {
   NodeIndex node_index;
   Definitions definitions;
   bool definitions_known = false;      ///< from a trace summary: definitions in the streams are skipped
-  std::optional<AskedReader> asked;    ///< everything else may be left out; none: all events are asked for
+  std::unique_ptr<AskedFrames> asked;  ///< everything else may be left out; null: all events are asked for
   Damage damage;                       ///< found within streams; TraceFile::damage() is not included
   std::uint64_t last_time = 0;         ///< ticks: of the last event that was merged
   std::uint64_t frame_bytes_read = 0;  ///< of TraceFile::frame_bytes()
+  std::uint64_t events_left_out = 0;   ///< of frames of which only what was asked for was taken
 
   // Buffers, and the memory that counts towards the limits in limits.h.
   std::vector<std::vector<MergedEvent>> spare_buffers;
-  std::vector<std::uint8_t> frame_buffer;
-  std::vector<std::uint8_t> column_buffer;
+  FrameReader frame_reader;
   std::uint64_t decoded_bytes = 0;  ///< decoded events of all streams, and the texts of their current blocks
   std::uint64_t module_bytes = 0;   ///< text_cost_bytes() of all modules so far
   std::uint64_t python_bytes = 0;   ///< likewise of the texts about Python

@@ -1,11 +1,9 @@
 #include "analyzer/trace/stream_decoder.h"
 
 #include <cstring>
-#include <lz4.h>
 #include <utility>
 
 #include "analyzer/trace/events/limits.h"
-#include "common/checksum.h"
 #include "common/event_codec.h"
 
 namespace heapprof::trace {
@@ -23,7 +21,7 @@ bool StreamDecoder::load() {
     else load_staging();
     at = buffer_.data();
     end = out_;
-    if (at != end) return true;
+    if (at != end || shared_.asked != nullptr) return true;
   }
   free_buffer();
   return false;
@@ -106,67 +104,63 @@ void StreamDecoder::close_gap(std::uint32_t sequence, std::uint64_t events_befor
   push({std::max(state_.last_time, shared_.last_time), 0, static_cast<std::uint64_t>(kGap), 0, stream_index_});
 }
 
-/// Takes the allocations of a frame that are asked for. False: the frame must be decoded as a whole.
-bool StreamDecoder::take_asked(const FrameHeader& header, const std::uint8_t* columns) {
-  if (!shared_.asked || records_to_skip_ != 0 || header.last_time > shared_.cut_ticks) return false;
-  AskedReader& reader = *shared_.asked;
-  if (!reader.read(columns, header.raw_bytes, header.first_time, header.record_count, shared_.node_index))
-    return false;
-  for (MergedEvent event : reader.events()) {
+/// Takes the allocations of the next frame that are asked for. False: it must be decoded as a whole.
+bool StreamDecoder::take_asked(const FrameRef& ref) {
+  const AskedFrame* const frame = shared_.asked->take(stream_index_, state_.next_frame - 1);
+  if (frame == nullptr || is_taken_in_part(ref)) return false;
+  const FrameHeader& header = frame->header;
+  if (!reserve(std::size_t{header.record_count} + 1)) return false;
+  state_.expected_end = std::max(state_.expected_end, header.events_before + header.event_count);
+  close_gap(ref.sequence, header.events_before);
+  for (MergedEvent event : frame->events) {
     state_.last_time = event.time = std::max(state_.last_time, std::min(event.time, header.last_time));
     event.stream_and_flags = stream_index_;
     push(event);
   }
   state_.last_time = std::max(state_.last_time, header.last_time);
+  shared_.events_left_out += header.event_count - std::min<std::size_t>(header.event_count, frame->events.size());
+  end_frame(header);
   return true;
+}
+
+void StreamDecoder::end_frame(const FrameHeader& header) {
+  state_.next_sequence = header.sequence + 1;
+  state_.events_seen = header.events_before + header.event_count;
+  state_.records_taken = 0;
+  records_to_skip_ = 0;
 }
 
 void StreamDecoder::load_frame(const FrameRef& ref) {
   shared_.frame_bytes_read += ref.bytes;
-  if (ref.sequence < state_.next_sequence) return;  // the same block twice
+  if (ref.sequence < state_.next_sequence) {  // the same block twice
+    if (shared_.asked != nullptr) shared_.asked->drop(stream_index_, state_.next_frame - 1);
+    return;
+  }
+  if (shared_.asked != nullptr && take_asked(ref)) return;
 
-  std::vector<std::uint8_t>& bytes = shared_.frame_buffer;
-  bytes.resize(ref.bytes);
-  FrameHeader header{};
-  const bool complete = shared_.input.read_all(ref.offset, bytes.data(), ref.bytes);
-  if (complete) std::memcpy(&header, bytes.data(), sizeof header);
-  if (!complete || !is_frame(header, shared_.file_id, ref.offset, ref.offset + ref.bytes) ||
-      header.stream != index_.id || header.sequence != ref.sequence) {
+  FrameReader& frame = shared_.frame_reader;
+  const FrameReader::Result result = frame.read(shared_.input, shared_.file_id, index_.id, ref);
+  if (result == FrameReader::Result::kChanged) {
     shared_.damage.damaged(ref.offset, ref.bytes, "a frame changed while it was read");
     return;
   }
+  const FrameHeader header = frame.header();
   state_.expected_end = std::max(state_.expected_end, header.events_before + header.event_count);
-  const std::uint8_t* const payload = bytes.data() + header.header_bytes;
   const auto damaged = [&](const char* what) {
     shared_.damage.damaged(ref.offset, ref.bytes,
                            name_of(index_.id) + ", block " + std::to_string(ref.sequence) + ": " + what);
   };
-  if (checksum(payload, header.payload_bytes) != header.payload_checksum) return damaged("wrong payload checksum");
-
-  const std::uint8_t* columns = payload;
-  if (header.codec == FrameCodec::kColumnsLz4) {
-    std::vector<std::uint8_t>& raw_bytes = shared_.column_buffer;
-    if (raw_bytes.size() < header.raw_bytes) raw_bytes.resize(header.raw_bytes);
-    const int got =
-        LZ4_decompress_safe(reinterpret_cast<const char*>(payload), reinterpret_cast<char*>(raw_bytes.data()),
-                            static_cast<int>(header.payload_bytes), static_cast<int>(header.raw_bytes));
-    if (got < 0 || static_cast<std::uint32_t>(got) != header.raw_bytes) return damaged("wrong compression");
-    columns = raw_bytes.data();
-  } else if (header.codec != FrameCodec::kColumnsStored || header.raw_bytes != header.payload_bytes) {
-    return damaged("unknown codec");
+  switch (result) {
+    case FrameReader::Result::kWrongChecksum: return damaged("wrong payload checksum");
+    case FrameReader::Result::kWrongCompression: return damaged("wrong compression");
+    case FrameReader::Result::kUnknownCodec: return damaged("unknown codec");
+    case FrameReader::Result::kChanged:
+    case FrameReader::Result::kRead: break;
   }
-
   if (!reserve(std::size_t{header.record_count} + 1))
     return damaged("the decoded blocks of all streams exceed what a file of this size can hold");
-  records_to_skip_ = ref.sequence == state_.next_sequence ? state_.records_taken : 0;
+  records_to_skip_ = is_taken_in_part(ref) ? state_.records_taken : 0;
   if (records_to_skip_ == 0) close_gap(ref.sequence, header.events_before);
-  const auto end_block = [&] {
-    state_.next_sequence = ref.sequence + 1;
-    state_.events_seen = header.events_before + header.event_count;
-    state_.records_taken = 0;
-    records_to_skip_ = 0;
-  };
-  if (take_asked(header, columns)) return end_block();
   // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
   std::uint64_t events = 0;
   std::uint64_t last_time = state_.last_time;
@@ -177,7 +171,7 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
   const Op last_fast_op = records_to_skip_ == 0 ? Op::kAllocFailed : Op::kNone;
   const std::uint32_t stream_index = stream_index_;
   const DecodeError error =
-      decode_columns(columns, header.raw_bytes, header.first_time, header.record_count,
+      decode_columns(frame.columns(), header.raw_bytes, header.first_time, header.record_count,
                      [&](const Slot& slot, const std::uint8_t* text) {
                        last_time = std::max(last_time, slot.time);
                        events += is_event(slot);
@@ -197,7 +191,7 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
     damaged("malformed columns");
     if (events < header.event_count) shared_.damage.lost_events(header.event_count - events);
   }
-  end_block();
+  end_frame(header);
 }
 
 void StreamDecoder::load_staging() {

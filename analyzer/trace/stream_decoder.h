@@ -39,7 +39,8 @@ class StreamDecoder {
     return time;
   }
 
-  /// Decodes the next block that has events. False: the stream has ended.
+  /// Decodes the next block that has events; the next one of any kind if only some allocations are asked for. False:
+  /// the stream has ended.
   bool load();
 
   /// The index has got further frames, or a later copy of the staging block; load() may find events again. Frames
@@ -71,8 +72,12 @@ class StreamDecoder {
   void free_buffer();
   bool reserve(std::size_t events);
   void close_gap(std::uint32_t sequence, std::uint64_t events_before);
-  bool take_asked(const FrameHeader& header, const std::uint8_t* columns);
+  bool is_taken_in_part(const FrameRef& ref) const noexcept {
+    return ref.sequence == state_.next_sequence && state_.records_taken != 0;
+  }
+  bool take_asked(const FrameRef& ref);
   void load_frame(const FrameRef& ref);
+  void end_frame(const FrameHeader& header);
   void load_staging();
   void report_lost_at_end();
   void push(const MergedEvent& event) noexcept { *out_++ = event; }

@@ -29,10 +29,10 @@ bool Analysis::can_leave_out_intervals() const noexcept {
 /// Calls sink with the resolved events, a batch at a time.
 void Analysis::read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                            const EventFilter& which) const {
+  std::vector<std::uint8_t> resolved_nodes;  // by dense index; outlives the reader, whose threads read it
   const std::unique_ptr<Run> run = start();
   Replay& replay = run->replay;
   if (which.of_kind) replay.resolve_kind();
-  std::vector<std::uint8_t> resolved_nodes;  // by dense index
   if (which.nodes != nullptr) {
     resolved_nodes.reserve(node_of_index_.size());
     for (const std::uint32_t node : node_of_index_) resolved_nodes.push_back((*which.nodes)[node]);

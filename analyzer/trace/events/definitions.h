@@ -53,12 +53,21 @@ struct Note {
 /// far above them are in a hash map, so that a large id in a damaged trace does not allocate a large array.
 class NodeIndex {
  public:
+  static constexpr std::uint32_t kNoIndex = 0xffffffff;
+
   NodeIndex() : direct_(1 << 12, kNoIndex) { direct_[0] = 0; }
 
   std::uint32_t operator()(std::uint32_t id) {
     if (id < direct_.size() && direct_[id] != kNoIndex) [[likely]]
       return direct_[id];
     return add(id);
+  }
+  /// kNoIndex: the id was not met.
+  std::uint32_t find(std::uint32_t id) const {
+    if (id < direct_.size()) [[likely]]
+      return direct_[id];
+    const auto at = sparse_.find(id);
+    return at == sparse_.end() ? kNoIndex : at->second;
   }
   std::uint32_t size() const noexcept { return count_; }  ///< dense indices in use, index 0 included
 
@@ -72,8 +81,6 @@ class NodeIndex {
   }
 
  private:
-  static constexpr std::uint32_t kNoIndex = 0xffffffff;
-
   [[gnu::noinline]] std::uint32_t add(std::uint32_t id) {
     if (id >= direct_.size() && id / 8 <= count_ + (1u << 16)) {
       std::size_t size = direct_.size();
