@@ -275,6 +275,19 @@ class Query(harness.Case):
         self.assertEqual(self.query(trace, "SELECT sum(size_bytes) AS bytes, count(*) AS blocks FROM live_blocks",
                                     "--kind", "all"), [total])
 
+    def test_labels(self):
+        labels = {"env": "prod", "note": 'a, "b" = 100%', "zone": "Köln"}
+        given = [word for key, value in labels.items() for word in ("--label", f"{key}={value}")]
+        directory = self.dir / "labels"
+        directory.mkdir()
+        for options in (given, ()):
+            shutil.move(self.record(harness.program("hello"), how="record", options=options).trace, directory)
+        self.assertEqual(self.query(directory, "SELECT key, value FROM labels ORDER BY key"),
+                         [{"key": key, "value": value} for key, value in sorted(labels.items())])
+        self.assertEqual(self.query(directory, "SELECT count(*) AS processes, sum(process_id IN (SELECT process_id FROM "
+                                    "labels WHERE key = 'env' AND value = 'prod')) AS in_prod FROM processes"),
+                         [{"processes": 2, "in_prod": 1}])
+
     def test_residency(self):
         trace = self.threads_trace()
         snapshots = self.json_of("rss", trace)["snapshots"]
@@ -322,7 +335,7 @@ class Query(harness.Case):
         for word in ("call_sites\n", "  lifetime_ns ", "(at)"):
             self.assertIn(word, text)
         tables = {one["name"]: one for one in json.loads(self.heapprof("query", "--schema", "--json"))["tables"]}
-        self.assertEqual(set(tables), {"processes", "threads", "modules", "frames", "stacks", "call_sites", "allocations",
+        self.assertEqual(set(tables), {"processes", "labels", "threads", "modules", "frames", "stacks", "call_sites", "allocations",
                                        "live_blocks", "samples", "timeline", "marks", "mappings", "residency"})
         sql = "SELECT NULL AS a, 1 AS b, 1.5 AS c, 'x,\"y' || char(27) AS d, x'00ff' AS e"
         self.assertEqual(self.heapprof("query", trace, sql, "--csv"), 'a,b,c,d,e\n,1,1.5,"x,""y\ufffd",X\'00ff\'\n')
@@ -338,8 +351,8 @@ class Query(harness.Case):
         path = self.dir / "run.db"
         self.heapprof("export", "sqlite", trace, "-o", path, "--events")
         database = sqlite3.connect(path)
-        for table in ("processes", "threads", "modules", "stacks", "call_sites", "frames", "timeline", "marks", "samples",
-                      "residency", "mappings", "live_blocks", "allocations"):
+        for table in ("processes", "labels", "threads", "modules", "stacks", "call_sites", "frames", "timeline", "marks",
+                      "samples", "residency", "mappings", "live_blocks", "allocations"):
             with self.subTest(table):
                 cursor = database.execute(f"SELECT * FROM {table}")
                 found = [dict(zip([column[0] for column in cursor.description], row)) for row in cursor]

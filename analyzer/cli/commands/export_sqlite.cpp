@@ -28,6 +28,7 @@ struct TableKeys {
 const std::vector<TableKeys>& all_keys() {
   static const std::vector<TableKeys> keys = {
       {"processes", "process_id", {}},
+      {"labels", nullptr, {"key"}},
       {"threads", "thread_id", {}},
       {"modules", "module_id", {}},
       {"timeline", nullptr, {"time_ns"}},

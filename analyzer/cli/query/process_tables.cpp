@@ -1,4 +1,6 @@
-// The tables of what a recording says about its process as a whole: processes, threads, modules, timeline, marks.
+// The tables of what a recording says about its process as a whole: processes, labels, threads, modules, timeline,
+// marks.
+#include <iterator>
 #include <utility>
 
 #include "analyzer/cli/query/indexed_table.h"
@@ -135,6 +137,33 @@ std::unique_ptr<query::Table> make_processes(Recordings& recordings) {
                                                        [](Recording& recording, std::size_t) {
                                                          return Row{recording, recording.profile()};
                                                        }});
+}
+
+struct LabelRow {
+  Recording& recording;
+  const Labels::value_type& label;
+};
+
+std::unique_ptr<query::Table> make_labels(Recordings& recordings) {
+  using Row = LabelRow;
+  std::vector<Field<Row>> fields = {
+      process_field<Row>(),
+      text_field<Row>("key", "of the label", [](const Row& row) { return row.label.first; }),
+      {{"value", "TEXT", "of the label; may be empty"},
+       [](const Row& row, const Result& result) { result.text(render::clean_utf8(row.label.second)); }},
+  };
+  return std::make_unique<IndexedTable<Row>>(
+      recordings, typename IndexedTable<Row>::Spec{
+                      .name = "labels",
+                      .help = "One row for each label of a recording (record --label)",
+                      .fields = std::move(fields),
+                      .rows = 10,
+                      .count = [](Recording& recording) { return recording.profile().recording.labels.size(); },
+                      .row =
+                          [](Recording& recording, std::size_t i) {
+                            const Labels& labels = recording.profile().recording.labels;
+                            return Row{recording, *std::next(labels.begin(), static_cast<std::ptrdiff_t>(i))};
+                          }});
 }
 
 std::unique_ptr<query::Table> make_threads(Recordings& recordings) {
@@ -293,6 +322,7 @@ std::unique_ptr<query::Table> make_marks(Recordings& recordings) {
 
 void add_process_tables(Recordings& recordings, Tables& tables) {
   tables.push_back(make_processes(recordings));
+  tables.push_back(make_labels(recordings));
   tables.push_back(make_threads(recordings));
   tables.push_back(make_modules(recordings));
   tables.push_back(make_timeline(recordings));

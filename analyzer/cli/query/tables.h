@@ -17,8 +17,8 @@ Tables make_tables(Recordings& recordings);
 /// What a query of these tables needs of the recordings.
 NeededParts parts_needed(const std::vector<const query::Table*>& tables);
 
-// Their parts: processes, threads, modules, timeline, marks; stacks, call_sites, frames; allocations, live_blocks;
-// mappings, samples, residency.
+// Their parts: processes, labels, threads, modules, timeline, marks; stacks, call_sites, frames; allocations,
+// live_blocks; mappings, samples, residency.
 void add_process_tables(Recordings& recordings, Tables& tables);
 void add_stack_tables(Recordings& recordings, Tables& tables);
 void add_block_tables(Recordings& recordings, Tables& tables);
