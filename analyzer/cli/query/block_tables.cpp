@@ -225,12 +225,11 @@ class AllocationsTable : public query::Table {
         if (node < nodes.size()) nodes[node] = 1;
       which.nodes = &nodes;
     }
-    if (!scan.frees && recording.all().kind() == model::Kind::kHeap)
-      which.only_allocations = {
-          .min_size = static_cast<std::uint64_t>(std::max<std::int64_t>(filter.size.low, 0)),
-          .max_size = filter.size.high == INT64_MAX
-                          ? std::numeric_limits<std::uint64_t>::max()
-                          : static_cast<std::uint64_t>(std::max<std::int64_t>(filter.size.high, 0))};
+    which.block_sizes = {.min_size = static_cast<std::uint64_t>(std::max<std::int64_t>(filter.size.low, 0)),
+                         .max_size = filter.size.high == INT64_MAX
+                                         ? std::numeric_limits<std::uint64_t>::max()
+                                         : static_cast<std::uint64_t>(std::max<std::int64_t>(filter.size.high, 0))};
+    if (!scan.frees && recording.all().kind() == model::Kind::kHeap) which.only_allocations = which.block_sizes;
     if (scan.frees && recording.all().kind() != model::Kind::kMmap)
       which.visit_leaked = [&](const replay::LiveBlock& block) {
         if (is_asked(block.time_ns, block.size, block.thread, block.node, false))

@@ -103,16 +103,17 @@ struct EventFilter {
   bool with_older = false;  ///< also those of blocks that were allocated before the slice
   bool of_kind = false;     ///< of what Selection::kind counts, mappings too, instead of heap blocks
   const std::vector<std::uint8_t>* nodes = nullptr;  ///< by node of the profile: 0 leaves out its blocks; null: all
-  /// Allocations only, without what a realloc replaced, and of these sizes. Where the selection allows it, no block
-  /// is followed, which takes a third of the time; otherwise there are frees and other sizes, too.
-  struct Allocations {
+  struct Sizes {
     std::uint64_t min_size = 0;
     std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   };
-  std::optional<Allocations> only_allocations{};
-  /// Only blocks are asked for, those allocated up to then (ns since the start of the recording); others, and
-  /// samples, may be left out. With an index, intervals in which nothing happens to them are not read.
+  /// Allocations only, without what a realloc replaced, and of these sizes. Where the selection allows it, no block
+  /// is followed, which takes a third of the time; otherwise there are frees and other sizes, too.
+  std::optional<Sizes> only_allocations{};
+  /// Only blocks are asked for, those allocated up to then (ns since the start of the recording) and of block_sizes;
+  /// others, and samples, may be left out. With an index, intervals in which nothing happens to them are not read.
   std::optional<std::uint64_t> blocks_until_ns{};
+  Sizes block_sizes{};
   LeakVisitor visit_leaked{};  ///< called for each block that the profile counts as leaked
   model::Timeline* timeline =
       nullptr;  ///< gets the timeline of the profile, of which Selection::only_costs leaves out most

@@ -17,6 +17,17 @@
 #include "analyzer/replay/summarize.h"
 
 namespace heapprof::replay {
+namespace {
+
+/// A reader at the snapshot, or at the start of the trace if it is empty.
+std::unique_ptr<trace::MergedReader> reader_at(const trace::TraceFile& file, const trace::TraceSummary* summary,
+                                               const Snapshot& snapshot) {
+  if (snapshot.empty()) return std::make_unique<trace::MergedReader>(file);
+  trace::ByteReader position = snapshot.position();
+  return std::make_unique<trace::MergedReader>(file, *summary, position);
+}
+
+}  // namespace
 
 /// Whether intervals of the index may be left out where nothing happens to the blocks that are asked for. A snapshot
 /// does not have all earlier names of a thread.
@@ -38,14 +49,38 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     for (const std::uint32_t node : node_of_index_) resolved_nodes.push_back((*which.nodes)[node]);
     replay.resolve_nodes(resolved_nodes);
   }
-  PassProgress passes(file_, progress, 1);
+  const bool lists = which.only_allocations && replay.can_list();
+  std::optional<NeededIntervals> intervals;
+  if (which.blocks_until_ns && !which.with_older && can_leave_out_intervals()) {
+    const EventFilter::Sizes& sizes = which.block_sizes;
+    AskedBlocks asked{.from_ticks = filter_.from_ticks,
+                      .allocations = {sizes.min_size, sizes.max_size, resolved_nodes},
+                      .frees = !lists};
+    if (*which.blocks_until_ns < clock_.to_ns(trace::Ticks{summary_->last_time}))
+      asked.end_ticks = clock_.first_tick_at(*which.blocks_until_ns + 1);
+    try {
+      intervals.emplace(*index_, file_, asked);
+    } catch (const trace::FormatError&) {  // everything is read, as without an index
+    }
+  }
+  const bool finds = intervals && !lists && !intervals->are_few() && intervals->can_find();
+  PassProgress passes(file_, progress, finds ? 2 : 1);
   passes.begin(*run->reader, filter_);
+  if (finds) {
+    try {
+      intervals->find(*run->reader, [&](const trace::Batch& batch) { passes.show(batch); });
+    } catch (const trace::FormatError&) {  // likewise
+      intervals.reset();
+    }
+    passes.end(*run->reader);
+    run->reader = reader_at(file_, summary_.get(), snapshot_);
+    passes.begin(*run->reader, filter_);
+  }
   std::vector<ResolvedEvent> resolved;
   const auto pass_on = [&] {
     sink(resolved);
     resolved.clear();
   };
-  const bool lists = which.only_allocations && replay.can_list();
   const auto consume = [&](trace::Batch& batch) {
     const bool more_needed = lists ? replay.list_allocations(batch, resolved, which.only_allocations->min_size,
                                                              which.only_allocations->max_size)
@@ -57,16 +92,6 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
   if (which.with_older && !snapshot_.empty()) {
     replay.resolve_restored(resolved);
     pass_on();
-  }
-  std::optional<NeededIntervals> intervals;
-  if (which.blocks_until_ns && !which.with_older && can_leave_out_intervals()) {
-    AskedBlocks asked{.from_ticks = filter_.from_ticks, .nodes = resolved_nodes};
-    if (*which.blocks_until_ns < clock_.to_ns(trace::Ticks{summary_->last_time}))
-      asked.end_ticks = clock_.first_tick_at(*which.blocks_until_ns + 1);
-    try {
-      intervals.emplace(*index_, file_, asked);
-    } catch (const trace::FormatError&) {  // everything is read, as without an index
-    }
   }
   if (intervals && intervals->are_few()) {
     try {

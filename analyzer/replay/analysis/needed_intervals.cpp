@@ -26,20 +26,53 @@ bool NeededIntervals::can_read(const Index& index) noexcept {
 }
 
 NeededIntervals::NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)
-    : index_(index), file_(file), end_ticks_(asked.end_ticks) {
+    : index_(index), file_(file), asked_(asked) {
   const auto is_asked = [&](const NodeSums& sums) {
-    return sums.allocations != 0 && (sums.node >= asked.nodes.size() || asked.nodes[sums.node] != 0);
+    return sums.allocations != 0 && asked.allocations.has_node(sums.node);
   };
   for (std::size_t interval = 0; interval < index.intervals(); ++interval) {
     const bool in_time = (interval == 0 || index.last_time_of(interval - 1) < asked.end_ticks) &&
                          index.last_time_of(interval) >= asked.from_ticks;
-    allocate_.push_back(in_time &&
-                        (asked.nodes.empty() || std::ranges::any_of(index.sums_of(interval).nodes, is_asked)));
+    allocate_.push_back(
+        in_time && (asked.allocations.nodes.empty() || std::ranges::any_of(index.sums_of(interval).nodes, is_asked)));
   }
 }
 
 bool NeededIntervals::are_few() const {
   return 2 * std::ranges::count(allocate_, std::uint8_t{1}) <= std::ssize(allocate_);
+}
+
+void NeededIntervals::find(trace::MergedReader& reader, const std::function<void(const trace::Batch&)>& show) {
+  std::vector<std::uint8_t> found(allocate_.size(), 0);
+  std::size_t begin = 0;  // the first interval that is not over before the events that come now
+  while (begin < allocate_.size() && index_.records_to(begin) <= reader.records()) ++begin;
+  const std::size_t first = begin;
+  const auto possible = static_cast<std::size_t>(
+      std::count(allocate_.begin() + static_cast<std::ptrdiff_t>(first), allocate_.end(), 1));
+  std::size_t count = 0;
+  bool complete = true;
+  reader.ask(asked_.allocations, *index_.summary());
+  pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
+    show(batch);
+    for (const trace::MergedEvent& event : batch.events()) {
+      if (event.time >= asked_.end_ticks) return false;
+      const bool allocates = event.op() == Op::kAlloc || event.op() == Op::kReallocEnd;
+      if (!allocates || !asked_.allocations.has_size(event.size()) || !asked_.allocations.has_node(event.node))
+        continue;
+      while (begin < allocate_.size() && index_.last_time_of(begin) < event.time) ++begin;
+      // Events of one time can be in several intervals.
+      for (std::size_t i = begin; i < allocate_.size(); ++i) {
+        count += found[i] == 0;
+        found[i] = 1;
+        if (index_.last_time_of(i) > event.time) break;
+      }
+    }
+    // Not at once where many are at the start, which is common.
+    complete = 2 * count <= possible && (4 * count <= possible || 2 * count <= begin - first + 1);
+    return complete;
+  });
+  if (!complete) return;
+  for (std::size_t i = first; i < allocate_.size(); ++i) allocate_[i] &= found[i];
 }
 
 /// The first needed interval from `interval` on; these blocks are live at its begin. intervals(): none is needed.
@@ -62,7 +95,9 @@ void NeededIntervals::read(std::unique_ptr<trace::MergedReader>& reader, Replay&
   bool skipped = false;
   std::size_t together = 1;  // intervals to read before the next look
   for (bool first = true;; first = false) {
-    const std::optional<std::vector<Block>> live = replay.live_events_before(end_ticks_);
+    std::optional<std::vector<Block>> live = std::vector<Block>();
+    if (asked_.frees) live = replay.live_events_before(asked_.end_ticks);
+    if (live) std::erase_if(*live, [&](const Block& block) { return !asked_.allocations.has_size(block.size); });
     const std::size_t needed = live ? next(interval, *live) : interval;
     if (needed >= index_.intervals()) return;
     if (needed != interval || !first) {
@@ -77,7 +112,7 @@ void NeededIntervals::read(std::unique_ptr<trace::MergedReader>& reader, Replay&
     // While each interval is needed, looking at all live blocks after each would take as long as reading it.
     together = skipped || needed != interval ? 1 : 2 * together;
     const std::size_t last = std::min(needed + together, index_.intervals()) - 1;
-    if (skipped) replay.add_unselected(index_.removed_in(needed));
+    if (skipped && asked_.frees) replay.add_unselected(index_.removed_in(needed));
     const std::uint64_t end = index_.records_to(last);
     bool more = true;
     pump(*reader, file_.frame_bytes(), [&](trace::Batch& batch) {
