@@ -24,6 +24,10 @@ QUERIES = (
     ("a slice of 0.1 % of the time", "SELECT count(*), sum(size_bytes) FROM allocations WHERE allocated_ns BETWEEN "
      "{from_ns} AND {to_ns}"),
     ("sizes above 4,000", "SELECT count(*), sum(size_bytes) FROM allocations WHERE size_bytes > 4000"),
+    ("rows above 4,000", "SELECT * FROM allocations WHERE size_bytes > 4000"),
+    ("sizes with rows in each frame", "SELECT count(*), sum(size_bytes) FROM allocations WHERE size_bytes BETWEEN "
+     "100 AND 104"),
+    ("a stack with rows in each frame", "SELECT count(*), sum(size_bytes) FROM allocations WHERE stack_id = {often}"),
     ("one stack", "SELECT count(*), sum(size_bytes) FROM allocations WHERE stack_id = {stack}"),
     ("live blocks at 50 %", "SELECT count(*), sum(size_bytes) FROM live_blocks('50%')"),
 )
@@ -46,7 +50,8 @@ def main():
 
     duration = first("SELECT duration_ns FROM processes")
     values = {"from_ns": duration * 500 // 1000, "to_ns": duration * 501 // 1000,
-              "stack": first("SELECT stack_id FROM stacks ORDER BY allocations LIMIT 1")}
+              "stack": first("SELECT stack_id FROM stacks ORDER BY allocations LIMIT 1"),
+              "often": first("SELECT stack_id FROM stacks ORDER BY allocations DESC LIMIT 1")}
     results = {name: [] for name, _ in QUERIES}
     for _ in range(options.rounds):
         for name, sql in QUERIES:
