@@ -55,6 +55,12 @@ void check_frames(const ThreadFrames& frames, const Interpreter& python, std::ui
       check_content({python, pages}, frame);
 }
 
+void check_place(NodeId with_remembered, NodeId in_full, bool same_result) noexcept {
+  if (with_remembered == in_full && same_result) return;
+  static constexpr char kMessage[] = "heapprof: a stack was placed differently by means of remembered ones\n";
+  report_difference(kMessage, sizeof kMessage - 1);
+}
+
 void forget_checked_contents() noexcept { g_contents.reset(); }
 
 }  // namespace heapprof::python

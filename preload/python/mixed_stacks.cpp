@@ -6,8 +6,8 @@
 #include "preload/python/checks.h"
 #include "preload/python/left_out.h"
 #include "preload/python/readable_pages.h"
-#include "preload/python/stack_traits.h"
 #include "preload/python/thread_frames.h"
+#include "preload/recorder/call_tree/call_tree.h"
 #include "preload/sys/kernel.h"
 #include "preload/unwind/stack_bounds.h"
 #include "preload/unwind/stack_visit.h"
@@ -18,30 +18,44 @@ namespace {
 
 /// The node of a mixed stack.
 struct CachedStack {
-  std::uint64_t hash;  ///< of the Python frames
+  std::uint64_t hash;  ///< of the Python frames; 0: there are none
   NodeId native;       ///< kNone: empty
   NodeId mixed;
 };
 /// Sets of two entries: the second one holds what the first one held before.
 constexpr unsigned kCacheBits = 11;
-
-/// A frame of a mixed stack.
-struct Item {
-  std::uint64_t offset;
-  ModuleId module;
-  std::uint32_t node_flags;
-  NodeId node;
-};
+/// The hash of no Python frames.
+constexpr std::uint64_t kNoPythonFrames = 0;
 
 /// A C frame.
 struct NativeFrame {
   std::uint64_t offset;
   ModuleId module;
   std::uint32_t node_flags;
+  NodeId native;  ///< the C stack from this frame outwards; kNone: not known
+  bool hidden;
   /// If the frame is an evaluation: the index after that of its innermost Python frame, and that of its outermost
   /// one.
   std::uint32_t python_end;
   std::uint32_t python_begin;
+};
+
+/// A C frame of the last stack that was placed, and the mixed stack from this frame outwards: with the Python frames
+/// that it executes, if it is an evaluation.
+struct PlacedFrame {
+  std::uint64_t hash;  ///< of the Python frames
+  NodeId native;       ///< the C stack (NativeStack); kNone: not known
+  NodeId mixed;
+  std::uint32_t depth;  ///< frames of the mixed stack
+};
+
+/// The node that the call tree has for these values: that of the last stack with so many outer frames.
+struct KnownNode {
+  std::uint64_t offset;
+  NodeId parent;
+  ModuleId module;
+  std::uint32_t node_flags;
+  NodeId node;  ///< kNone: there is none
 };
 
 /// An array in a mapping of its own.
@@ -72,6 +86,18 @@ struct Array {
   }
 };
 
+/// The last stack that was placed.
+struct LastStack {
+  Array<PlacedFrame> frames;  ///< its C frames, outermost first
+  std::uint32_t count;        ///< of these; 0 while they are changed
+  Array<KnownNode> nodes;     ///< by the number of outer frames of the mixed stack
+
+  void forget() noexcept {
+    count = 0;
+    for (std::uint32_t i = 0; i != nodes.capacity; ++i) nodes.elements[i].node = NodeId::kNone;
+  }
+};
+
 }  // namespace
 
 struct MixedStackData {
@@ -81,27 +107,48 @@ struct MixedStackData {
   ReadablePages pages;
   unwind::StackBounds bounds;
   Array<NativeFrame> native;  ///< innermost first
-  Array<Item> items;          ///< the last stack that was placed, outermost first
-  std::uint32_t item_count;   ///< 0 while they are changed
-  Truncation root;            ///< of that stack
+  LastStack last;
+  LastStack checked;  ///< the same without anything remembered; in checked builds
   CachedStack cache[1u << kCacheBits][2];
+  NativeStacks native_stacks;
 };
 
 namespace {
 
+enum class Remembered : bool {
+  kIgnored,
+  kUsed,
+};
+
+/// What a stack is placed for, and with.
+struct Placing {
+  MixedStackData& data;
+  const Interpreter* python;  ///< null: no Python frames are placed
+  const arch::EntryRegisters& entry;
+  const unwind::ThreadUnwinder& unwinder;
+  const unwind::Definitions& definitions;
+  recorder::Stream& stream;
+};
+
 /// The walk over the C frames, which finds the evaluation of each boundary.
 struct PlacingWalk {
   MixedStackData& data;
-  std::uint32_t count = 0;   ///< C frames so far
-  std::uint32_t python_end;  ///< the Python frames from here on have been placed
-  std::uint32_t boundary;    ///< the next boundary, which the evaluation of the frames inside of it must contain
+  std::uint32_t count = 0;     ///< C frames so far
+  std::uint32_t python_count;  ///< Python frames
+  std::uint32_t python_end;    ///< the Python frames from here on have been placed
+  std::uint32_t boundary;      ///< the next boundary, which the evaluation of the frames inside of it must contain
   bool no_memory = false;
   const Interpreter* by_code;     ///< whose evaluations are known by their code; null: by what boundaries are
   std::uint32_t evaluations = 0;  ///< that were found by their code
+  /// The walk has ended at this frame of the last stack, from which outwards both are equal; python_end is the end of
+  /// its Python frames. Null: it has not.
+  const PlacedFrame* known = nullptr;
 
-  PlacingWalk(MixedStackData& of, const Interpreter& python) noexcept
-      : data(of), python_end(of.frames.count()), boundary(python_end),
-        by_code(python.layout->evaluations_by_code() ? &python : nullptr) {
+  explicit PlacingWalk(const Placing& placing) noexcept
+      : data(placing.data), python_count(placing.python == nullptr ? 0 : data.frames.count()),
+        python_end(python_count), boundary(python_end),
+        by_code(placing.python != nullptr && placing.python->layout->evaluations_by_code() ? placing.python
+                                                                                           : nullptr) {
     next_boundary();
   }
 
@@ -116,13 +163,25 @@ struct PlacingWalk {
   static constexpr std::uint32_t kNone = ~0u;
 };
 
+std::uint64_t hash_of_outermost(const ThreadFrames& frames, std::uint32_t count) noexcept {
+  return count == 0 ? 0 : frames.frames()[count - 1].hash;
+}
+
 bool place_frame(void* context, const unwind::VisitedFrame& visited) {
   auto& walk = *static_cast<PlacingWalk*>(context);
-  if (!walk.data.native.reserve(walk.count + 1, walk.count)) {
+  MixedStackData& data = walk.data;
+  if (visited.node != NodeId::kNone && visited.outer_frames < data.last.count && walk.by_code == nullptr) {
+    const PlacedFrame& placed = data.last.frames.elements[visited.outer_frames];
+    if (placed.native == visited.node && placed.hash == hash_of_outermost(data.frames, walk.python_end)) {
+      walk.known = &placed;
+      return false;
+    }
+  }
+  if (!data.native.reserve(walk.count + 1, walk.count)) {
     walk.no_memory = true;
     return false;
   }
-  NativeFrame frame{visited.offset, visited.module, visited.node_flags, 0, 0};
+  NativeFrame frame{visited.offset, visited.module, visited.node_flags, visited.node, visited.hidden, 0, 0};
   if (walk.by_code != nullptr) {
     // Which Python frame it executes is decided when all are known.
     if (static_cast<std::uint32_t>(visited.module) == walk.by_code->module &&
@@ -131,8 +190,7 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
       ++walk.evaluations;
     }
   } else if (walk.boundary != PlacingWalk::kNone) {
-    const PythonFrame* const frames = walk.data.frames.frames();
-    const std::uint64_t address = frames[walk.boundary].address;
+    const std::uint64_t address = data.frames.frames()[walk.boundary].address;
     if (address >= visited.begin && address < visited.end) {
       frame.python_end = walk.python_end;
       frame.python_begin = walk.boundary;
@@ -140,7 +198,7 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
       walk.next_boundary();
     }
   }
-  if (!visited.hidden || frame.python_end != 0) walk.data.native.elements[walk.count++] = frame;
+  data.native.elements[walk.count++] = frame;
   return true;
 }
 
@@ -151,7 +209,7 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
 bool place_by_code(PlacingWalk& walk, bool truncated) noexcept {
   const ThreadFrames& all = walk.data.frames;
   std::uint32_t boundaries = 0, frames = 0;
-  for (std::uint32_t i = 0; i != all.count(); ++i) ++(all.frames()[i].boundary() ? boundaries : frames);
+  for (std::uint32_t i = 0; i != walk.python_count; ++i) ++(all.frames()[i].boundary() ? boundaries : frames);
   const bool each = walk.evaluations != boundaries && walk.evaluations == frames;
   if (walk.evaluations < boundaries && !truncated) return false;
   for (std::uint32_t i = 0; i != walk.count; ++i) {
@@ -167,21 +225,24 @@ bool place_by_code(PlacingWalk& walk, bool truncated) noexcept {
   return true;
 }
 
-/// Appends frames of the mixed stack, from the outermost to the innermost. Frames that equal those of the last stack
-/// keep their nodes.
+/// Appends frames of the mixed stack, from the outermost to the innermost.
 class StackBuilder {
  public:
-  StackBuilder(MixedStackData& data, const unwind::Definitions& definitions, std::uint32_t omitted,
-               Truncation reason) noexcept
-      : data_(data), definitions_(definitions), omitted_(omitted), last_count_(data.item_count) {
-    data_.item_count = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (reason != data_.root) last_count_ = 0;
-    data_.root = reason;
+  /// There must be room for all nodes. `omitted`: outermost frames that are not added.
+  StackBuilder(const Placing& placing, std::uint32_t omitted) noexcept
+      : data_(placing.data), stream_(placing.stream), omitted_(omitted) {}
+
+  /// Begins with a truncation root, unless the reason is kNone.
+  void begin(Truncation reason) noexcept {
     if (reason == Truncation::kNone) return;
-    const auto offset = static_cast<std::uint64_t>(reason);
-    node_ = definitions_.intern(definitions_.context, NodeId::kNone, ModuleId::kTruncationRoot, offset, 0);
+    node_ = recorder::g_call_tree.intern(NodeId::kNone, ModuleId::kTruncationRoot, static_cast<std::uint64_t>(reason),
+                                         0, stream_);
     failed_ = node_ == NodeId::kNone;
+  }
+  /// Begins with the mixed stack of a frame.
+  void begin(const PlacedFrame& placed) noexcept {
+    node_ = placed.mixed;
+    depth_ = placed.depth;
   }
 
   void add(ModuleId module, std::uint64_t offset, std::uint32_t node_flags) noexcept {
@@ -190,84 +251,138 @@ class StackBuilder {
       return;
     }
     if (failed_) return;
-    Item& item = data_.items.elements[count_];
-    if (count_ < last_count_ && item.offset == offset && item.module == module && item.node_flags == node_flags) {
-      node_ = item.node;
-    } else {
-      last_count_ = 0;
-      node_ = definitions_.intern(definitions_.context, node_, module, offset, node_flags);
-      failed_ = node_ == NodeId::kNone;
-      item = {offset, module, node_flags, node_};
+    KnownNode& known = data_.last.nodes.elements[depth_++];
+    if (known.offset == offset && known.parent == node_ && known.module == module && known.node_flags == node_flags &&
+        known.node != NodeId::kNone) {
+      node_ = known.node;
+      return;
     }
-    ++count_;
+    const NodeId node = recorder::g_call_tree.intern(node_, module, offset, node_flags, stream_);
+    // A handler that leaves by longjmp must not leave a wrong entry.
+    known.node = NodeId::kNone;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known.offset = offset;
+    known.parent = node_;
+    known.module = module;
+    known.node_flags = node_flags;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known.node = node_ = node;
+    failed_ = node == NodeId::kNone;
   }
-  /// Adds the Python frames of an evaluation, by their indexes.
+  /// Adds Python frames, by their indexes.
   void add_python(std::uint32_t begin, std::uint32_t end) noexcept {
     const PythonFrame* const frames = data_.frames.frames();
     for (std::uint32_t i = begin; i != end; ++i)
       if (!frames[i].boundary() && !frames[i].hidden()) add(ModuleId::kPython, frames[i].offset, 0);
   }
 
-  NodeId finish() noexcept {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!failed_) data_.item_count = count_;
-    return failed_ ? NodeId::kNone : node_;
-  }
+  NodeId node() const noexcept { return failed_ ? NodeId::kNone : node_; }
+  std::uint32_t depth() const noexcept { return depth_; }
 
  private:
   MixedStackData& data_;
-  const unwind::Definitions& definitions_;
+  recorder::Stream& stream_;
   std::uint32_t omitted_;  ///< outermost frames that are still to be omitted
-  std::uint32_t last_count_;
-  std::uint32_t count_ = 0;
+  std::uint32_t depth_ = 0;
   NodeId node_ = NodeId::kNone;
   bool failed_ = false;
 };
 
-/// Places the Python frames by a walk. If they cannot be placed, `why_not` is set.
-[[gnu::noinline]] NodeId place_by_walk(MixedStackData& data, const Interpreter& python,
-                                       const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
-                                       std::optional<LeftOut>& why_not) noexcept {
-  PlacingWalk walk(data, python);
-  Truncation reason = unwind::visit_stack(entry, definitions, data.bounds, place_frame, &walk);
-  std::uint32_t lines = 0;
-  for (std::uint32_t i = 0; i != data.frames.count(); ++i)
-    lines += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
-  const std::uint32_t depth = walk.count + lines;
-  if (depth > data.items.capacity) {
-    // A longjmp out of the growth may leave an array without elements.
-    data.item_count = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+/// Adds the frames of the walk, and remembers the stack, unless frames are omitted.
+NodeId build(const Placing& placing, const PlacingWalk& walk, Truncation reason, std::uint32_t omitted) noexcept {
+  MixedStackData& data = placing.data;
+  data.last.count = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  StackBuilder builder(placing, omitted);
+  std::uint32_t at = 0;
+  if (walk.known != nullptr) {
+    at = static_cast<std::uint32_t>(walk.known - data.last.frames.elements) + 1;
+    builder.begin(*walk.known);
+  } else {
+    builder.begin(omitted != 0 ? Truncation::kMaxDepth : reason);
+    // Frames whose evaluation was not found (a truncated stack, or an evaluation by other code) are the outermost
+    // ones.
+    builder.add_python(0, walk.python_end);
   }
-  if (walk.no_memory || !data.items.reserve(depth, data.item_count)) {
+  std::uint32_t python_end = walk.python_end;
+  for (std::uint32_t i = walk.count; i-- != 0; ++at) {
+    const NativeFrame& frame = data.native.elements[i];
+    if (!frame.hidden) builder.add(frame.module, frame.offset, frame.node_flags);
+    builder.add_python(frame.python_begin, frame.python_end);
+    if (frame.python_end != 0) python_end = frame.python_end;
+    data.last.frames.elements[at] = {hash_of_outermost(data.frames, python_end), frame.native, builder.node(),
+                                     builder.depth()};
+  }
+  const NodeId node = builder.node();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (node != NodeId::kNone && omitted == 0) data.last.count = at;
+  return node;
+}
+
+/// Places the Python frames by a walk. If they cannot be placed, `why_not` is set.
+[[gnu::noinline]] NodeId place_by_walk(const Placing& placing, Remembered remembered,
+                                       std::optional<LeftOut>& why_not) noexcept {
+  MixedStackData& data = placing.data;
+  if (remembered == Remembered::kIgnored) data.last.count = 0;
+  PlacingWalk walk(placing);
+  const unwind::ThreadUnwinder* const unwinder = remembered == Remembered::kUsed ? &placing.unwinder : nullptr;
+  const Truncation reason =
+      unwind::visit_stack(placing.entry, placing.definitions, data.bounds, unwinder, place_frame, &walk);
+  const std::uint32_t frames_outside =
+      walk.known != nullptr ? static_cast<std::uint32_t>(walk.known - data.last.frames.elements) + 1 : 0;
+  std::uint32_t depth = walk.known != nullptr ? walk.known->depth : 0;
+  for (std::uint32_t i = walk.known != nullptr ? walk.python_end : 0; i != walk.python_count; ++i)
+    depth += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
+  for (std::uint32_t i = 0; i != walk.count; ++i) depth += !data.native.elements[i].hidden;
+  const std::uint32_t omitted = unwind::frames_to_omit(depth);
+  if (walk.known != nullptr && omitted != 0) return place_by_walk(placing, Remembered::kIgnored, why_not);
+  if (walk.no_memory || !data.last.frames.reserve(frames_outside + walk.count, data.last.count) ||
+      !data.last.nodes.reserve(depth, 0)) {
     why_not = LeftOut::kNoMemory;
     return NodeId::kNone;
   }
+  if (walk.known != nullptr) walk.known = data.last.frames.elements + frames_outside - 1;
   if (walk.by_code != nullptr && !place_by_code(walk, reason != Truncation::kNone)) {
     why_not = LeftOut::kNoPlace;
     return NodeId::kNone;
   }
-  const std::uint32_t omitted = unwind::frames_to_omit(depth);
-  if (omitted != 0) reason = Truncation::kMaxDepth;
-  StackBuilder builder(data, definitions, omitted, reason);
-  // Frames whose evaluation was not found (a truncated stack, or an evaluation by other code) are the outermost ones.
-  builder.add_python(0, walk.python_end);
-  for (std::uint32_t i = walk.count; i-- != 0;) {
-    const NativeFrame& frame = data.native.elements[i];
-    builder.add(frame.module, frame.offset, frame.node_flags);
-    builder.add_python(frame.python_begin, frame.python_end);
-  }
-  return builder.finish();
+  return build(placing, walk, reason, omitted);
+}
+
+/// Places the stack again without anything remembered, in a checked build.
+void check_place_by_walk(const Placing& placing, NodeId expected, bool expect_placed) noexcept {
+  MixedStackData& data = placing.data;
+  const LastStack last = data.last;
+  data.last = data.checked;
+  data.last.forget();
+  std::optional<LeftOut> why_not;
+  const NodeId node = place_by_walk(placing, Remembered::kIgnored, why_not);
+  check_place(expected, node, expect_placed == !why_not);
+  data.checked = data.last;
+  data.last = last;
+}
+
+/// The set of the cache in which a stack is.
+CachedStack* cache_set(MixedStackData& data, std::uint64_t hash, NodeId native) noexcept {
+  return data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
 }
 
 /// Places a stack that is not cached, and adds it to its set of the cache.
-[[gnu::noinline]] NodeId place_new(MixedStackData& data, CachedStack* set, NodeId native, const Interpreter& python,
-                                   const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
-                                   recorder::Stream& stream) noexcept {
+[[gnu::noinline]] NodeId place_new(const Placing& placing, std::uint64_t hash, NodeId native) noexcept {
+  MixedStackData& data = placing.data;
   std::optional<LeftOut> why_not;
-  const NodeId mixed = place_by_walk(data, python, entry, definitions, why_not);
-  if (why_not) return leave_out(*why_not, stream), native;
+  const NodeId mixed = place_by_walk(placing, Remembered::kUsed, why_not);
+  if constexpr (kCheckFrames) check_place_by_walk(placing, mixed, !why_not);
+  if (why_not) {
+    if (placing.python == nullptr)  // there is no memory
+      return unwind::capture_nested(placing.entry, placing.definitions);
+    leave_out(*why_not, placing.stream);
+    Placing without = placing;
+    without.python = nullptr;
+    return place_new(without, kNoPythonFrames, native);
+  }
   if (mixed == NodeId::kNone) return mixed;
+  CachedStack* const set = cache_set(data, hash, native);
   // A handler that leaves by longjmp must not leave a wrong entry.
   set[1].native = NodeId::kNone;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -277,52 +392,73 @@ class StackBuilder {
   set[1].native = set[0].native;
   set[0].native = NodeId::kNone;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  set[0].hash = data.frames.hash();
+  set[0].hash = hash;
   set[0].mixed = mixed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   set[0].native = native;
   return mixed;
 }
 
-}  // namespace
-
-NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
-                          recorder::Stream& stream) noexcept {
-  const StackTraits traits = traits_of(native);
-  if (traits.interpreter() == 0) return native;
-  if (traits.in_handler()) [[unlikely]]
-    return leave_out(LeftOut::kHandler, stream), native;
-  if (data_ == nullptr) [[unlikely]] {
-    data_ = static_cast<MixedStackData*>(sys::map_private(sizeof(MixedStackData)));
-    if (data_ == nullptr) return leave_out(LeftOut::kNoMemory, stream), native;
-  }
-  MixedStackData& data = *data_;
-  Interpreter& python = interpreter(traits.interpreter());
-  if (data.interpreter != traits.interpreter()) [[unlikely]] {
-    data.interpreter = traits.interpreter();
+/// Reads the Python frames of the calling thread, whose C stack this is. Returns the interpreter; null: there are
+/// none, or they are left out.
+const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder::Stream& stream) noexcept {
+  if (stack.interpreter() == 0) return nullptr;
+  if (stack.in_handler()) [[unlikely]]
+    return leave_out(LeftOut::kHandler, stream), nullptr;
+  Interpreter& python = interpreter(stack.interpreter());
+  if (data.interpreter != stack.interpreter()) [[unlikely]] {
+    data.interpreter = stack.interpreter();
     data.state = {};
   }
   data.pages.begin_event();
   const std::uint64_t state = thread_state(python, data.pages, data.state);
   if (state == 0) {
     if (data.state.state != 0 && !data.state.valid) leave_out(unreadable_reason(), stream);
-    return native;
+    return nullptr;
   }
   const bool frees_noticed = python.release.is_noticed(data.pages);
   switch (data.frames.update(python, state, frees_noticed, data.pages, stream)) {
     case ThreadFrames::Result::kFrames: break;
-    case ThreadFrames::Result::kNone: return native;
-    case ThreadFrames::Result::kUnreadable: return leave_out(unreadable_reason(), stream), native;
-    case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), native;
-    case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), native;
+    case ThreadFrames::Result::kNone: return nullptr;
+    case ThreadFrames::Result::kUnreadable: return leave_out(unreadable_reason(), stream), nullptr;
+    case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), nullptr;
+    case ThreadFrames::Result::kNoMemory: return leave_out(LeftOut::kNoMemory, stream), nullptr;
   }
   if constexpr (kCheckFrames) check_frames(data.frames, python, state, frees_noticed, data.pages, stream);
-  const std::uint64_t hash = data.frames.hash();
-  CachedStack* const cached = data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
+  return &python;
+}
+
+}  // namespace
+
+bool MixedStacks::must_begin() const noexcept { return data_ == nullptr || data_->native_stacks.nearly_full(); }
+
+bool MixedStacks::begin() noexcept {
+  if (data_ == nullptr) {
+    data_ = static_cast<MixedStackData*>(sys::map_private(sizeof(MixedStackData)));
+    return data_ != nullptr;
+  }
+  data_->last.count = 0;
+  for (auto& set : data_->cache)
+    for (CachedStack& cached : set) cached.native = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  data_->native_stacks.reset();
+  return true;
+}
+
+NativeStacks& MixedStacks::native_stacks() noexcept { return data_->native_stacks; }
+
+NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::ThreadUnwinder& unwinder,
+                          const unwind::Definitions& definitions, recorder::Stream& stream) noexcept {
+  const NativeStack stack(native);
+  if (!stack.numbered()) return native;
+  MixedStackData& data = *data_;
+  const Interpreter* const python = read_frames(data, stack, stream);
+  const std::uint64_t hash = python == nullptr ? kNoPythonFrames : data.frames.hash();
+  const CachedStack* const cached = cache_set(data, hash, native);
   if (cached[0].hash == hash && cached[0].native == native) [[likely]]
     return cached[0].mixed;
   if (cached[1].hash == hash && cached[1].native == native) return cached[1].mixed;
-  return place_new(data, cached, native, python, entry, definitions, stream);
+  return place_new({data, python, entry, unwinder, definitions, stream}, hash, native);
 }
 
 void MixedStacks::thread_changed() noexcept {

@@ -6,7 +6,8 @@
 // they stand between it and the C frame that it called. docs/concepts/python.md explains this.
 //
 // The result depends only on the C stack and on the Python frames, so a thread caches the node of the mixed stack for
-// the node of the C stack and the hash of the Python frames. Only a pair that is new is placed, by a walk.
+// the number of the C stack (native_stacks.h) and the hash of the Python frames. Only a pair that is new is placed,
+// by a visit of the C frames, which ends at the first frame from which outwards both are those of the last stack.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include "common/ids.h"
 #include "preload/arch/arch.h"
 #include "preload/python/interpreter.h"
+#include "preload/python/native_stacks.h"
 #include "preload/recorder/trace/stream.h"
 #include "preload/unwind/unwinder.h"
 
@@ -26,11 +28,20 @@ struct MixedStackData;
 /// own calls is in progress.
 class MixedStacks {
  public:
-  /// Returns the node of the calling thread's stack with its Python frames. `native`: the node of the C stack, which
-  /// begins with `entry`; it is returned if the thread has no Python frames, or if there is no memory. kNone: the
-  /// call tree cannot grow. If Python frames are left out, they are counted (left_out.h). Precondition: is_on().
-  NodeId place(NodeId native, const arch::EntryRegisters& entry, const unwind::Definitions& definitions,
-               recorder::Stream& stream) noexcept;
+  /// Whether begin() must be called before the next capture.
+  bool must_begin() const noexcept;
+  /// Maps the data, or else forgets all numbers of C stacks. Call it when the thread's unwinder has none. Returns
+  /// false if there is no memory.
+  bool begin() noexcept;
+  /// The numbers of the thread's C stacks. Precondition: begin() has returned true.
+  NativeStacks& native_stacks() noexcept;
+
+  /// Returns the node of the calling thread's stack with its Python frames. `native`: the C stack, which begins with
+  /// `entry`, and which `unwinder` has just captured with native_stacks(). `definitions`: those of the call tree. If
+  /// Python frames are left out, they are counted (left_out.h). kNone: the call tree cannot grow. Preconditions:
+  /// is_on(), and begin() has returned true.
+  NodeId place(NodeId native, const arch::EntryRegisters& entry, const unwind::ThreadUnwinder& unwinder,
+               const unwind::Definitions& definitions, recorder::Stream& stream) noexcept;
 
   /// Drops what depends on the thread. Call it before another thread uses the object, and when a longjmp has
   /// abandoned place(), or a thread has died during it.

@@ -209,6 +209,7 @@ bool ThreadFrames::grow() noexcept {
   // A signal handler may leave by longjmp at any instruction: the arrays are never used after they were unmapped.
   capacity_ = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
+  last_written_ = last_count_;
   frames_ = memory;
   read_ = memory + capacity;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -517,12 +518,13 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   const Layout& layout = *python.layout;
   const CodeReader reader{python, pages};
   last_count_ = count_;
-  count_ = 0;
+  last_written_ = written_;
+  count_ = written_ = 0;
   resolved_ = last_count_;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (frees_noticed != frees_noticed_) [[unlikely]] {
     frees_noticed_ = frees_noticed;
-    last_count_ = resolved_ = 0;
+    last_count_ = resolved_ = last_written_ = 0;
   }
   const std::uint64_t freed = freed_code_objects();  // before any version is read
   const bool verify_versions = freed != freed_;
@@ -532,7 +534,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   if (first == 0) return Result::kNone;
   if (const PythonIdentity identity = identity_of(python, thread_state); !(identity == identity_)) [[unlikely]] {
     identity_ = identity;
-    last_count_ = resolved_ = 0;
+    last_count_ = resolved_ = last_written_ = 0;
   }
   failure_ = Result::kFrames;
   const bool is_remembered = frees_noticed && last_count_ != 0;
@@ -559,7 +561,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   for (std::uint32_t i = kept_; i != count; ++i) {
     PythonFrame& frame = frames_[i];
     PythonFrame& now = read_[count - 1 - i];
-    if (i < last_count_ && same_code(now, frame)) now.number = frame.number;
+    if (i < last_written_ && same_code(now, frame)) now.number = frame.number;
     frame = now;
   }
   for (std::uint32_t i = resolved_; i != count; ++i)
@@ -567,6 +569,7 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   freed_ = version_unknown_ ? kVerify : freed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   count_ = count;
+  written_ = count > last_written_ ? count : last_written_;
   return Result::kFrames;
 }
 

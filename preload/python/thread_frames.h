@@ -76,7 +76,7 @@ class ThreadFrames {
                 recorder::Stream& stream) noexcept;
 
   /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
-  void forget() noexcept { count_ = 0; }
+  void forget() noexcept { count_ = written_ = 0; }
 
   /// The frames after update(), outermost first.
   const PythonFrame* frames() const noexcept { return frames_; }
@@ -111,12 +111,15 @@ class ThreadFrames {
   std::uint32_t kept_;        ///< remembered frames that remain, from the outermost
   std::uint32_t resolved_;    ///< frames from this index on have changed
   std::uint32_t last_count_;  ///< count_ before the update
-  std::uint32_t skipped_;     ///< events that are still to be skipped after kTooMany
-  Result failure_;            ///< of the current update
-  bool frees_noticed_;        ///< the remembered frames have versions by noticed frees
-  bool version_unknown_;      ///< a frame of the current update has no version although frees are noticed
-  std::uint64_t freed_;       ///< freed_code_objects() at the last update; kVerify: all versions must be compared
-  PythonIdentity identity_;   ///< of the remembered frames
+  /// Elements of frames_ from which numbers of code objects can be taken, also beyond count_; 0 as count_ is.
+  std::uint32_t written_;
+  std::uint32_t last_written_;  ///< written_ before the update
+  std::uint32_t skipped_;       ///< events that are still to be skipped after kTooMany
+  Result failure_;              ///< of the current update
+  bool frees_noticed_;          ///< the remembered frames have versions by noticed frees
+  bool version_unknown_;        ///< a frame of the current update has no version although frees are noticed
+  std::uint64_t freed_;         ///< freed_code_objects() at the last update; kVerify: all versions must be compared
+  PythonIdentity identity_;     ///< of the remembered frames
 
   /// The signature of a code object that was read at an event.
   struct SeenCode {

@@ -85,6 +85,13 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   return nullptr;
 }
 
+[[gnu::noinline]] std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept {
+  if (thread.python.must_begin() && !begin_python_frames(thread)) [[unlikely]]
+    return raw(thread.unwinder.capture(entry, thread.definitions));
+  const NodeId native = thread.unwinder.capture(entry, thread.native_definitions);
+  return raw(thread.python.place(native, entry, thread.unwinder, thread.definitions, thread.stream));
+}
+
 [[gnu::noinline]] void loader_event() noexcept {
   unwind::loader_activity();
   if (g_loader_watcher != nullptr) g_loader_watcher();

@@ -54,6 +54,9 @@ inline ThreadState* enter() noexcept {
 /// Call this for an event that comes from the loader (unwind::is_loader): objects may have been loaded or unloaded.
 void loader_event() noexcept;
 
+/// As capture() with a thread's own state, when there is an interpreter.
+std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept;
+
 /// Captures the call stack that begins with `entry` and returns its node. `lookup_failed`: find_cached() has just
 /// returned kNone for it.
 inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry, bool lookup_failed = false) noexcept {
@@ -61,11 +64,13 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry, b
     loader_event();
   if (thread.depth != 0) [[unlikely]]
     return raw(unwind::capture_nested(entry, thread.definitions));
-  const NodeId native = lookup_failed ? thread.unwinder.capture_slow(entry, thread.definitions)
+  if (!python::is_on()) [[likely]] {
+    const NodeId node = lookup_failed ? thread.unwinder.capture_slow(entry, thread.definitions)
                                       : thread.unwinder.capture(entry, thread.definitions);
-  if (!python::is_on()) [[likely]]
-    return raw(native);
-  return raw(thread.python.place(native, entry, thread.definitions, thread.stream));
+    if (!python::is_on()) [[likely]]
+      return raw(node);
+  }
+  return capture_with_python(thread, entry);
 }
 
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that

@@ -7,31 +7,70 @@
 
 namespace heapprof::unwind {
 
+namespace {
+
+VisitedFrame visited_frame(const Frame& frame, std::uint64_t end, NodeId node, std::uint32_t outer_frames) noexcept {
+  return {ModuleId{frame.module},
+          (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0,
+          offset_of(frame),
+          to_address(frame.sp),
+          end,
+          frame.pc == detail::hidden_pc,
+          node,
+          outer_frames};
+}
+
+/// The shadow stack, of which frames may be equal to those that are visited; null: none may.
+const ThreadData* remembered_by(const ThreadUnwinder* unwinder) noexcept {
+  if (unwinder == nullptr || unwinder->paths() == nullptr) return nullptr;
+  const auto* const data = static_cast<const ThreadData*>(unwinder->paths());
+  return data->is_valid() && data->length != 0 ? data : nullptr;
+}
+
+/// Visits `top` and all outer frames of the shadow stack, which are verified.
+Truncation visit_shadow_stack(const ThreadData& data, const Frame* top,
+                              bool (*visit)(void* context, const VisitedFrame& frame), void* context) noexcept {
+  for (const Frame* const outermost = data.arrays->frames; top >= outermost; --top) {
+    const std::uint64_t end = to_address(top == outermost ? top->sp : top[-1].sp);
+    const auto outer_frames = static_cast<std::uint32_t>(top - outermost);
+    if (!visit(context, visited_frame(*top, end, top->node, outer_frames))) return Truncation::kNone;
+  }
+  return data.reason;
+}
+
+}  // namespace
+
 Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& definitions, StackBounds& bounds,
-                       bool (*visit)(void* context, const VisitedFrame& frame), void* context) noexcept {
+                       const ThreadUnwinder* unwinder, bool (*visit)(void* context, const VisitedFrame& frame),
+                       void* context) noexcept {
+  const ThreadData* const data = remembered_by(unwinder);
+  const Frame* top = data == nullptr ? nullptr : data->arrays->frames + data->length - 1;
+  const Frame* usable = data == nullptr ? nullptr : top + 1;  // frames from here on have changed
   FullFrame full;
   full.valid = false;
   Walk walk{entry_state(entry), bounds, full, entry, definitions, generation()};
   bounds.begin(to_address(entry.sp));
   StepResult result = StepResult::kCaller;
   for (std::uint32_t count = 0; count != kMaxFrames && result == StepResult::kCaller; ++count) {
+    if (data != nullptr) {
+      while (top->sp < walk.state.sp) --top;
+      if (top < usable && same_state(*top, walk.state)) {
+        const std::uint32_t again = verify(*data->arrays, top);
+        if (again == 0) return visit_shadow_stack(*data, top, visit, context);
+        usable = data->arrays->frames + again - 1;
+      }
+    }
     const Rule rule = find_rule(walk, walk.state.address());
     Frame frame{};
     frame.pc = walk.state.pc;
+    frame.sp = walk.state.sp;
     frame.module = static_cast<std::uint16_t>(raw(rule.module()));
     frame.flags = walk.state.flags;
-    const std::uint64_t begin = to_address(walk.state.sp);
     StackWord words[kWordsPerFrame];
     StackWord* unused = words;
     result = step(walk.state, walk, rule, unused, frame.flags);
-    VisitedFrame visited;
-    visited.module = rule.module();
-    visited.node_flags = (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0;
-    visited.offset = offset_of(frame);
-    visited.begin = begin;
-    visited.end = result == StepResult::kCaller ? to_address(walk.state.sp) : begin;
-    visited.hidden = frame.pc == detail::hidden_pc;
-    if (!visit(context, visited)) return Truncation::kNone;
+    const std::uint64_t end = to_address(result == StepResult::kCaller ? walk.state.sp : frame.sp);
+    if (!visit(context, visited_frame(frame, end, NodeId::kNone, 0))) return Truncation::kNone;
   }
   return result == StepResult::kCaller ? Truncation::kMaxDepth : walk.reason;
 }

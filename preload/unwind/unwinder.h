@@ -123,6 +123,9 @@ class ThreadUnwinder {
   /// Memory mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 
+  /// For stack_visit.cpp: the beginning of the thread's ThreadData; null before the first capture.
+  const CachedPaths* paths() const noexcept { return paths_; }
+
  private:
   CachedPaths* paths_;  ///< the beginning of the thread's ThreadData; null before the first capture
 };

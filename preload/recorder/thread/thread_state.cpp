@@ -2,7 +2,6 @@
 
 #include "preload/base/text.h"
 #include "preload/python/interpreter.h"
-#include "preload/python/stack_traits.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
@@ -100,11 +99,13 @@ ThreadState* take_dead_state(int thread) noexcept {
 // The functions of unwind::Definitions, by which a capture writes to the thread's stream.
 
 NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
-  const NodeId node = g_call_tree.intern(parent, module, offset, flags & ~unwind::kSignalNode,
-                                         static_cast<ThreadState*>(context)->stream);
-  if (python::is_on()) [[unlikely]]
-    python::store_traits(node, parent, module, (flags & unwind::kSignalNode) != 0);
-  return node;
+  return g_call_tree.intern(parent, module, offset, flags & ~unwind::kSignalNode,
+                            static_cast<ThreadState*>(context)->stream);
+}
+
+NodeId intern_native_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
+  auto& thread = *static_cast<ThreadState*>(context);
+  return thread.python.native_stacks().intern(parent, module, offset, flags, thread.stream);
 }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
@@ -132,6 +133,7 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   state->generation = g_process_generation;
   state->depth = depth;
   state->definitions = {state, intern_frame, define_module};
+  state->native_definitions = {state, intern_native_frame, define_module};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
   if (static_cast<std::uint32_t>(id) >= kEverybody) return stop("more than 16 million streams"), nullptr;
   if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes)) return stop(failure), nullptr;
@@ -269,6 +271,14 @@ void check_thread_name(ThreadState& state, Ticks now) noexcept {
   __builtin_memcpy(state.name, name, sizeof name);
   state.stream.append_text(TextKind::kThreadName, static_cast<std::uint64_t>(state.owner()), 0, name,
                            text_length(name));
+}
+
+bool begin_python_frames(ThreadState& thread) noexcept {
+  // The fast path must not find the stacks of this unwinder. Another thread may have found the interpreter, and not
+  // have set the mode yet.
+  __atomic_store_n(&g_allocation_mode, &kPythonFrames, __ATOMIC_RELAXED);
+  thread.unwinder.recover_abandoned_capture();
+  return thread.python.begin();
 }
 
 void set_multi_threaded() noexcept { set_single_threaded(&kMultiThreaded); }

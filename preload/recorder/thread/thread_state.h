@@ -38,7 +38,8 @@ struct ThreadState {
   Stream stream;
   unwind::ThreadUnwinder unwinder;
   unwind::Definitions definitions;
-  python::MixedStacks python;  ///< not in a nested state
+  unwind::Definitions native_definitions;  ///< those of `unwinder` after begin_python_frames()
+  python::MixedStacks python;              ///< not in a nested state
 
   std::uint64_t claim;  ///< low half: the owner's kernel thread id; high half: a count that makes each claim unique
   Ticks next_check;     ///< when periodic work may be due: a sample, or a check of the thread's name
@@ -75,6 +76,10 @@ inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_th
 
 /// Records that the process has, or has had, more than one thread.
 void set_multi_threaded() noexcept;
+
+/// Prepares the calling thread's own state for Python frames: its unwinder is then used with `native_definitions`.
+/// May be called again. Returns false if there is no memory.
+bool begin_python_frames(ThreadState& thread) noexcept;
 
 /// Gives the calling thread a state. Returns null if system calls are forbidden, or if there is no memory or file
 /// space, which stops the recording.

@@ -22,6 +22,7 @@ REDUCE = ["functools_reduce", "_functools_reduce", "functools_reduce_impl"]
 SUB = ["pattern_subx"]
 CLOSURE = ["closure_fcn", "qsort_r", "msort_with_tmp", "qsort"]
 MAP = ["map_next"]
+FILTER = ["filter_next"]
 
 
 def allocate(*frames):
@@ -138,8 +139,20 @@ def tracing():
     sys.settrace(None)
 
 
+def by_either(_):
+    allocate("by_either", *way, "two_ways")
+    return 0
+
+
+def two_ways():
+    """The same frames of Python at the same instructions, with different C frames between them."""
+    global way
+    for way, iterator in (([MAP], map(by_either, (1,))), ([FILTER], filter(by_either, (1,)))):
+        list(iterator)
+
+
 for _ in range(2):
-    for function in (sort_key, reduce_values, substitute, sort_in_c, nested, throw_through_delegation, tracing):
+    for function in (two_ways, sort_key, reduce_values, substitute, sort_in_c, nested, throw_through_delegation, tracing):
         function()
 with open(sys.argv[1], "w") as result:
     json.dump(cases, result)

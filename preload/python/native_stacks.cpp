@@ -1,0 +1,80 @@
+#include "preload/python/native_stacks.h"
+
+#include <atomic>
+
+#include "common/trace_format.h"
+#include "preload/python/checks.h"
+#include "preload/python/interpreter.h"
+#include "preload/recorder/call_tree/call_tree.h"
+#include "preload/unwind/unwinder.h"
+
+namespace heapprof::python {
+
+namespace {
+
+/// A frame in one word; 0: its values exceed these bits, and its stacks are never found again. From the highest bit:
+///   anonymous code   1, signal, by frame pointer, 61 bits of offset
+///   modules          0, signal, by frame pointer, 16 bits of module, 45 bits of offset
+std::uint64_t frame_word(ModuleId module, std::uint64_t offset, std::uint32_t node_flags) noexcept {
+  static_assert(kNodeByFramePointer == 1);
+  const std::uint64_t flags = std::uint64_t{node_flags & kNodeByFramePointer} << 61 |
+                              ((node_flags & unwind::kSignalNode) != 0 ? std::uint64_t{1} << 62 : 0);
+  if (module == ModuleId::kAnonymous) return offset >> 61 != 0 ? 0 : std::uint64_t{1} << 63 | flags | offset;
+  if (offset >> 45 != 0 || raw(module) >> 16 != 0) return 0;
+  return flags | std::uint64_t{raw(module)} << 45 | offset;
+}
+
+}  // namespace
+
+NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                            recorder::Stream& stream) noexcept {
+  const NativeStack outer(parent);
+  const std::uint64_t frame = frame_word(module, offset, node_flags);
+  std::uint64_t hash = (frame ^ std::uint64_t{raw(parent)} << 29) * 0x9e3779b97f4a7c15;
+  hash ^= hash >> 32;
+  Slot* const set = slots_[hash * 0x9e3779b97f4a7c15 >> (64 - kSetBits)];
+  if (outer.numbered() && !kCheckFrames) {
+    if (set[0].is(parent, frame)) return set[0].stack;
+    if (set[1].is(parent, frame)) return set[1].stack;
+  }
+  const bool in_handler = outer.in_handler() || (node_flags & unwind::kSignalNode) != 0;
+  std::uint32_t interpreter = interpreter_number(module);
+  if (interpreter == 0) interpreter = outer.interpreter();
+  const bool is_node = interpreter == 0 && !in_handler;
+  if (is_node || kCheckFrames) {
+    // The checks of the unwinder compare stacks, so equal ones must always have equal numbers.
+    const NodeId parent_node = outer.numbered() ? NodeId{outer.number()} : parent;
+    const NodeId node =
+        recorder::g_call_tree.intern(parent_node, module, offset, node_flags & ~unwind::kSignalNode, stream);
+    if (is_node || node == NodeId::kNone) return node;
+    return NativeStack(raw(node), interpreter, in_handler).id();
+  }
+  if (!outer.numbered()) {
+    if (set[0].is(parent, frame)) return set[0].stack;
+    if (set[1].is(parent, frame)) return set[1].stack;
+  }
+  const NodeId stack = NativeStack(++last_number_, interpreter, in_handler).id();
+  if (frame == 0) return stack;
+  // A signal handler may leave by longjmp at any instruction: no slot is used that is half-written.
+  set[1].stack = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[1].frame = set[0].frame;
+  set[1].parent = set[0].parent;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[1].stack = set[0].stack;
+  set[0].stack = NodeId::kNone;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[0].frame = frame;
+  set[0].parent = parent;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  set[0].stack = stack;
+  return stack;
+}
+
+void NativeStacks::reset() noexcept {
+  for (auto& set : slots_)
+    for (Slot& slot : set) slot.stack = NodeId::kNone;
+  last_number_ = 0;
+}
+
+}  // namespace heapprof::python

@@ -1,0 +1,76 @@
+// The C stacks of a thread that has an interpreter on its stack. The trace has only the stacks in which Python frames
+// have been placed, so these C stacks are no nodes of the call tree. They only have numbers, by which a thread caches
+// mixed stacks: 1. Different stacks have different numbers. 2. Equal stacks have equal numbers as long as a cache
+// holds them; what it has lost gets a new number, and is placed again.
+//
+// A number has what matters for Python about its stack. A thread reads the data of an interpreter only while a frame
+// of the interpreter's module is on its own stack: the module cannot be unloaded then. And it reads none in a signal
+// handler that has interrupted the interpreter, whose data may be half-written. Stacks with neither an interpreter
+// nor a signal handler are nodes of the call tree, as in every program.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ids.h"
+#include "preload/recorder/trace/stream.h"
+
+namespace heapprof::python {
+
+/// A C stack, as the ThreadUnwinder of a thread with Python has it in place of a node of the call tree.
+class NativeStack {
+ public:
+  constexpr explicit NativeStack(NodeId id) noexcept : bits_(raw(id)) {}
+  /// `number`: at most kMaxNumber.
+  constexpr NativeStack(std::uint32_t number, std::uint32_t interpreter, bool in_handler) noexcept
+      : bits_(kNumbered | number << kNumberShift | (in_handler ? kHandler : 0) | interpreter) {}
+
+  constexpr NodeId id() const noexcept { return NodeId{bits_}; }
+  /// Whether it has a number, and is no node of the call tree.
+  constexpr bool numbered() const noexcept { return (bits_ & kNumbered) != 0; }
+  constexpr std::uint32_t number() const noexcept { return (bits_ & ~kNumbered) >> kNumberShift; }
+  /// The number of the interpreter in whose module the innermost one of such frames is; 0: there is no such frame.
+  constexpr std::uint32_t interpreter() const noexcept { return numbered() ? bits_ & kInterpreter : 0; }
+  /// Whether a signal handler is on the stack.
+  constexpr bool in_handler() const noexcept { return numbered() && (bits_ & kHandler) != 0; }
+
+  static constexpr std::uint32_t kMaxNumber = (1u << 26) - 1;
+
+ private:
+  static constexpr std::uint32_t kNumbered = 1u << 31;  // the call tree has fewer nodes
+  static constexpr unsigned kNumberShift = 5;
+  static constexpr std::uint32_t kHandler = 0x10;
+  static constexpr std::uint32_t kInterpreter = 0x0f;
+
+  std::uint32_t bits_;
+};
+
+/// Numbers the stacks of one thread. Zeroed memory is a valid object.
+class NativeStacks {
+ public:
+  /// As unwind::Definitions::intern. `parent`: kNone or a result.
+  NodeId intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                recorder::Stream& stream) noexcept;
+
+  /// Whether the next capture may use up the numbers. Then everything that has numbers must be forgotten, and reset()
+  /// be called.
+  bool nearly_full() const noexcept { return last_number_ > NativeStack::kMaxNumber - kMaxCaptured; }
+  void reset() noexcept;
+
+ private:
+  struct Slot {
+    std::uint64_t frame;  ///< module, offset and flags in one word
+    NodeId parent;
+    NodeId stack;  ///< kNone: the slot is free
+
+    bool is(NodeId wanted_parent, std::uint64_t wanted_frame) const noexcept {
+      return frame == wanted_frame && parent == wanted_parent && stack != NodeId::kNone;
+    }
+  };
+  static constexpr unsigned kSetBits = 12;
+  static constexpr std::uint32_t kMaxCaptured = 1u << 20;  ///< more than the frames of one capture
+
+  std::uint32_t last_number_;
+  Slot slots_[1u << kSetBits][2];  ///< the second one of a set holds what the first one held before
+};
+
+}  // namespace heapprof::python
