@@ -40,7 +40,7 @@ void check_content(const CodeReader& reader, const PythonFrame& frame) noexcept 
 void check_frames(const ThreadFrames& frames, const Interpreter& python, std::uint64_t thread_state,
                   bool frees_noticed, ReadablePages& pages, recorder::Stream& stream) noexcept {
   static thread_local ThreadFrames in_full [[gnu::tls_model("initial-exec")]];
-  in_full.forget();
+  in_full.forget_as(frames);
   const bool read =
       in_full.update(python, thread_state, frees_noticed, pages, stream) == ThreadFrames::Result::kFrames;
   bool same = read && in_full.count() == frames.count();

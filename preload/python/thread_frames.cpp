@@ -470,7 +470,7 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
                            recorder::Stream& stream) noexcept {
   const Layout& layout = *reader.python.layout;
   if (frame.boundary()) {
-    frame.hash = mix(outer_hash, PythonFrame::kBoundary);
+    frame.hash = mix(outer_hash, PythonFrame::kBoundary ^ (several_states_ ? frame.address : 0));
     return;
   }
   std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
@@ -535,6 +535,13 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
   if (const PythonIdentity identity = identity_of(python, thread_state); !(identity == identity_)) [[unlikely]] {
     identity_ = identity;
     last_count_ = resolved_ = last_written_ = 0;
+  }
+  if (thread_state != thread_state_) [[unlikely]] {
+    if (thread_state_ != 0 && !several_states_) {
+      several_states_ = true;
+      last_count_ = resolved_ = last_written_ = 0;
+    }
+    thread_state_ = thread_state;
   }
   failure_ = Result::kFrames;
   const bool is_remembered = frees_noticed && last_count_ != 0;

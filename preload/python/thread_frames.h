@@ -77,6 +77,12 @@ class ThreadFrames {
 
   /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
   void forget() noexcept { count_ = written_ = 0; }
+  /// Forgets the remembered frames, and hashes frames as `other` does.
+  void forget_as(const ThreadFrames& other) noexcept {
+    forget();
+    thread_state_ = other.thread_state_;
+    several_states_ = other.several_states_;
+  }
 
   /// The frames after update(), outermost first.
   const PythonFrame* frames() const noexcept { return frames_; }
@@ -120,6 +126,11 @@ class ThreadFrames {
   bool version_unknown_;        ///< a frame of the current update has no version although frees are noticed
   std::uint64_t freed_;         ///< freed_code_objects() at the last update; kVerify: all versions must be compared
   PythonIdentity identity_;     ///< of the remembered frames
+  std::uint64_t thread_state_;  ///< of the last update
+  /// There were others: evaluations of this thread state may stand between those of another one (A calls B, and B
+  /// calls A). Then the number of evaluations does not determine which of them execute these frames, so the hashes
+  /// contain the addresses of boundaries.
+  bool several_states_;
 
   /// The signature of a code object that was read at an event.
   struct SeenCode {

@@ -1,5 +1,6 @@
 """Python frames of a C++ program that embeds the interpreter, linked with its library or loading it with dlopen: they
-equal those that the interpreter shows, and stand between the right functions of the program."""
+equal those that the interpreter shows, and stand between the right functions of the program, also when interpreters
+call each other."""
 
 import json
 import os
@@ -38,6 +39,22 @@ instant.write({result!r})
 """
 INSTANTS = 11
 
+CALLING_EACH_OTHER = """
+import sys
+sys.path.insert(0, {programs!r})
+import instant
+
+def step():
+    enter() if more() else instant.instant()
+
+for plan in {plans!r}:
+    begin(plan)
+instant.write({result!r})
+"""
+# The C stacks of all are equal, and those whose last two are A have equal frames, too: of A only, whose frames alone are
+# read. But different evaluations execute them.
+PLANS = ["AAA", "ABA", "BAA", "ABA", "BBA", "BAA"]
+
 
 def libraries():
     """[(interpreter, its shared library)], where there is one."""
@@ -66,26 +83,33 @@ class Embedding(harness.Case):
         subprocess.run(["c++", "-pie", self.compiled, "-o", program, *arguments, "-ldl"], check=True)
         return program
 
-    def check(self, python, program, library):
+    def stacks(self, python, program, library, script, instants, **values):
+        """Checks the frames, and returns the names of the functions of Python and of the program by instant, innermost
+        first."""
         result = self.dir / f"{self.count}.json"
-        run = self.record(program, library, SCRIPT.format(programs=str(PROGRAMS), result=str(result)), PYTHON=1,
-                          _PYTHONHOME=home_of(python), _PYTHONDONTWRITEBYTECODE=1)
+        run = self.record(program, library, script.format(programs=str(PROGRAMS), result=str(result), **values),
+                          PYTHON=1, _PYTHONHOME=home_of(python), _PYTHONDONTWRITEBYTECODE=1)
         trace = run.read()
         self.assertEqual([reason for _, reason in trace.interpreters], [""])
         expected = json.loads(result.read_text())
-        self.assertEqual(compare_instants(self, python, trace, expected)[0], INSTANTS)
+        self.assertEqual(compare_instants(self, python, trace, expected)[0], instants)
         symbols = trace_reader.Symbols(str(program))
         program_module = next(module for module in trace.modules.values() if module.path == os.path.realpath(program))
-        calls = 0
-        for event in recorded_instants(trace, expected).values():
-            # Host::call stands between the line that called into the program and the function that it called back.
-            stack = trace.stack(event.node)
+        found = []
+        for _, event in sorted(recorded_instants(trace, expected).items()):
             names = []
-            for module, offset in stack:
+            for module, offset in trace.stack(event.node):
                 if module == trace_reader.MODULE_PYTHON:
                     names.append(trace.python_frame(offset)[0].name.rpartition(".")[2])
                 elif module == program_module.number:
                     names.append(harness.plain_name(symbols.name(offset) or "").rpartition("::")[2])
+            found.append(names)
+        return found
+
+    def check(self, python, program, library):
+        calls = 0
+        for names in self.stacks(python, program, library, SCRIPT, INSTANTS):
+            # Host::call stands between the line that called into the program and the function that it called back.
             for inside, outside, next_one in zip(names, names[1:], names[2:]):
                 if outside == "call":
                     self.assertIn(inside, ("inner", "<lambda>"), names)
@@ -94,6 +118,21 @@ class Embedding(harness.Case):
         # outer twice: 1 + 2 calls; sorted: 3; deeper: 6
         self.assertEqual(calls, 2 * 3 + 3 + 6)
         print(f"{python}, {os.path.basename(program)}: {calls} calls", flush=True)
+
+    def test_interpreters_that_call_each_other(self):
+        """A calls B, and B calls A, or the other way round: frames of A stand in the evaluations that execute them."""
+        loading = self.linked("loading")
+        for python, library in libraries():
+            with self.subTest(str(python)):
+                found = self.stacks(python, loading, library, CALLING_EACH_OTHER, len(PLANS), plans=PLANS)
+                if python.version < (3, 11):
+                    continue  # evaluations are found by their code, which is the same for both
+                for plan, names in zip(PLANS, found):
+                    expected = ["<module>"]
+                    for interpreter in plan:
+                        expected += ["enter_next", "step"] if interpreter == "A" else ["enter_next"]
+                    self.assertEqual([name for name in names if name in expected], expected[::-1], plan)
+                print(f"{python}: {len(PLANS)} calls between interpreters", flush=True)
 
     def test_linked_and_loaded(self):
         loading = self.linked("loading")
