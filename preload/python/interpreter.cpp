@@ -20,6 +20,7 @@ namespace heapprof::python {
 namespace detail {
 constinit Interpreter interpreters[kMaxInterpreters] = {};
 constinit std::uint32_t interpreter_count = 0;
+constinit std::uint32_t found_interpreters = 0;
 }  // namespace detail
 
 namespace {
@@ -306,6 +307,7 @@ bool add(const Interpreter& found, ModuleId module) noexcept {
   }
   detail::interpreters[slot] = found;
   __atomic_store_n(&detail::interpreters[slot].module, static_cast<std::uint32_t>(module), __ATOMIC_RELEASE);
+  __atomic_fetch_add(&detail::found_interpreters, 1, __ATOMIC_ACQ_REL);
   return true;
 }
 

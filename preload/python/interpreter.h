@@ -62,10 +62,16 @@ inline constexpr std::uint32_t kMaxInterpreters = 8;
 namespace detail {
 extern Interpreter interpreters[kMaxInterpreters] [[gnu::visibility("hidden")]];
 extern std::uint32_t interpreter_count [[gnu::visibility("hidden")]];
+extern std::uint32_t found_interpreters [[gnu::visibility("hidden")]];
 }  // namespace detail
 
 /// Whether frames of Python are recorded. Changes from false to true at most once.
 inline bool is_on() noexcept { return __atomic_load_n(&detail::interpreter_count, __ATOMIC_ACQUIRE) != 0; }
+
+/// Increases after interpreter_number() has become that of a new interpreter.
+inline std::uint32_t found_interpreters() noexcept {
+  return __atomic_load_n(&detail::found_interpreters, __ATOMIC_ACQUIRE);
+}
 
 /// `number`: from interpreter_number(), not 0.
 inline Interpreter& interpreter(std::uint32_t number) noexcept { return detail::interpreters[number - 1]; }

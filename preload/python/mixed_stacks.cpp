@@ -20,8 +20,10 @@ namespace {
 struct CachedStack {
   std::uint64_t hash;  ///< of the Python frames; 0: there are none
   NodeId native;       ///< kNone: empty
-  NodeId mixed;
+  NodeId mixed;        ///< or kNotPlaced
 };
+/// Instead of a node: the Python frames cannot be placed.
+constexpr NodeId kNotPlaced{~0u};
 /// Sets of two entries: the second one holds what the first one held before.
 constexpr unsigned kCacheBits = 11;
 /// The hash of no Python frames.
@@ -67,8 +69,9 @@ struct Array {
   /// Makes room for `count` elements, and keeps the first `used`.
   bool reserve(std::uint32_t count, std::uint32_t used) noexcept {
     if (count <= capacity) return true;
+    // `used` may exceed the capacity: a growth that was abandoned leaves none.
     std::uint32_t larger = capacity == 0 ? 256 : capacity;
-    while (larger < count) larger *= 2;
+    while (larger < count || larger < used) larger *= 2;
     T* const memory = static_cast<T*>(sys::map_private(larger * sizeof(T)));
     if (memory == nullptr) return false;
     if (used != 0) __builtin_memcpy(memory, elements, used * sizeof(T));
@@ -123,6 +126,7 @@ enum class Remembered : bool {
 /// What a stack is placed for, and with.
 struct Placing {
   MixedStackData& data;
+  LastStack& last;
   const Interpreter* python;  ///< null: no Python frames are placed
   const arch::EntryRegisters& entry;
   const unwind::ThreadUnwinder& unwinder;
@@ -133,6 +137,7 @@ struct Placing {
 /// The walk over the C frames, which finds the evaluation of each boundary.
 struct PlacingWalk {
   MixedStackData& data;
+  const LastStack& last;
   std::uint32_t count = 0;     ///< C frames so far
   std::uint32_t python_count;  ///< Python frames
   std::uint32_t python_end;    ///< the Python frames from here on have been placed
@@ -145,7 +150,7 @@ struct PlacingWalk {
   const PlacedFrame* known = nullptr;
 
   explicit PlacingWalk(const Placing& placing) noexcept
-      : data(placing.data), python_count(placing.python == nullptr ? 0 : data.frames.count()),
+      : data(placing.data), last(placing.last), python_count(placing.python == nullptr ? 0 : data.frames.count()),
         python_end(python_count), boundary(python_end),
         by_code(placing.python != nullptr && placing.python->layout->evaluations_by_code() ? placing.python
                                                                                            : nullptr) {
@@ -170,8 +175,8 @@ std::uint64_t hash_of_outermost(const ThreadFrames& frames, std::uint32_t count)
 bool place_frame(void* context, const unwind::VisitedFrame& visited) {
   auto& walk = *static_cast<PlacingWalk*>(context);
   MixedStackData& data = walk.data;
-  if (visited.node != NodeId::kNone && visited.outer_frames < data.last.count && walk.by_code == nullptr) {
-    const PlacedFrame& placed = data.last.frames.elements[visited.outer_frames];
+  if (visited.node != NodeId::kNone && visited.outer_frames < walk.last.count && walk.by_code == nullptr) {
+    const PlacedFrame& placed = walk.last.frames.elements[visited.outer_frames];
     if (placed.native == visited.node && placed.hash == hash_of_outermost(data.frames, walk.python_end)) {
       walk.known = &placed;
       return false;
@@ -230,7 +235,7 @@ class StackBuilder {
  public:
   /// There must be room for all nodes. `omitted`: outermost frames that are not added.
   StackBuilder(const Placing& placing, std::uint32_t omitted) noexcept
-      : data_(placing.data), stream_(placing.stream), omitted_(omitted) {}
+      : frames_(placing.data.frames), last_(placing.last), stream_(placing.stream), omitted_(omitted) {}
 
   /// Begins with a truncation root, unless the reason is kNone.
   void begin(Truncation reason) noexcept {
@@ -251,7 +256,7 @@ class StackBuilder {
       return;
     }
     if (failed_) return;
-    KnownNode& known = data_.last.nodes.elements[depth_++];
+    KnownNode& known = last_.nodes.elements[depth_++];
     if (known.offset == offset && known.parent == node_ && known.module == module && known.node_flags == node_flags &&
         known.node != NodeId::kNone) {
       node_ = known.node;
@@ -271,7 +276,7 @@ class StackBuilder {
   }
   /// Adds Python frames, by their indexes.
   void add_python(std::uint32_t begin, std::uint32_t end) noexcept {
-    const PythonFrame* const frames = data_.frames.frames();
+    const PythonFrame* const frames = frames_.frames();
     for (std::uint32_t i = begin; i != end; ++i)
       if (!frames[i].boundary() && !frames[i].hidden()) add(ModuleId::kPython, frames[i].offset, 0);
   }
@@ -280,7 +285,8 @@ class StackBuilder {
   std::uint32_t depth() const noexcept { return depth_; }
 
  private:
-  MixedStackData& data_;
+  const ThreadFrames& frames_;
+  LastStack& last_;
   recorder::Stream& stream_;
   std::uint32_t omitted_;  ///< outermost frames that are still to be omitted
   std::uint32_t depth_ = 0;
@@ -290,13 +296,14 @@ class StackBuilder {
 
 /// Adds the frames of the walk, and remembers the stack, unless frames are omitted.
 NodeId build(const Placing& placing, const PlacingWalk& walk, Truncation reason, std::uint32_t omitted) noexcept {
-  MixedStackData& data = placing.data;
-  data.last.count = 0;
+  const MixedStackData& data = placing.data;
+  LastStack& last = placing.last;
+  last.count = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   StackBuilder builder(placing, omitted);
   std::uint32_t at = 0;
   if (walk.known != nullptr) {
-    at = static_cast<std::uint32_t>(walk.known - data.last.frames.elements) + 1;
+    at = static_cast<std::uint32_t>(walk.known - last.frames.elements) + 1;
     builder.begin(*walk.known);
   } else {
     builder.begin(omitted != 0 ? Truncation::kMaxDepth : reason);
@@ -310,56 +317,74 @@ NodeId build(const Placing& placing, const PlacingWalk& walk, Truncation reason,
     if (!frame.hidden) builder.add(frame.module, frame.offset, frame.node_flags);
     builder.add_python(frame.python_begin, frame.python_end);
     if (frame.python_end != 0) python_end = frame.python_end;
-    data.last.frames.elements[at] = {hash_of_outermost(data.frames, python_end), frame.native, builder.node(),
-                                     builder.depth()};
+    last.frames.elements[at] = {hash_of_outermost(data.frames, python_end), frame.native, builder.node(),
+                                builder.depth()};
   }
   const NodeId node = builder.node();
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (node != NodeId::kNone && omitted == 0) data.last.count = at;
+  if (node != NodeId::kNone && omitted == 0) last.count = at;
   return node;
+}
+
+/// Makes room for so many frames, and keeps the first `used`.
+bool reserve_frames(LastStack& last, std::uint32_t frames, std::uint32_t used) noexcept {
+  if (frames <= last.frames.capacity) return true;
+  // An abandoned growth may leave an array without elements.
+  last.count = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return last.frames.reserve(frames, used);
+}
+
+/// The number of frames that the mixed stack will have.
+std::uint32_t mixed_depth(const PlacingWalk& walk) noexcept {
+  const PythonFrame* const frames = walk.data.frames.frames();
+  std::uint32_t depth = walk.known != nullptr ? walk.known->depth : 0;
+  for (std::uint32_t i = walk.known != nullptr ? walk.python_end : 0; i != walk.python_count; ++i)
+    depth += !frames[i].boundary() && !frames[i].hidden();
+  for (std::uint32_t i = 0; i != walk.count; ++i) depth += !walk.data.native.elements[i].hidden;
+  return depth;
 }
 
 /// Places the Python frames by a walk. If they cannot be placed, `why_not` is set.
 [[gnu::noinline]] NodeId place_by_walk(const Placing& placing, Remembered remembered,
                                        std::optional<LeftOut>& why_not) noexcept {
-  MixedStackData& data = placing.data;
-  if (remembered == Remembered::kIgnored) data.last.count = 0;
-  PlacingWalk walk(placing);
-  const unwind::ThreadUnwinder* const unwinder = remembered == Remembered::kUsed ? &placing.unwinder : nullptr;
-  const Truncation reason =
-      unwind::visit_stack(placing.entry, placing.definitions, data.bounds, unwinder, place_frame, &walk);
-  const std::uint32_t frames_outside =
-      walk.known != nullptr ? static_cast<std::uint32_t>(walk.known - data.last.frames.elements) + 1 : 0;
-  std::uint32_t depth = walk.known != nullptr ? walk.known->depth : 0;
-  for (std::uint32_t i = walk.known != nullptr ? walk.python_end : 0; i != walk.python_count; ++i)
-    depth += !data.frames.frames()[i].boundary() && !data.frames.frames()[i].hidden();
-  for (std::uint32_t i = 0; i != walk.count; ++i) depth += !data.native.elements[i].hidden;
-  const std::uint32_t omitted = unwind::frames_to_omit(depth);
-  if (walk.known != nullptr && omitted != 0) return place_by_walk(placing, Remembered::kIgnored, why_not);
-  if (walk.no_memory || !data.last.frames.reserve(frames_outside + walk.count, data.last.count) ||
-      !data.last.nodes.reserve(depth, 0)) {
-    why_not = LeftOut::kNoMemory;
-    return NodeId::kNone;
+  LastStack& last = placing.last;
+  for (;;) {
+    if (remembered == Remembered::kIgnored) last.count = 0;
+    PlacingWalk walk(placing);
+    const unwind::ThreadUnwinder* const unwinder = remembered == Remembered::kUsed ? &placing.unwinder : nullptr;
+    const Truncation reason =
+        unwind::visit_stack(placing.entry, placing.definitions, placing.data.bounds, unwinder, place_frame, &walk);
+    const std::uint32_t depth = mixed_depth(walk);
+    const std::uint32_t omitted = unwind::frames_to_omit(depth);
+    if (walk.known != nullptr && omitted != 0) {
+      remembered = Remembered::kIgnored;
+      continue;
+    }
+    const std::uint32_t frames_outside =
+        walk.known != nullptr ? static_cast<std::uint32_t>(walk.known - last.frames.elements) + 1 : 0;
+    if (walk.no_memory || !reserve_frames(last, frames_outside + walk.count, frames_outside) ||
+        !last.nodes.reserve(depth, 0)) {
+      why_not = LeftOut::kNoMemory;
+      return NodeId::kNone;
+    }
+    if (walk.known != nullptr) walk.known = last.frames.elements + frames_outside - 1;
+    if (walk.by_code != nullptr && !place_by_code(walk, reason != Truncation::kNone)) {
+      why_not = LeftOut::kNoPlace;
+      return NodeId::kNone;
+    }
+    return build(placing, walk, reason, omitted);
   }
-  if (walk.known != nullptr) walk.known = data.last.frames.elements + frames_outside - 1;
-  if (walk.by_code != nullptr && !place_by_code(walk, reason != Truncation::kNone)) {
-    why_not = LeftOut::kNoPlace;
-    return NodeId::kNone;
-  }
-  return build(placing, walk, reason, omitted);
 }
 
 /// Places the stack again without anything remembered, in a checked build.
-void check_place_by_walk(const Placing& placing, NodeId expected, bool expect_placed) noexcept {
-  MixedStackData& data = placing.data;
-  const LastStack last = data.last;
-  data.last = data.checked;
-  data.last.forget();
+void check_place_by_walk(const Placing& placing, NodeId expected, std::optional<LeftOut> expected_why_not) noexcept {
+  const Placing again{placing.data,     placing.data.checked, placing.python, placing.entry,
+                      placing.unwinder, placing.definitions,  placing.stream};
+  again.last.forget();
   std::optional<LeftOut> why_not;
-  const NodeId node = place_by_walk(placing, Remembered::kIgnored, why_not);
-  check_place(expected, node, expect_placed == !why_not);
-  data.checked = data.last;
-  data.last = last;
+  const NodeId node = place_by_walk(again, Remembered::kIgnored, why_not);
+  check_place(expected, node, expected_why_not == why_not);
 }
 
 /// The set of the cache in which a stack is.
@@ -367,21 +392,16 @@ CachedStack* cache_set(MixedStackData& data, std::uint64_t hash, NodeId native) 
   return data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
 }
 
-/// Places a stack that is not cached, and adds it to its set of the cache.
-[[gnu::noinline]] NodeId place_new(const Placing& placing, std::uint64_t hash, NodeId native) noexcept {
-  MixedStackData& data = placing.data;
-  std::optional<LeftOut> why_not;
-  const NodeId mixed = place_by_walk(placing, Remembered::kUsed, why_not);
-  if constexpr (kCheckFrames) check_place_by_walk(placing, mixed, !why_not);
-  if (why_not) {
-    if (placing.python == nullptr)  // there is no memory
-      return unwind::capture_nested(placing.entry, placing.definitions);
-    leave_out(*why_not, placing.stream);
-    Placing without = placing;
-    without.python = nullptr;
-    return place_new(without, kNoPythonFrames, native);
-  }
-  if (mixed == NodeId::kNone) return mixed;
+/// What is cached for a stack: a node or kNotPlaced; kNone: nothing.
+NodeId find_cached(MixedStackData& data, std::uint64_t hash, NodeId native) noexcept {
+  const CachedStack* const set = cache_set(data, hash, native);
+  if (set[0].hash == hash && set[0].native == native) [[likely]]
+    return set[0].mixed;
+  return set[1].hash == hash && set[1].native == native ? set[1].mixed : NodeId::kNone;
+}
+
+/// Adds a stack to its set of the cache.
+void cache(MixedStackData& data, std::uint64_t hash, NodeId native, NodeId mixed) noexcept {
   CachedStack* const set = cache_set(data, hash, native);
   // A handler that leaves by longjmp must not leave a wrong entry.
   set[1].native = NodeId::kNone;
@@ -396,6 +416,20 @@ CachedStack* cache_set(MixedStackData& data, std::uint64_t hash, NodeId native) 
   set[0].mixed = mixed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   set[0].native = native;
+}
+
+/// Places a stack that is not cached, and adds the result to the cache: a node or kNotPlaced. Returns nullopt if
+/// there is no memory.
+[[gnu::noinline]] std::optional<NodeId> place_new(const Placing& placing, std::uint64_t hash,
+                                                  NodeId native) noexcept {
+  // Several stacks have the number of a truncated one.
+  if (placing.unwinder.without_memory()) return std::nullopt;
+  std::optional<LeftOut> why_not;
+  NodeId mixed = place_by_walk(placing, Remembered::kUsed, why_not);
+  if constexpr (kCheckFrames) check_place_by_walk(placing, mixed, why_not);
+  if (why_not == LeftOut::kNoMemory) return std::nullopt;
+  if (why_not) mixed = kNotPlaced;
+  if (mixed != NodeId::kNone) cache(placing.data, hash, native, mixed);
   return mixed;
 }
 
@@ -430,35 +464,58 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
 
 }  // namespace
 
-bool MixedStacks::must_begin() const noexcept { return data_ == nullptr || data_->native_stacks.nearly_full(); }
+bool MixedStacks::must_begin() const noexcept {
+  return data_ == nullptr || suspended_ != 0 || data_->native_stacks.is_outdated();
+}
 
 bool MixedStacks::begin() noexcept {
+  if (suspended()) {
+    --suspended_;
+    return false;
+  }
   if (data_ == nullptr) {
     data_ = static_cast<MixedStackData*>(sys::map_private(sizeof(MixedStackData)));
-    return data_ != nullptr;
+    if (data_ == nullptr) {
+      suspended_ = kSuspendedEvents;
+      return false;
+    }
+  } else {
+    data_->last.count = 0;
+    for (auto& set : data_->cache)
+      for (CachedStack& cached : set) cached.native = NodeId::kNone;
   }
-  data_->last.count = 0;
-  for (auto& set : data_->cache)
-    for (CachedStack& cached : set) cached.native = NodeId::kNone;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  data_->native_stacks.reset();
+  data_->native_stacks.begin();
+  suspended_ = 0;
   return true;
 }
 
 NativeStacks& MixedStacks::native_stacks() noexcept { return data_->native_stacks; }
 
-NodeId MixedStacks::place(NodeId native, const arch::EntryRegisters& entry, const unwind::ThreadUnwinder& unwinder,
-                          const unwind::Definitions& definitions, recorder::Stream& stream) noexcept {
+std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegisters& entry,
+                                         const unwind::ThreadUnwinder& unwinder,
+                                         const unwind::Definitions& definitions, recorder::Stream& stream) noexcept {
   const NativeStack stack(native);
   if (!stack.numbered()) return native;
   MixedStackData& data = *data_;
-  const Interpreter* const python = read_frames(data, stack, stream);
-  const std::uint64_t hash = python == nullptr ? kNoPythonFrames : data.frames.hash();
-  const CachedStack* const cached = cache_set(data, hash, native);
-  if (cached[0].hash == hash && cached[0].native == native) [[likely]]
-    return cached[0].mixed;
-  if (cached[1].hash == hash && cached[1].native == native) return cached[1].mixed;
-  return place_new({data, python, entry, unwinder, definitions, stream}, hash, native);
+  Placing placing{data, data.last, read_frames(data, stack, stream), entry, unwinder, definitions, stream};
+  std::uint64_t hash = placing.python == nullptr ? kNoPythonFrames : data.frames.hash();
+  for (;;) {
+    NodeId node = find_cached(data, hash, native);
+    if (node == NodeId::kNone) {
+      const std::optional<NodeId> placed = place_new(placing, hash, native);
+      if (!placed) {
+        suspended_ = kSuspendedEvents;
+        return std::nullopt;
+      }
+      node = *placed;
+    }
+    if (node != kNotPlaced) [[likely]]
+      return node;
+    leave_out(LeftOut::kNoPlace, stream);
+    placing.python = nullptr;
+    hash = kNoPythonFrames;
+  }
 }
 
 void MixedStacks::thread_changed() noexcept {
@@ -466,6 +523,19 @@ void MixedStacks::thread_changed() noexcept {
   data_->bounds.reset();
   data_->frames.forget();
   data_->state = {};
+  data_->last.count = 0;
+}
+
+bool interpreter_is_on_stack(const arch::EntryRegisters& entry, const unwind::Definitions& definitions) noexcept {
+  const auto visit = [](void* context, const unwind::VisitedFrame& frame) {
+    bool& found = *static_cast<bool*>(context);
+    found = interpreter_number(frame.module) != 0;
+    return !found;
+  };
+  unwind::StackBounds bounds{};
+  bool found = false;
+  unwind::visit_stack(entry, definitions, bounds, nullptr, visit, &found);
+  return found;
 }
 
 }  // namespace heapprof::python

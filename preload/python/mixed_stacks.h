@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "common/ids.h"
 #include "preload/arch/arch.h"
@@ -31,24 +32,35 @@ class MixedStacks {
   /// Whether begin() must be called before the next capture.
   bool must_begin() const noexcept;
   /// Maps the data, or else forgets all numbers of C stacks. Call it when the thread's unwinder has none. Returns
-  /// false if there is no memory.
+  /// false if there is no memory, or was none at one of the last kSuspendedEvents calls: then no Python frames can be
+  /// placed in this event.
   bool begin() noexcept;
+  /// Whether begin() returns false without asking for memory.
+  bool suspended() const noexcept { return suspended_ > 1; }
   /// The numbers of the thread's C stacks. Precondition: begin() has returned true.
   NativeStacks& native_stacks() noexcept;
 
   /// Returns the node of the calling thread's stack with its Python frames. `native`: the C stack, which begins with
   /// `entry`, and which `unwinder` has just captured with native_stacks(). `definitions`: those of the call tree. If
-  /// Python frames are left out, they are counted (left_out.h). kNone: the call tree cannot grow. Preconditions:
-  /// is_on(), and begin() has returned true.
-  NodeId place(NodeId native, const arch::EntryRegisters& entry, const unwind::ThreadUnwinder& unwinder,
-               const unwind::Definitions& definitions, recorder::Stream& stream) noexcept;
+  /// Python frames are left out, they are counted (left_out.h). kNone: the call tree cannot grow. nullopt: there is
+  /// no memory; the stack must be captured again, in the call tree, after the unwinder has forgotten what it has.
+  /// Preconditions: is_on(), and begin() has returned true.
+  std::optional<NodeId> place(NodeId native, const arch::EntryRegisters& entry,
+                              const unwind::ThreadUnwinder& unwinder, const unwind::Definitions& definitions,
+                              recorder::Stream& stream) noexcept;
 
   /// Drops what depends on the thread. Call it before another thread uses the object, and when a longjmp has
   /// abandoned place(), or a thread has died during it.
   void thread_changed() noexcept;
 
  private:
+  static constexpr std::uint32_t kSuspendedEvents = 1u << 12;
+
   MixedStackData* data_;
+  std::uint32_t suspended_;  ///< calls of begin() until one asks for memory again; 0: begin() has returned true
 };
+
+/// Whether a frame of an interpreter's module is on the stack that begins with `entry`. Needs no memory.
+bool interpreter_is_on_stack(const arch::EntryRegisters& entry, const unwind::Definitions& definitions) noexcept;
 
 }  // namespace heapprof::python

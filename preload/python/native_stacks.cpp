@@ -4,7 +4,6 @@
 
 #include "common/trace_format.h"
 #include "preload/python/checks.h"
-#include "preload/python/interpreter.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/unwind/unwinder.h"
 
@@ -55,7 +54,9 @@ NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset
   }
   const NodeId stack = NativeStack(++last_number_, interpreter, in_handler).id();
   if (frame == 0) return stack;
-  // A signal handler may leave by longjmp at any instruction: no slot is used that is half-written.
+  // A signal handler may leave by longjmp at any instruction, and does not use these slots itself. So the compiler
+  // must keep this order: a slot that has a stack has its frame and parent. The number is stored before, and never
+  // used again. If the handler interrupts the two stores without a fence between them, both slots are valid.
   set[1].stack = NodeId::kNone;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   set[1].frame = set[0].frame;
@@ -71,10 +72,17 @@ NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset
   return stack;
 }
 
-void NativeStacks::reset() noexcept {
-  for (auto& set : slots_)
-    for (Slot& slot : set) slot.stack = NodeId::kNone;
+void NativeStacks::begin() noexcept {
+  const std::uint32_t found = found_interpreters();
+  // A number may be used again when no slot has it. If a handler leaves by longjmp before the end, this is repeated.
+  if (last_number_ != 0) {
+    for (auto& set : slots_)
+      for (Slot& slot : set) slot.stack = NodeId::kNone;
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   last_number_ = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  found_interpreters_ = found;
 }
 
 }  // namespace heapprof::python

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "preload/python/interpreter.h"
 #include "preload/recorder/trace/stream.h"
 
 namespace heapprof::python {
@@ -51,10 +52,13 @@ class NativeStacks {
   NodeId intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
                 recorder::Stream& stream) noexcept;
 
-  /// Whether the next capture may use up the numbers. Then everything that has numbers must be forgotten, and reset()
-  /// be called.
-  bool nearly_full() const noexcept { return last_number_ > NativeStack::kMaxNumber - kMaxCaptured; }
-  void reset() noexcept;
+  /// Whether begin() must be called before the next capture, after everything that has numbers was forgotten: at
+  /// first, if the next capture may use up the numbers, or if an interpreter was found in a module whose frames may
+  /// have numbers.
+  bool is_outdated() const noexcept {
+    return found_interpreters_ != found_interpreters() || last_number_ > NativeStack::kMaxNumber - kMaxCaptured;
+  }
+  void begin() noexcept;
 
  private:
   struct Slot {
@@ -70,7 +74,8 @@ class NativeStacks {
   static constexpr std::uint32_t kMaxCaptured = 1u << 20;  ///< more than the frames of one capture
 
   std::uint32_t last_number_;
-  Slot slots_[1u << kSetBits][2];  ///< the second one of a set holds what the first one held before
+  std::uint32_t found_interpreters_;  ///< found_interpreters() at begin()
+  Slot slots_[1u << kSetBits][2];     ///< the second one of a set holds what the first one held before
 };
 
 }  // namespace heapprof::python

@@ -1,5 +1,8 @@
 #include "preload/recorder/event_path.h"
 
+#include <optional>
+
+#include "preload/python/left_out.h"
 #include "preload/recorder/clock/tick.h"
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
@@ -85,11 +88,27 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
   return nullptr;
 }
 
+namespace {
+
+/// Counts a stack whose Python frames are left out because there is no memory for them, if it may have any.
+[[gnu::noinline]] void leave_out_without_memory(ThreadState& thread, const EntryRegisters& entry) noexcept {
+  if (python::interpreter_is_on_stack(entry, thread.definitions))
+    python::leave_out(python::LeftOut::kNoMemory, thread.stream);
+}
+
+}  // namespace
+
 [[gnu::noinline]] std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept {
-  if (thread.python.must_begin() && !begin_python_frames(thread)) [[unlikely]]
-    return raw(thread.unwinder.capture(entry, thread.definitions));
-  const NodeId native = thread.unwinder.capture(entry, thread.native_definitions);
-  return raw(thread.python.place(native, entry, thread.unwinder, thread.definitions, thread.stream));
+  if (!thread.python.must_begin() || begin_python_frames(thread)) [[likely]] {
+    const NodeId native = thread.unwinder.capture(entry, thread.native_definitions);
+    const std::optional<NodeId> node =
+        thread.python.place(native, entry, thread.unwinder, thread.definitions, thread.stream);
+    if (node) [[likely]]
+      return raw(*node);
+    thread.unwinder.recover_abandoned_capture();  // it has numbers of C stacks
+  }
+  leave_out_without_memory(thread, entry);
+  return raw(thread.unwinder.capture_slow(entry, thread.definitions));
 }
 
 [[gnu::noinline]] void loader_event() noexcept {

@@ -127,6 +127,12 @@ void ThreadUnwinder::recover_abandoned_capture() noexcept {
   data.remove_paths();
 }
 
+bool ThreadUnwinder::without_memory() const noexcept {
+  if (paths_ == nullptr) return true;
+  const auto& data = static_cast<const ThreadData&>(*paths_);
+  return data.reason == Truncation::kNoMemory || (data.length == 0 && g_shadow_stack);
+}
+
 std::size_t ThreadUnwinder::memory_bytes() const noexcept {
   if (paths_ == nullptr) return 0;
   return kThreadDataBytes + static_cast<const ThreadData&>(*paths_).arrays->mapped_bytes;

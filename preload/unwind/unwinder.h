@@ -120,6 +120,9 @@ class ThreadUnwinder {
   /// capture, or a thread has died during one.
   void recover_abandoned_capture() noexcept;
 
+  /// Whether the last capture may have truncated the stack because there was no memory.
+  bool without_memory() const noexcept;
+
   /// Memory mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 

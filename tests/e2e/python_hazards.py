@@ -110,6 +110,35 @@ class Hazards(harness.Case):
         expected["instants"] = expected["instants"][:1]
         self.assertEqual(compare_instants(self, python, trace, expected)[0], 1)
 
+    @for_each()
+    def test_no_memory(self, python):
+        """Without memory for placing, stacks have all their C frames. After some thousand events it is tried again."""
+        for _ in range(6):
+            run, _ = self.record_hazard(python, "no_memory")
+            trace = run.read()
+            if trace.ended_by == "exit":
+                break
+            # The trace happened to need another part of its file.
+            self.assertIn("cannot map the trace", run.stderr)
+        self.assertEqual(trace.ended_by, "exit")
+        stacks = {event.size: trace.stack(event.node) for thread in trace.threads() for event in thread.events
+                  if event.op == trace_reader.ALLOC and 20_000 <= event.size <= 20_100}
+        python_frames = {size: sum(module == trace_reader.MODULE_PYTHON for module, _ in stack)
+                         for size, stack in stacks.items()}
+        without = [size for size, frames in python_frames.items() if frames == 0]
+        self.assertEqual(len(stacks), 1 + 10 + 1)
+        self.assertEqual(without, [size for size in stacks if min(without) <= size < 20_100])
+        for size, frames in python_frames.items():
+            if size not in without:
+                outer = len(("work", "run", "_bootstrap_inner", "_bootstrap"))
+                self.assertEqual(frames, outer + (1 if size == 20_100 else 2 * (size - 20_000) + 1))
+        # The first one has all C frames.
+        self.assertEqual(stacks[min(without)][:6], stacks[20_002][:6])
+        self.assertEqual(stacks[min(without)][-4:], stacks[20_002][-4:])
+        notes = " ".join(text for _, text in trace.notes)
+        self.assertRegex(notes, r"stacks without their Python frames: 4,?\d\d\d for which there was no memory")
+        print(f"{python}: {len(stacks[min(without)])} frames without memory", flush=True)
+
     @for_each(minimum=(3, 12))
     def test_perf_trampolines(self, python):
         """Each function is called through code that is compiled at run time, beyond which the stack is not known."""

@@ -277,7 +277,8 @@ bool begin_python_frames(ThreadState& thread) noexcept {
   // The fast path must not find the stacks of this unwinder. Another thread may have found the interpreter, and not
   // have set the mode yet.
   __atomic_store_n(&g_allocation_mode, &kPythonFrames, __ATOMIC_RELAXED);
-  thread.unwinder.recover_abandoned_capture();
+  // While it is suspended, the unwinder's stacks are nodes of the call tree.
+  if (!thread.python.suspended()) thread.unwinder.recover_abandoned_capture();
   return thread.python.begin();
 }
 

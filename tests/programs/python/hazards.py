@@ -202,6 +202,42 @@ def filtered(result):
     write(result)
 
 
+def no_memory(result):
+    """No memory can be mapped while stacks become deeper than before; afterwards it can. Allocates 20,000 bytes plus the
+    depth of the recursion, and 20,100 at the end. In a thread, whose stack has been mapped as a whole."""
+    import ctypes
+    import resource
+
+    malloc, free = instant.malloc, ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+
+    def descend(left, depth):
+        if left:
+            return sorted((left - 1,), key=lambda left: descend(left, depth))
+        return free(malloc(20_000 + depth))
+
+    def at_end():
+        return malloc(20_100)
+
+    def work():
+        descend(2, 2)
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        statm = os.open("/proc/self/statm", os.O_RDONLY)
+        for depth in range(8, 48, 4):
+            # Again each time: something may have been unmapped.
+            pages = int(os.pread(statm, 100, 0).split()[0])
+            resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), limits[1]))
+            descend(depth, depth)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        for _ in range(5000):
+            free(malloc(40))
+        at_end()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
 def ordinary(result):
     recursion(3)
     sorted([2, 1], key=instant.instant)
