@@ -12,6 +12,7 @@ import trace_reader
 
 PROGRAMS = Path(__file__).parent.parent / "programs" / "python"
 FIRST_SIZE = 777000
+MAX_STACK = 4096  # as in tests/abi/library_test.py
 
 
 def libraries():
@@ -83,16 +84,17 @@ class Safety(harness.Case):
         for python in pythons.supported_pythons():
             with self.subTest(str(python)):
                 run = self.record(python.path, PROGRAMS / "interrupted.py", plugin, PYTHON=1)
-                count, right = run.stdout.split(maxsplit=1)
-                self.assertEqual(right, "right\n")
+                count, right, stack_use = run.stdout.split()
+                self.assertEqual(right, "right")
                 self.assertGreater(int(count), 10000)
+                self.assertLessEqual(int(stack_use), MAX_STACK)
                 trace = run.read()
                 mapped = [event for thread in trace.threads() for event in thread.events
                           if event.op == trace_reader.MAP and event.size == 4096]
                 self.assertGreaterEqual(len(mapped), int(count))
                 notes = " ".join(text for _, text in trace.notes)
                 self.assertIn("in signal handlers that interrupted Python", notes)
-                print(f"{python}: {count} interrupted instructions", flush=True)
+                print(f"{python}: {count} interrupted instructions, {stack_use} bytes of stack", flush=True)
 
 
 if __name__ == "__main__":

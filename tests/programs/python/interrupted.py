@@ -1,6 +1,7 @@
 """Runs code of several kinds while a signal handler maps memory at every instruction of the interpreter.
 
-Usage: interrupted.py LIBRARY. Prints the number of interrupts, and "right" if all results are."""
+Usage: interrupted.py LIBRARY. Prints the number of interrupts, "right" if all results are, and how many bytes of stack
+an allocation in a handler uses."""
 
 import ctypes
 import functools
@@ -36,4 +37,4 @@ expected = work()
 library.interrupt_begin(ctypes.c_uint64(begin), ctypes.c_uint64(end))
 found = work()
 count = library.interrupt_end()
-print(count, "right" if found == expected else found)
+print(count, "right" if found == expected else found, max(map(lambda _: library.handler_stack_use(), range(20))))
