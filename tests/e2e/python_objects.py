@@ -34,7 +34,7 @@ class LiveObjects(harness.Case):
     def check(self, python):
         result = self.dir / "objects.json"
         run = self.record(python.path, PROGRAMS / "live_objects.py", result, *LARGE, PYTHON=1, PAUSED=1,
-                          _PYTHONMALLOC="malloc", _PYTHONHASHSEED=1)
+                          _PYTHONMALLOC="malloc", _PYTHONHASHSEED=1, timeout=900 if LARGE else 120)
         expected = json.loads(result.read_text())
         blocks = json.loads(self.heapprof("blocks", run.trace, "--json", "--sort", "address", "--top", 0, "--stacks", 0,
                                           "--interpreter-frames", "--no-helpers"))
