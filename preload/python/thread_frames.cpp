@@ -387,6 +387,9 @@ template <const Layout& kLayout>
     if (load<std::uint64_t>(frame->address + kLayout.previous) != frame->previous) return false;
     if (may_delegate_throw(kLayout, frame->address)) [[unlikely]]
       return false;
+    // It may have delegated at the last event: then its evaluation has no boundary.
+    if (kLayout.links == FrameLinks::kOneFrame && (frame == frames_ || !frame[-1].boundary())) [[unlikely]]
+      return false;
     const std::uint64_t codes = load<std::uint64_t>(frame->address + kLayout.code) ^ frame->code;
     const std::uint64_t instructions = instruction_word(kLayout, frame->address) ^ frame->instruction;
     if ((codes | instructions) == 0 && (!verify_versions || load<std::uint32_t>(frame->identity) == frame->version))
