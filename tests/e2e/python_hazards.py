@@ -133,8 +133,9 @@ class Hazards(harness.Case):
                 outer = len(("work", "run", "_bootstrap_inner", "_bootstrap"))
                 self.assertEqual(frames, outer + (1 if size == 20_100 else 2 * (size - 20_000) + 1))
         # The first one has all C frames.
-        self.assertEqual(stacks[min(without)][:6], stacks[20_002][:6])
-        self.assertEqual(stacks[min(without)][-4:], stacks[20_002][-4:])
+        c_frames = [frame for frame in stacks[20_002] if frame[0] != trace_reader.MODULE_PYTHON]
+        self.assertEqual(stacks[min(without)][:6], c_frames[:6])
+        self.assertEqual(stacks[min(without)][-4:], c_frames[-4:])
         notes = " ".join(text for _, text in trace.notes)
         self.assertRegex(notes, r"stacks without their Python frames: 4,?\d\d\d for which there was no memory")
         print(f"{python}: {len(stacks[min(without)])} frames without memory", flush=True)
