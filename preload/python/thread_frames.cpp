@@ -53,6 +53,14 @@ PythonIdentity identity_of(const Interpreter& python, std::uint64_t thread_state
   return {python.runtime, state, id << 32 | __atomic_load_n(&python.restarts, __ATOMIC_RELAXED)};
 }
 
+/// Whether the process has another interpreter than that of the thread. A thread may call it, and come back, without
+/// an event in between.
+bool has_other_interpreters(const Interpreter& python, const PythonIdentity& identity) noexcept {
+  if (python.first_state == 0) return false;
+  return load<std::uint64_t>(python.runtime + python.first_state) != identity.state ||
+         load<std::uint64_t>(identity.state + python.next_state) != 0;
+}
+
 /// The word of a frame that holds its instruction.
 std::uint64_t instruction_word(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.bytecode != 0 ? load<std::uint64_t>(frame + layout.instruction)
@@ -539,13 +547,12 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
     identity_ = identity;
     last_count_ = resolved_ = last_written_ = 0;
   }
-  if (thread_state != thread_state_) [[unlikely]] {
-    if (thread_state_ != 0 && !several_states_) {
-      several_states_ = true;
-      last_count_ = resolved_ = last_written_ = 0;
-    }
-    thread_state_ = thread_state;
+  if (!several_states_ && ((thread_state != thread_state_ && thread_state_ != 0) ||
+                           has_other_interpreters(python, identity_))) [[unlikely]] {
+    several_states_ = true;
+    last_count_ = resolved_ = last_written_ = 0;
   }
+  thread_state_ = thread_state;
   failure_ = Result::kFrames;
   const bool is_remembered = frees_noticed && last_count_ != 0;
   const bool followed =

@@ -127,9 +127,9 @@ class ThreadFrames {
   std::uint64_t freed_;         ///< freed_code_objects() at the last update; kVerify: all versions must be compared
   PythonIdentity identity_;     ///< of the remembered frames
   std::uint64_t thread_state_;  ///< of the last update
-  /// There were others: evaluations of this thread state may stand between those of another one (A calls B, and B
-  /// calls A). Then the number of evaluations does not determine which of them execute these frames, so the hashes
-  /// contain the addresses of boundaries.
+  /// There were others, or there may be: evaluations of this thread state may stand between those of another one (A
+  /// calls B, and B calls A). Then the number of evaluations does not determine which of them execute these frames,
+  /// so the hashes contain the addresses of boundaries.
   bool several_states_;
 
   /// The signature of a code object that was read at an event.
