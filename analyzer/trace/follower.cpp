@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "analyzer/trace/files/read_header.h"
 #include "analyzer/trace/recorder_process.h"
 #include "common/trace_header.h"
 
@@ -10,7 +11,7 @@ namespace heapprof::trace {
 
 Follower::Follower(const std::string& path) : path_(path) {
   input_ = std::make_unique<InputFile>(path);
-  const bool complete = input_->read_all(0, &header_, sizeof header_);
+  const bool complete = read_header(*input_, header_) == sizeof header_;
   // TraceFile finds the reason why this is no trace, and reads those that have ended.
   if (!complete || !is_recorder_header(header_) || header_.slot_bytes != sizeof(Slot) ||
       header_.unit_bytes < kUnitBytes || find_recorder(header_, *input_) != RecorderState::kRecording ||

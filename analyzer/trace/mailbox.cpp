@@ -11,13 +11,14 @@
 #include <set>
 #include <thread>
 
+#include "analyzer/trace/files/read_header.h"
 #include "analyzer/trace/trace_file.h"
 #include "common/trace_header.h"
 
 namespace heapprof::trace {
 
 Mailbox::Mailbox(const std::string& path) : input_(path) {
-  if (!input_.read_all(0, &header_, sizeof header_) || !is_recorder_header(header_)) {
+  if (read_header(input_, header_) != sizeof header_ || !is_recorder_header(header_)) {
     const TraceFile file(path);  // throws with the reason if the file is not a trace
     if (file.compacted() != nullptr)
       throw TraceError(path + ": is a compacted trace, which has no running recorder to control; name the original");

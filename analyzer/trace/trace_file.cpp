@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <elf.h>
 #include <memory>
-#include <thread>
 
 #include "analyzer/trace/align.h"
 #include "analyzer/trace/compact/origin.h"
 #include "analyzer/trace/events/limits.h"
+#include "analyzer/trace/files/read_header.h"
 #include "analyzer/trace/recorder_process.h"
 #include "common/checksum.h"
 #include "common/event_codec.h"
@@ -23,39 +22,10 @@ constexpr std::uint64_t kMinStreamLimit = 4096;
 
 std::string at_byte(std::uint64_t at) { return "byte " + std::to_string(at); }
 
-/// Whether a trace that is just being created can begin like this: the magic is stored last (common/trace_format.h).
-bool may_be_beginning(const unsigned char* bytes, std::size_t size) {
-  return std::all_of(bytes, bytes + std::min(size, sizeof kFileMagic), [](unsigned char c) { return c == 0; });
-}
-
-/// Whether `bytes` are the header of a trace whose magic was never stored.
-bool is_incomplete_header(const unsigned char* bytes, std::size_t size) {
-  if (size < sizeof(FileHeader) || !may_be_beginning(bytes, size)) return false;
-  FileHeader header;
-  std::memcpy(&header, bytes, sizeof header);
-  return (header.machine == EM_X86_64 || header.machine == EM_AARCH64) &&
-         std::all_of(std::begin(header.zero_1), std::end(header.zero_1), [](unsigned char c) { return c == 0; });
-}
-
-/// Reads the beginning of a file and returns the bytes read. Waits for a trace that is just being created, for as
-/// long as a machine under load may let its recorder wait.
-std::size_t read_beginning(const InputFile& input, FileHeader& header) {
-  constexpr std::chrono::seconds kLongest{1};
-  constexpr std::chrono::milliseconds kStep{5};
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    const std::size_t got = input.read(0, &header, sizeof header);
-    const std::chrono::nanoseconds age =
-        std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(input.modified_ns());
-    if (!may_be_beginning(reinterpret_cast<const unsigned char*>(&header), got) || age > kLongest ||
-        std::chrono::steady_clock::now() - begin > kLongest)
-      return got;
-    std::this_thread::sleep_for(kStep);
-  }
-}
-
-/// What a file without the magic of a trace is instead, as the predicate of a sentence, and what to do.
-std::string describe_other_file(const unsigned char* bytes, std::size_t size) {
+/// What a file without the magic of a trace is instead, as the predicate of a sentence, and what to do. `size`: of
+/// what there is of `header`.
+std::string describe_other_file(const FileHeader& header, std::size_t size) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&header);
   const auto begins = [&](std::string_view with) {
     return size >= with.size() && std::memcmp(bytes, with.data(), with.size()) == 0;
   };
@@ -68,7 +38,8 @@ std::string describe_other_file(const unsigned char* bytes, std::size_t size) {
     return "is compressed; decompress it first";
   if (std::all_of(bytes, bytes + size, [](unsigned char c) { return c == 0; }))
     return "contains only zeros: its program ended before recording began";
-  if (is_incomplete_header(bytes, size)) return "has no complete header: its program ended before recording began";
+  if (size == sizeof header && is_unfinished(header))
+    return "has no complete header: its program ended before recording began";
   if (begins("\x7f"
              "ELF"))
     return "is a program or library, not a trace; record it with 'heapprof record'";
@@ -315,12 +286,11 @@ void TraceFile::open_compacted() {
 }
 
 void TraceFile::read_header() {
-  const std::size_t got = read_beginning(input_, header_);
+  const std::size_t got = trace::read_header(input_, header_);
   const std::string& path = input_.path();
   if (got == 0) throw TraceError(path + ": is empty: nothing was recorded; check whether the disk is full");
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&header_);
-  if (std::memcmp(bytes, kFileMagic, std::min(got, sizeof kFileMagic)) != 0)
-    throw TraceError(path + ": " + describe_other_file(bytes, got));
+  if (std::memcmp(header_.magic, kFileMagic, std::min(got, sizeof kFileMagic)) != 0)
+    throw TraceError(path + ": " + describe_other_file(header_, got));
   if (got < offsetof(FileHeader, zero_1))
     throw TraceError(path + ": truncated at byte " + std::to_string(got) + ", within its header");
   if (got < sizeof header_) {

@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
+#include "tests/support/running_trace.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/libc_frame.h"
-#include "tests/unit/cli/running_trace.h"
 
 using namespace heapprof::test;
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/running_trace.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
-#include "tests/unit/cli/running_trace.h"
 
 using namespace heapprof;
 using namespace heapprof::test;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/running_trace.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
-#include "tests/unit/cli/running_trace.h"
 
 using namespace heapprof::test;
 

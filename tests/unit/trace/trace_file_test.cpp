@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 
 #include "analyzer/trace/embedded_symbols.h"
@@ -75,33 +74,14 @@ TEST_CASE("A file that is not a trace is refused with the reason and what to do"
              Contains("is a program or library"));
   CHECK_THAT(refusal_of(text(std::string("\x01\x02\x03\x04", 4))), Contains("is not a heapprof trace"));
   CHECK_THAT(refusal_of(std::vector<std::uint8_t>(4096, 0)), Contains("contains only zeros"));
+  TraceBuilder trace;
+  fill(trace);
+  auto unfinished = trace.bytes();
+  std::fill_n(unfinished.begin(), sizeof kFileMagic, std::uint8_t{0});
+  CHECK_THAT(refusal_of(unfinished), Contains("its program ended before recording began"));
   // Line ends changed by a transfer in text mode.
   CHECK_THAT(refusal_of(text("\x89HPRF\n\x1a and so on")), Contains("transfer in text mode"));
   CHECK_THAT(refusal_of(text("\x89HPRF\r\n\x1a")), Contains("within its header"));
-}
-
-TEST_CASE("A trace that is just being created is waited for; one whose program ended then is said to be that") {
-  TraceBuilder trace;
-  fill(trace);
-  const std::vector<std::uint8_t> whole = trace.bytes();
-  std::vector<std::uint8_t> without_magic = whole;
-  std::fill_n(without_magic.begin(), sizeof kFileMagic, std::uint8_t{0});
-  const std::vector<std::uint8_t> beginnings[] = {
-      {}, std::vector<std::uint8_t>(4096, 0), {without_magic.begin(), without_magic.begin() + 4096}};
-  for (const std::vector<std::uint8_t>& beginning : beginnings) {
-    const TemporaryFile file;
-    TraceBuilder::write_bytes(file.path(), beginning);
-    std::thread recorder([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      TraceBuilder::write_bytes(file.path(), without_magic);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      TraceBuilder::write_bytes(file.path(), whole);
-    });
-    const std::string refused = refusal(file.path());
-    recorder.join();
-    CHECK(refused == "");
-  }
-  CHECK_THAT(refusal_of(beginnings[2]), Catch::Contains("its program ended before recording began"));
 }
 
 TEST_CASE("A newer major version is refused, with a message that names it; a newer minor version is read") {
