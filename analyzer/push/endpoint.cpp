@@ -26,7 +26,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// In Prometheus, a label's name has letters, digits and "_", no digit at its begin, and not "__", which is reserved.
+/// In Prometheus, a label's name consists of letters, digits and "_". It cannot begin with a digit; "__" is reserved.
 std::string pyroscope_label(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return !is_letter_or_digit(c); }, '_');

@@ -1,4 +1,5 @@
 """A second reader of trace files, written only from common/trace_format.h and common/event_codec.h.
+Columns are decoded by trace_columns.c, which is built with the tests (HEAPPROF_TEST_BUILD), LZ4 by liblz4.
 
 Tests compare it with the first one (analyzer/trace): what both read the same way is probably correct. It reads traces
 of programs that ended or were killed, and raises Malformed for each violation of the format, except wrong checksums.
