@@ -37,7 +37,7 @@ test=(
   catch2 libunwind-dev binutils musl-tools
   heaptrack heaptrack-gui kcachegrind massif-visualizer dbus-daemon xvfb xauth x11-utils librsvg2-bin
   libjemalloc-dev libgoogle-perftools-dev
-  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium strace valgrind
+  redis-server redis-tools libcap2-bin git sqlite3 dwz chromium-headless-shell strace valgrind
   # the page of `heapprof html` in a second browser: 76 MB to download, 302 MB installed
   firefox-esr
   # full disks, other allocators, child processes of all kinds

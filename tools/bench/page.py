@@ -461,6 +461,8 @@ def main():
     unknown = set(options.only) - set(PARTS)
     if unknown:
         parser.error(f"--only: unknown part {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
+    # The whole browser where it is installed: users have that.
+    browser.PROGRAM = shutil.which("chromium") or browser.PROGRAM
     if not browser.PROGRAM:
         sys.exit("chromium is not installed")
     bench = Bench(options)
