@@ -157,7 +157,9 @@ class Packages(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
     def test_lintian_finds_no_error(self):
-        run("lintian", "--allow-root", "--fail-on", "error", self.package(f"heapprof_*_{DEBIAN_NAME}.deb"))
+        # Spelling is no error for lintian, and takes a fifth of its time.
+        run("lintian", "--allow-root", "--fail-on", "error", "--dont-check-part", "binaries/spelling",
+            self.package(f"heapprof_*_{DEBIAN_NAME}.deb"))
 
     def test_wheel(self):
         path = self.package(f"heapprof-*-py3-none-manylinux_2_28_{ARCHITECTURE}.whl")

@@ -24,6 +24,9 @@ import zipfile
 from pathlib import Path
 
 MAX_BYTES = 15_000_000
+# The highest levels take two (gzip) and three (xz) times as long, for packages that are 0.4 % and 9 % smaller.
+GZIP_LEVEL = 6
+XZ_LEVEL = 2
 DOCUMENTS = "share/doc/heapprof/"
 SUMMARY = "heap profiler for native Linux programs"
 DESCRIPTION = """heapprof records every allocation of an unmodified program together with the
@@ -75,8 +78,12 @@ def tar(files, prefix=""):
     return out.getvalue()
 
 
-def gz(contents):
-    return gzip.compress(contents, compresslevel=9, mtime=0)
+def gz(contents, level=GZIP_LEVEL):
+    return gzip.compress(contents, compresslevel=level, mtime=0)
+
+
+def xz(contents):
+    return lzma.compress(contents, preset=XZ_LEVEL)
 
 
 def json_bytes(document):
@@ -91,7 +98,6 @@ heapprof: shared-library-lacks-version *
 heapprof: no-symbols-control-file *
 # Linked in, as are the other libraries: the package runs on systems with other versions of it, or without it.
 heapprof: embedded-library ncurses *
-heapprof: embedded-library sqlite *
 """
 
 
@@ -117,7 +123,7 @@ def deb(files, version, architecture):
         if name.startswith("lib/"):
             name = f"lib/{triplet}/" + name.removeprefix("lib/")
         elif name.startswith("share/man/"):
-            name, contents = name + ".gz", gz(contents)
+            name, contents = name + ".gz", gz(contents, 9)  # a rule of Debian
         elif name.startswith("share/zsh/site-functions/"):
             name = "share/zsh/vendor-completions/" + name.rpartition("/")[2]
         elif name.startswith("share/bash-completion/"):
@@ -128,7 +134,7 @@ def deb(files, version, architecture):
     day = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(EPOCH))
     changelog = (f"heapprof ({version}) unstable; urgency=medium\n\n  * Release {version}.\n\n"
                  f" -- {MAINTAINER}  {day}\n")
-    data["usr/share/doc/heapprof/changelog.gz"] = gz(changelog.encode())
+    data["usr/share/doc/heapprof/changelog.gz"] = gz(changelog.encode(), 9)
     data["usr/share/doc/heapprof/copyright"] = debian_copyright(files).encode()
     data["usr/share/lintian/overrides/heapprof"] = LINTIAN_OVERRIDES.encode()
 
@@ -143,10 +149,10 @@ def deb(files, version, architecture):
     sums = "".join(f"{hashlib.md5(contents).hexdigest()}  {name}\n" for name, contents in sorted(data.items()))
     members = [
         ("debian-binary", b"2.0\n"),
-        ("control.tar.xz", lzma.compress(tar({
+        ("control.tar.xz", xz(tar({
             "control": "".join(f"{key}: {value}\n" for key, value in control.items()).encode(),
             "md5sums": sums.encode(), "triggers": b"activate-noawait ldconfig\n"}, "./"))),
-        ("data.tar.xz", lzma.compress(tar(data, "./"))),
+        ("data.tar.xz", xz(tar(data, "./"))),
     ]
     out = b"!<arch>\n"
     for name, contents in members:  # ar(5)
@@ -184,7 +190,7 @@ def wheel(files, version, architecture):
             entry = zipfile.ZipInfo(name, time.gmtime(EPOCH)[:6])
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
             entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
-            archive.writestr(entry, contents, compresslevel=9)
+            archive.writestr(entry, contents, compresslevel=GZIP_LEVEL)
     return f"heapprof-{version}-{tag}.whl", out.getvalue()
 
 
@@ -248,7 +254,7 @@ def main():
     ])
     large = [file for file, contents in packages.items() if len(contents) > MAX_BYTES]
     if options.relink:
-        packages[name + "-relink.tar.xz"] = lzma.compress(tar(read_tree(options.relink), name + "-relink/"))
+        packages[name + "-relink.tar.xz"] = xz(tar(read_tree(options.relink), name + "-relink/"))
     output = Path(options.output)
     output.mkdir(parents=True, exist_ok=True)
     for file, contents in packages.items():
