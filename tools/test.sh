@@ -70,6 +70,10 @@ fi
 [ "$run" = yes ] || exit 0
 
 echo "==> testing"
+# The cache of the tests is empty at first, so that nothing in it is from an earlier build.
+HEAPPROF_TEST_CACHE=$(mktemp -d)
+export HEAPPROF_TEST_CACHE
+trap 'rm -rf "$HEAPPROF_TEST_CACHE"' EXIT
 mkdir -p "$build/meson-logs"
 rm -f "$build/meson-logs/testlog.json"
 # The list of tests shows which of them have no result.

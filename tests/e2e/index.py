@@ -1,5 +1,7 @@
 """Every command prints the same, byte for byte, with an index and without one."""
 
+import os
+
 import harness
 
 # Random programs, and slices of all kinds, are in tests/unit/replay/index_test.cpp.
@@ -26,7 +28,7 @@ class Index(harness.Case):
     def check_info(self, trace):
         """`info` of a large trace leaves an index, and the next one reads nothing else."""
         without = self.heapprof("info", trace, "--json", "--no-index")
-        indexes = harness.shared_folder() / "cache" / "heapprof" / "index"
+        indexes = harness.cache_folder() / "heapprof" / "index"
         self.assertFalse(indexes.exists())
         self.assertEqual(self.heapprof("info", trace, "--json"), without)
         self.assertEqual(len(list(indexes.iterdir())), 1)
@@ -44,4 +46,6 @@ class Index(harness.Case):
 
 
 if __name__ == "__main__":
+    # A cache in which other tests write no indexes.
+    os.environ.pop("HEAPPROF_TEST_CACHE", None)
     harness.main()

@@ -40,6 +40,10 @@ PROGRAMS = TARGET / "tests" / "programs" / ("musl" if MUSL else "")
 LOADER = "/lib/ld-musl-x86_64.so.1" if MUSL else "/lib64/ld-linux-x86-64.so.2"
 SKIPPED = 77  # meson: the test cannot run here
 
+# Programs that are recorded find no compiled modules, and write none: each run of one is as the first.
+os.environ.pop("PYTHONPYCACHEPREFIX", None)
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
 # Traces and ledgers are millions of objects without cycles. The search for cycles would visit all of them repeatedly.
 gc.disable()
 
@@ -81,10 +85,15 @@ def shared_folder():
     return folder
 
 
+def cache_folder():
+    """heapprof's cache. All tests have one, as the commands of a user: the first one that shows a module resolves its
+    symbols. tools/test.sh makes it; without that, the tests of one process have one."""
+    return Path(os.environ.get("HEAPPROF_TEST_CACHE") or shared_folder() / "cache")
+
+
 def analyzer_environment(**extra):
-    """The environment for heapprof. The commands of all tests have one cache, as those of a user: the first one that
-    shows a module resolves its symbols."""
-    return clean_environment(**{"XDG_CACHE_HOME": shared_folder() / "cache", **extra})
+    """The environment for heapprof."""
+    return clean_environment(**{"XDG_CACHE_HOME": cache_folder(), **extra})
 
 
 def random_generator(what):
