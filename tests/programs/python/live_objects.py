@@ -108,10 +108,11 @@ def more_library():
 def reachable():
     """All objects that `keep` refers to, directly or not."""
     found = {}
-    waiting = [keep]
+    waiting = {id(keep): keep}
     while waiting:
-        found.update((id(each), each) for each in waiting)
-        waiting = list({id(each): each for each in gc.get_referents(*waiting) if id(each) not in found}.values())
+        found.update(waiting)
+        referents = {id(each): each for each in gc.get_referents(*waiting.values())}
+        waiting = {number: each for number, each in referents.items() if number not in found}
     return list(found.values())
 
 
@@ -120,9 +121,9 @@ def places(objects):
     for each in objects:
         traceback = tracemalloc.get_object_traceback(each)
         if traceback:
-            stack = tuple((frame.filename, frame.lineno) for frame in reversed(traceback))
-            rows.append((id(each), type(each).__name__, stacks.setdefault(stack, len(stacks))))
-    return rows, list(stacks)
+            rows.append((id(each), type(each).__name__, stacks.setdefault(traceback, len(stacks))))
+    tracemalloc.stop()
+    return rows, [[(frame.filename, frame.lineno) for frame in reversed(stack)] for stack in stacks]
 
 
 if __name__ == "__main__":
@@ -137,7 +138,7 @@ if __name__ == "__main__":
     if child == 0:
         rows, stacks = places(reachable())
         with open(sys.argv[1], "w") as result:
-            json.dump({"stacks": stacks, "objects": rows}, result)
+            result.write(json.dumps({"stacks": stacks, "objects": rows}))
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     os._exit(1 if status else 0)
