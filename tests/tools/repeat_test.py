@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -12,7 +13,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "repeat.sh"
 
 # A fake `meson test`: in the n-th run it writes the results in the n-th line of `plan`, NAME:RESULT each; "wait": it
 # does not end.
-MESON = """#!/usr/bin/env python3
+MESON = f"#!{sys.executable}" + """
 import json, os, pathlib, sys, time
 directory = pathlib.Path(__file__).parent
 runs = (directory / "plan").read_text().splitlines()
@@ -40,6 +41,8 @@ class Repeat(unittest.TestCase):
         self.dir = Path(directory.name)
         (self.dir / "meson").write_text(MESON)
         (self.dir / "meson").chmod(0o755)
+        # For the scripts: python3 may be a wrapper of a version manager, which takes longer to start than they run.
+        (self.dir / "python3").symlink_to(sys.executable)
         (self.dir / "number").write_text("0")
         self.results = self.dir / "results.tsv"
         self.environment = {**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}",
