@@ -1,5 +1,7 @@
 """The Python frames of recorded stacks, and their lines as the interpreter itself computes them."""
 
+import atexit
+import functools
 import json
 import subprocess
 from pathlib import Path
@@ -10,14 +12,24 @@ import trace_reader
 PROGRAMS = Path(__file__).parent.parent / "programs" / "python"
 
 
+@functools.cache
+def process_for_lines(python):
+    """lines.py in one process for all questions: the start of an interpreter takes longer than its answers."""
+    process = subprocess.Popen([*harness.EMULATOR, python.path, PROGRAMS / "lines.py"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    atexit.register(process.communicate)  # closes its standard input, which ends it
+    return process
+
+
 class Lines:
     """The lines of instructions, asked of the interpreter in one go."""
 
     def __init__(self, python, frames):
         keys = sorted({(code.first_line, code.table.hex(), instruction) for code, instruction in frames})
-        answer = subprocess.run([*harness.EMULATOR, python.path, PROGRAMS / "lines.py"], input=json.dumps(keys),
-                                capture_output=True, text=True, check=True)
-        self.lines = dict(zip(keys, json.loads(answer.stdout)))
+        process = process_for_lines(python)
+        process.stdin.write(json.dumps(keys) + "\n")
+        process.stdin.flush()
+        self.lines = dict(zip(keys, json.loads(process.stdout.readline())))
 
     def of(self, code, instruction):
         return self.lines[code.first_line, code.table.hex(), instruction]

@@ -155,4 +155,4 @@ for _ in range(2):
     for function in (two_ways, sort_key, reduce_values, substitute, sort_in_c, nested, throw_through_delegation, tracing):
         function()
 with open(sys.argv[1], "w") as result:
-    json.dump(cases, result)
+    result.write(json.dumps(cases))

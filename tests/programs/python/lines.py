@@ -1,6 +1,6 @@
-"""Prints the lines of instructions, as the interpreter that executes this computes them: JSON list of [first line,
-line table in hexadecimal, instruction] on standard input, list of lines on standard output. The interpreter is that of
-the program from which the tables are. Instructions are counted in units of 2 bytes."""
+"""Prints the lines of instructions, as the interpreter that executes this computes them. Each line of standard input is
+a JSON list of [first line, line table in hexadecimal, instruction], and gets a line of standard output, the list of
+lines. The interpreter is that of the program from which the tables are. Instructions are counted in units of 2 bytes."""
 
 import json
 import sys
@@ -28,5 +28,6 @@ def line_of(first_line, table, instruction):
     return None
 
 
-json.dump([line_of(first, bytes.fromhex(table), instruction) for first, table, instruction in json.load(sys.stdin)],
-          sys.stdout)
+for request in sys.stdin:
+    print(json.dumps([line_of(first, bytes.fromhex(table), instruction)
+                      for first, table, instruction in json.loads(request)]), flush=True)

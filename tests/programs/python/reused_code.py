@@ -108,4 +108,4 @@ for _ in range(2):
     for reuse in (executed, replaced, similar_names, similar_tables):
         reuse()
 with open(sys.argv[1], "w") as result:
-    json.dump({"first_size": FIRST_SIZE, "expected": expected}, result)
+    result.write(json.dumps({"first_size": FIRST_SIZE, "expected": expected}))
