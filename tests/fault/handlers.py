@@ -1,5 +1,6 @@
 """Signal handlers that allocate, longjmp or fork (tests/programs/handlers.cpp), also inside the recorder."""
 
+import functools
 import os
 import platform
 import signal
@@ -29,8 +30,7 @@ class Handlers(harness.Case):
                 self.assertEqual(integrity["bytes_damaged"], 0)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
-                self.check_calls(ledger.threads[0], run.read())
-                self.check_stacks(run.read(), harness.program("handlers"))
+                self.check_calls_and_stacks(ledger.threads[0], run.read(), harness.program("handlers"))
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_at_every_instruction(self):
@@ -43,8 +43,7 @@ class Handlers(harness.Case):
                 self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
-                self.check_calls(ledger.threads[0], run.read())
-                self.check_stacks(run.read(), harness.program(program))
+                self.check_calls_and_stacks(ledger.threads[0], run.read(), harness.program(program))
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_out_of_a_stack_walk(self):
@@ -55,8 +54,7 @@ class Handlers(harness.Case):
         self.assertEqual((integrity["complete"], integrity["bytes_damaged"]), (True, 0), integrity)
         ledger = run.ledger()
         self.assert_ledger_clean(ledger)
-        self.check_calls(ledger.threads[0], run.read())
-        self.check_stacks(run.read(), harness.program("handlers"), depths=1)
+        self.check_calls_and_stacks(ledger.threads[0], run.read(), harness.program("handlers"), depths=1)
 
     @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
     def test_a_jump_out_of_first_events(self):
@@ -78,7 +76,7 @@ class Handlers(harness.Case):
                 ledger = run.ledger()
                 self.assert_ledger_clean(ledger)
                 self.assertEqual(self.report(run.trace)["integrity"]["bytes_damaged"], 0)
-                self.check_calls(ledger.threads[0], run.read())
+                self.check_calls(ledger.threads[0], trace_reader.merged(run.read()))
                 traces = [path for path in self.dir.glob(f"{run.trace.name}*") if path != run.trace]
                 self.assertEqual(len(traces), 25 * children)
                 for trace in traces[:4]:
@@ -101,7 +99,7 @@ class Handlers(harness.Case):
                 self.assert_ledger_clean(ledger)
                 self.assertGreater(int(run.stdout), 500)
                 self.assertEqual(self.report(run.trace)["integrity"]["bytes_damaged"], 0)
-                self.check_calls(ledger.threads[0], run.read())
+                self.check_calls(ledger.threads[0], trace_reader.merged(run.read()))
                 for trace in self.dir.glob(f"{run.trace.name}.*"):
                     trace.unlink()
 
@@ -163,10 +161,15 @@ class Handlers(harness.Case):
             self.assert_sound(self.report(run.trace))
             self.assertEqual(self.report(run.trace, "--min-size", 44, "--max-size", 44)["heap"]["leaked_blocks"], 0)
 
-    def check_calls(self, thread, trace):
+    def check_calls_and_stacks(self, thread, trace, program, depths=20):
+        events = trace_reader.merged(trace)
+        self.check_calls(thread, events)
+        self.check_stacks(trace, events, program, depths)
+
+    def check_calls(self, thread, events):
         """After a longjmp, a thread's events may go to the stream of its handlers' events, until its stack is as
         short as it was when interrupted. Times order both streams."""
-        actual = [event.tuple() for _, event in trace_reader.merged(trace)]
+        actual = [event.tuple() for _, event in events]
         # Allocations of stdio before and after the calls are not in the ledger.
         begin = next(i for i, entry in enumerate(thread.entries) if entry.done and entry.result)
         anchor = thread.entries[begin]
@@ -175,18 +178,25 @@ class Handlers(harness.Case):
                                                  [event for event in own if event[-1] != 4096])
         self.assertIsNone(problem)
 
-    def check_stacks(self, trace, program, depths=20):
+    def check_stacks(self, trace, events, program, depths):
         """The size of an allocation by step() shows how many frames of call_deeper() its stack has."""
         symbols = trace_reader.Symbols(program)
         main = {number for number, module in trace.modules.items() if module.main}
+
+        def names(node):
+            return [symbols.name(offset) or "" for module, offset in trace.stack(node) if module in main]
+
+        @functools.cache
+        def found_in(node):
+            return sum("call_deeper" in name for name in names(node))
+
         frames = Counter()
-        for _, event in trace_reader.merged(trace):
+        for _, event in events:
             if event.node == 0 or event.op not in (trace_reader.ALLOC, trace_reader.REALLOC_END):
                 continue
-            names = [symbols.name(offset) or "" for module, offset in trace.stack(event.node) if module in main]
-            found = sum("call_deeper" in name for name in names)
+            found = found_in(event.node)
             if found != 0:
-                self.assertEqual(found, 1 + event.size % 32, (event, names))
+                self.assertEqual(found, 1 + event.size % 32, (event, names(event.node)))
                 frames[found] += 1
         self.assertGreaterEqual(len(frames), depths)
 

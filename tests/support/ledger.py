@@ -96,6 +96,7 @@ class Ledger:
 
     def __init__(self, path):
         self.path = path
+        self.live = None  # figures() finds it
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:8] != b"LEDGER01":
                 raise ValueError(f"{path}: not a ledger")
@@ -115,14 +116,13 @@ class Ledger:
     def _thread(self, data, offset):
         tid, index = struct.unpack_from("<II", data, offset)
         name = _text(data[offset + 8:offset + 32])
-        entries = []
         begin = offset + 64
         # The entries end at the first one that was not begun; all bytes after it are zero.
-        for old, size, result, block, flags, site, kind, state in struct.iter_unpack(
-                "<QQQQIHBB", data[begin:begin + 40 * self.slot_entries]):
-            if state == 0:
-                break
-            entries.append(Entry(old, size, result, block, flags, site, kind, state == DONE))
+        count = data[begin + 39:begin + 40 * self.slot_entries:40].find(0)
+        end = begin + 40 * (count if count >= 0 else self.slot_entries)
+        entries = [Entry(old, size, result, block, flags, site, kind, state == DONE)
+                   for old, size, result, block, flags, site, kind, state in struct.iter_unpack(
+                       "<QQQQIHBB", data[begin:end])]
         return Thread(index, tid, name, entries)
 
     def unfinished(self):
@@ -142,6 +142,7 @@ class Ledger:
         current = current_blocks = 0
         peak_snapshot = None
         one_thread = sum(1 for thread in self.threads if thread.entries) <= 1
+        stamped = self._stamped
 
         # A block with an identity may be freed, in another thread's list, before its allocation is read.
         freed_early = {}
@@ -149,9 +150,9 @@ class Ledger:
         for thread in self.threads:
             last_key = None  # of this thread's latest allocation, if it is not yet freed
             for position, entry in enumerate(thread.entries):
-                if not entry.done or entry.kind >= MAP:
-                    continue
                 kind = entry.kind
+                if not entry.done or kind >= MAP:
+                    continue
                 freed = allocated = False
                 if kind in FREES:
                     freed = entry.old != 0
@@ -184,19 +185,17 @@ class Ledger:
                         assert entry.block, f"thread {thread.index} freed {entry.old:#x}, which it had not allocated"
                         freed_early[key] = freed_early.get(key, 0) + 1
                 if allocated:
-                    stamp = (thread.index + 1) << 32 | position
-                    key = stamp if self._stamped() else entry.result
+                    key = (thread.index + 1) << 32 | position if stamped else entry.result
                     last_key = key
-                    for cost in (total.sites[self.sites[entry.site]], total.threads[thread.index]):
+                    size = entry.size
+                    for cost in (total.sites[self.sites[entry.site]], total.threads[thread.index], total):
                         cost.allocations += 1
-                        cost.allocated_bytes += entry.size
-                    total.allocations += 1
-                    total.allocated_bytes += entry.size
+                        cost.allocated_bytes += size
                     if freed_early.pop(key, 0):
                         continue
                     assert key not in live, f"block {key:#x} was allocated twice"
-                    live[key] = (entry.size, entry.site, thread.index)
-                    current += entry.size
+                    live[key] = (size, entry.site, thread.index)
+                    current += size
                     current_blocks += 1
                     if one_thread and current > total.peak_bytes:
                         total.peak_bytes = current
@@ -218,11 +217,9 @@ class Ledger:
             self._peak_by_site(total, *peak_snapshot)
         return total
 
+    @functools.cached_property
     def _stamped(self):
-        if not hasattr(self, "_has_stamps"):
-            self._has_stamps = any(entry.block for thread in self.threads for entry in thread.entries
-                                   if entry.kind < MAP)
-        return self._has_stamps
+        return any(entry.block for thread in self.threads for entry in thread.entries if entry.kind < MAP)
 
     def _peak_by_site(self, total, thread_index, last_position):
         live = {}
@@ -241,13 +238,14 @@ class Ledger:
 
     def live_addresses(self):
         """{address: size} of blocks that are live at the end; unknown sizes are None."""
-        self.figures()
+        if self.live is None:
+            self.figures()
+        stamped = self._stamped
         result = {}
         for thread in self.threads:
             for position, entry in enumerate(thread.entries):
-                key = ((thread.index + 1) << 32 | position) if self._stamped() else entry.result
-                if self._stamped():
-                    if key in self.live:
+                if stamped:
+                    if (thread.index + 1) << 32 | position in self.live:
                         result[entry.result] = None if entry.flags & FLAG_SIZE_UNKNOWN else entry.size
                 elif entry.done and entry.kind < MAP:
                     if entry.old:
@@ -285,7 +283,8 @@ def expected_events(entry):
 
 def matches(expected, event):
     """Whether an event of a trace is the expected one; None matches anything."""
-    return len(expected) == len(event) and all(e is None or e == a for e, a in zip(expected, event))
+    return expected == event or (len(expected) == len(event) and
+                                 all(e is None or e == a for e, a in zip(expected, event)))
 
 
 @dataclass

@@ -11,8 +11,10 @@ Damaged traces are not supported.
     trace.merged()                        # all heap events of all threads, by time
 """
 
+import bisect
 import ctypes
 import functools
+import itertools
 import os
 import struct
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ ALLOC, FREE, FREE_STACK, REALLOC_BEGIN, REALLOC_END, REALLOC_FAILED, ALLOC_FAILE
 MAP, UNMAP_BEGIN, UNMAP_END, UNMAP_FAILED, REMAP_BEGIN, REMAP_END, REMAP_FAILED, BRK = 8, 9, 10, 11, 12, 13, 14, 15
 NODE, SAMPLE, TEXT, BLOCK_START, PAUSE, RESUME = 16, 17, 18, 19, 20, 21
 HEAP_OPS = range(ALLOC, ALLOC_FAILED + 1)
+ADDRESS_OPS = frozenset((FREE, FREE_STACK, REALLOC_BEGIN))  # a heap event with an address and no size
+FAILED_OPS = frozenset((REALLOC_FAILED, ALLOC_FAILED))
 
 (TEXT_PROGRAM, TEXT_COMMAND_LINE, TEXT_DIRECTORY, TEXT_HOST, TEXT_THREAD, TEXT_THREAD_NAME, TEXT_MODULE, TEXT_MARK,
  TEXT_NOTE, TEXT_SHARED_MEMORY, TEXT_RESIDENCY, TEXT_PYTHON, TEXT_PYTHON_CODE) = range(1, 14)
@@ -56,9 +60,9 @@ class Event:
 
     def tuple(self):
         """In the form of ledger.expected_events."""
-        if self.op in (FREE, FREE_STACK, REALLOC_BEGIN):
+        if self.op in ADDRESS_OPS:
             return (NAMES[self.op], self.address)
-        if self.op in (REALLOC_FAILED, ALLOC_FAILED):
+        if self.op in FAILED_OPS:
             return (NAMES[self.op], self.size)
         return (NAMES[self.op], self.address, self.size)
 
@@ -241,10 +245,13 @@ class Snapshot:
         return sum((present & ~zero).bit_count() for present, _, zero, _ in self.groups.values()) * self.page
 
 
-def is_event(event):
-    if event.op == REALLOC_END:
-        return event.address != 0
-    return ALLOC <= event.op <= ALLOC_FAILED and event.op != REALLOC_FAILED
+def count_events(block):
+    """The count of events as a frame has it: a realloc that failed or freed its block is counted as its begin only."""
+    ops = bytes(event.op for event in block)
+    count = sum(map(ops.count, (ALLOC, FREE, FREE_STACK, REALLOC_BEGIN, REALLOC_END, ALLOC_FAILED)))
+    if REALLOC_END in ops:
+        count -= sum(event.op == REALLOC_END and event.address == 0 for event in block)
+    return count
 
 
 class Trace:
@@ -373,9 +380,10 @@ class Trace:
                     records += block
                 elif slots and staged_sequence != sequence - 1:
                     raise Malformed(f"stream {number}: staging is block {staged_sequence}, frames end at {sequence}")
-            for earlier, later in zip(records, records[1:]):
-                if later.time < earlier.time:
-                    raise Malformed(f"stream {number}: time goes back from {earlier.time} to {later.time}")
+            times = [record.time for record in records]
+            for earlier, later in itertools.pairwise(times) if times != sorted(times) else ():
+                if later < earlier:
+                    raise Malformed(f"stream {number}: time goes back from {earlier} to {later}")
             streams[number] = records
         if frames:
             raise Malformed(f"frames after a gap: {sorted(frames)[:5]}")
@@ -386,7 +394,7 @@ class Trace:
         where = f"stream {stream} block {sequence}"
         if not block or block[0].op != BLOCK_START or block[0].address != count:
             raise Malformed(f"{where} does not begin with the count of events before it ({count}): {block[:1]}")
-        if event_count is not None and sum(map(is_event, block)) != event_count:
+        if event_count is not None and count_events(block) != event_count:
             raise Malformed(f"{where}: event_count {event_count}")
         if before is not None and before != count:
             raise Malformed(f"{where}: events_before {before}, not {count}")
@@ -441,18 +449,20 @@ class Trace:
         for number, stream in self.streams.items():
             current = None
             for event in stream:
-                if event.op == TEXT and event.node == TEXT_THREAD:
+                op = event.op
+                if op <= BRK:
+                    if current is None:
+                        raise Malformed(f"stream {number}: an event before it has a thread")
+                    add(event)
+                elif op == TEXT and event.node == TEXT_THREAD:
                     current = TraceThread(event.size, event.text.decode("utf-8", "replace"), number,
                                           bool(event.address))
+                    add = current.events.append
                     result.append(current)
-                elif event.op == TEXT and event.node == TEXT_THREAD_NAME:
+                elif op == TEXT and event.node == TEXT_THREAD_NAME:
                     if current is None or current.tid != event.size:
                         raise Malformed(f"stream {number}: a name for thread {event.size}, which does not own it")
                     current.name = event.text.decode("utf-8", "replace")
-                elif ALLOC <= event.op <= BRK:
-                    if current is None:
-                        raise Malformed(f"stream {number}: an event before it has a thread")
-                    current.events.append(event)
         return result
 
     def stack(self, node):
@@ -571,39 +581,28 @@ def replay(events):
 def merged(trace):
     """(thread, event) of all heap events by time, and in order within a thread. At equal times, frees precede
     allocations, and an allocation waits until its address is free."""
-    threads = trace.threads()
-    keyed = []
-    for index, thread in enumerate(threads):
-        for position, event in enumerate(thread.events):
-            if event.op in HEAP_OPS:
-                keyed.append((event.time, event.op in (ALLOC, REALLOC_END), index, position, event))
-    # The order within a thread takes precedence over the rank.
-    keyed.sort(key=lambda item: item[0])
-    result = []
-    i = 0
-    while i < len(keyed):
-        j = i
-        while j < len(keyed) and keyed[j][0] == keyed[i][0]:
-            j += 1
-        group = keyed[i:j]
-        if j - i > 1:
-            group = _interleave(group)
-        result += [(item[2], item[4]) for item in group]
-        i = j
+    result = [(index, event) for index, thread in enumerate(trace.threads()) for event in thread.events
+              if event.op in HEAP_OPS]
+    result.sort(key=lambda item: item[1].time)  # The order within a thread takes precedence over the rank.
+    times = [event.time for _, event in result]
+    end = 0
+    for i in range(1, len(result)):
+        if times[i] == times[i - 1] and i >= end and result[i][0] != result[i - 1][0]:
+            begin, end = bisect.bisect_left(times, times[i]), bisect.bisect_right(times, times[i])
+            result[begin:end] = _interleave(result[begin:end])
     return result
 
 
 def _interleave(group):
     """Events with equal times, in order within each thread, with frees as early as possible."""
     queues = {}
-    for item in group:
-        queues.setdefault(item[2], []).append(item)
-    for queue in queues.values():
-        queue.sort(key=lambda item: item[3])
-        queue.reverse()
+    for item in reversed(group):
+        queues.setdefault(item[0], []).append(item)
+    queues = dict(sorted(queues.items()))
     result = []
     while queues:
-        index = next((i for i, queue in queues.items() if not queue[-1][1]), next(iter(queues)))
+        index = next((i for i, queue in queues.items() if queue[-1][1].op not in (ALLOC, REALLOC_END)),
+                     next(iter(queues)))
         result.append(queues[index].pop())
         if not queues[index]:
             del queues[index]
@@ -614,7 +613,6 @@ class Symbols:
     """Functions of an executable by address in the file, from `nm`."""
 
     def __init__(self, path):
-        import bisect
         import subprocess
         lines = subprocess.run(["nm", "-C", "--defined-only", "-S", path], capture_output=True, text=True,
                                check=True).stdout.splitlines()
@@ -626,10 +624,9 @@ class Symbols:
         found.sort()
         self._found = found
         self._begins = [begin for begin, _, _ in found]
-        self._bisect = bisect.bisect_right
 
     def name(self, address):
-        i = self._bisect(self._begins, address) - 1
+        i = bisect.bisect_right(self._begins, address) - 1
         if i < 0:
             return None
         begin, size, name = self._found[i]
