@@ -39,7 +39,7 @@ class Fragmentation:
         self.case = case
         self.trace = str(recording.trace)
         self.resident = {name: int(size) for name, size in map(str.split, recording.stdout.splitlines())}
-        marks = json.loads(self.run("timeline", "--json"))["marks"]
+        marks = json.loads(self.run("info", "--json"))["marks"]
         self.marks = {mark["text"]: mark["time_ns"] for mark in marks}
 
     def run(self, command, *options, status=0):
@@ -54,9 +54,10 @@ class Fragmentation:
     def pins(self, step, *options):
         return json.loads(self.run("pins", "--at", self.at(step), "--top", "0", "--json", *options))
 
-    def group(self, step, name):
-        groups = self.pins(step, "--by", "function")["groups"]
-        return next(group for group in groups if group["name"].startswith(f"(anonymous namespace)::{name}("))
+    @staticmethod
+    def group(answer, name):
+        return next(group for group in answer["groups"]
+                    if group["name"].startswith(f"(anonymous namespace)::{name}("))
 
 
 class AgainstTrim(harness.Case):
@@ -65,10 +66,11 @@ class AgainstTrim(harness.Case):
         if library and not preload_is_installed(library):
             self.skipTest(f"{library} is not installed")
         run = Fragmentation(self, library, blocks, threads, **variables)
-        self.assertEqual(run.pins("session")["allocator"], allocator)
         steps = ("session", *GROUPS[1:], "end")
         for step, after in zip(GROUPS, steps[1:]):
-            predicted = run.group(step, step)["alone_bytes"]
+            answer = run.pins(step, "--by", "function")
+            self.assertEqual(answer["allocator"], allocator)
+            predicted = run.group(answer, step)["alone_bytes"]
             real = run.resident[step] - run.resident[after]
             print(f"{allocator}, {threads} threads, {step}: predicted {predicted / MIB:.2f} MiB, "
                   f"returned {real / MIB:.2f} MiB")
@@ -152,7 +154,7 @@ class Returnable(harness.Case):
             return subprocess.run([str(harness.HEAPPROF), name, str(recording.trace), *options], check=True,
                                   capture_output=True, text=True, env=harness.analyzer_environment()).stdout
 
-        mark = next(mark for mark in json.loads(run("timeline", "--json"))["marks"] if mark["text"] == "trim")
+        mark = next(mark for mark in json.loads(run("info", "--json"))["marks"] if mark["text"] == "trim")
         at = ("--at", f"{mark['time_ns'] / 1e9:.9f}")
         answer = json.loads(run("pins", "--json", *at))
         predicted = answer["resident"]["returnable_bytes"]
