@@ -10,7 +10,7 @@ import harness
 class ManyStacks(harness.Case):
     def setUp(self):
         super().setUp()
-        run = self.record(harness.program("many_stacks"))
+        run = self.record_once(harness.program("many_stacks"))
         self.trace = run.trace
         self.truth = json.loads(run.stdout)
 
