@@ -51,7 +51,7 @@ class PageCase(consumers.Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.servers = {}
-        cls.browser = browser.Browser(cls.folder)
+        cls.browser = browser.Browser(cls.folder, options=browser.ONE_PROCESS)
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
@@ -907,8 +907,9 @@ class Page(PageCase):
 
     def test_contrast(self):
         """The labels of the heat map, whose colours depend on the figures, can be read in each cell."""
+        self.open(self.real(), view="lifetimes")
         for dark in (False, True):
-            self.open(self.real(), view="lifetimes", dark=dark)
+            self.browser.set_dark(dark)
             ratios = self.browser.evaluate(HEAT_CONTRAST)
             self.assertEqual(len(ratios), 9)
             self.assertGreaterEqual(min(ratios), 4.5, ratios)

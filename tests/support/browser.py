@@ -21,6 +21,9 @@ import time
 # The shell has the same engine without the rest of a browser, and needs a third of the processor time for a short page.
 PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser",
                                                "google-chrome"))), None)
+# All pages in one process: a new process for every page needs some 0.1 s of processor time more. Not for measuring how
+# long a page takes to load.
+ONE_PROCESS = ("--renderer-process-limit=1", "--disable-features=IsolateOrigins,site-per-process,BackForwardCache")
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""),
         "PageUp": (33, ""),
         "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""),
@@ -28,8 +31,8 @@ KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""
 
 
 class Browser:
-    def __init__(self, directory, width=1400, height=900):
-        """`directory`: for the browser's files."""
+    def __init__(self, directory, width=1400, height=900, options=()):
+        """`directory`: for the browser's files. `options`: of its command line."""
         to_browser, self.input = os.pipe()
         self.output, from_browser = os.pipe()
 
@@ -42,7 +45,7 @@ class Browser:
         self.process = subprocess.Popen(
             [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
              "--allow-file-access-from-files", f"--user-data-dir={directory}/browser",
-             f"--window-size={width},{height}", "about:blank"],
+             f"--window-size={width},{height}", *options, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
             preexec_fn=take_descriptors)
         os.close(to_browser)
@@ -53,6 +56,7 @@ class Browser:
         self.session = None
         self.errors = []  # errors that the page reported
         self.loaded = False
+        self.page = "about:blank"  # the address of the document that is shown
         try:
             page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
                         if target["type"] == "page")
@@ -111,16 +115,21 @@ class Browser:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return answer["result"]
 
-    def open(self, address, dark=False, timeout=60):
+    def set_dark(self, dark):
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        # From an empty page: an address that differs only in its fragment is not loaded again.
-        for step in ("about:blank", address):
+
+    def open(self, address, dark=False, timeout=60):
+        self.set_dark(dark)
+        # An address that differs only in its fragment is not loaded again, unless another page was between.
+        page = address.partition("#")[0]
+        for step in ("about:blank", address) if page == self.page else (address,):
             self.loaded = False
             self.call("Page.navigate", url=step)
             deadline = time.monotonic() + timeout
             while not self.loaded:
                 self._receive(deadline)
+        self.page = page
 
     def evaluate(self, expression, timeout=60):
         """The value of a JavaScript expression; waits for promises."""
