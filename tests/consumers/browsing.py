@@ -142,7 +142,7 @@ class Browsing(consumers.Case):
                     contrast.replace("'.chart svg text'", "'.chart svg rect.lit + text'")), 4.5)
 
     def test_no_stutter(self):
-        """10,000 frames, most of them drawn; and 111,000, of which the file contains 50,000."""
+        """10,000 frames, most of them drawn; and 77,000, of which the file contains 50,000."""
         subprocess.run([harness.BUILD / "tests" / "unit" / "render" / "render_samples", self.dir], check=True,
                        timeout=60)
         self.heapprof("flamegraph", self.folder / "many.heapprof", "--cost", "allocated", "-o", self.dir / "many.svg")

@@ -37,7 +37,7 @@ class Case(harness.Case):
     """Creates the traces once. `options` are added to every command."""
 
     options = ()
-    many_stacks = 100_000
+    many_stacks = 70_000  # more than numbers of 16 bits can count
 
     @classmethod
     def setUpClass(cls):

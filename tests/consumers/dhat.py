@@ -56,7 +56,7 @@ class Dhat(consumers.Case):
         if name == "nasty":
             self.check_nasty_names("\n".join(seen["frames"]))
         if name == "many":
-            self.assertEqual(seen["leaves"], 100_000)
+            self.assertEqual(seen["leaves"], self.many_stacks)
         if name == "plain" and not self.options:
             # 25 blocks of 1000 bytes were never live at the same time: the stack's maximum is one of them and the
             # other thread's block.

@@ -47,6 +47,8 @@ return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(grade => {
 class PageCase(consumers.Case):
     """A browser, and servers of traces."""
 
+    many_stacks = 100_000  # a list that is long also without the blocks that are freed
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

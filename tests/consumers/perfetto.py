@@ -82,7 +82,7 @@ class Perfetto(consumers.Case):
         if name == "nasty":
             self.check_nasty_names({text.decode() for text in interned.functions.values()})
         if name == "many":
-            self.assertEqual(len(malloc), 100_000)
+            self.assertEqual(len(malloc), self.many_stacks)
 
     def test_stacks(self):
         """Every leaked stack of the report, frame for frame."""

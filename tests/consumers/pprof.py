@@ -50,7 +50,7 @@ class Pprof(consumers.Case):
             self.check_nasty_names(raw)
             self.check_nasty_names(raw, nasty.clean_files())
         if name == "many":
-            self.assertEqual(samples, 100_000)
+            self.assertEqual(samples, self.many_stacks)
         self.assertNotIn("[NS]", raw, "a mapping that pprof would symbolise")
 
     def test_top_and_traces(self):
