@@ -58,6 +58,7 @@ constexpr std::array<std::string_view, 14> kSystemFolders = {
 constexpr std::array<std::string_view, 12> kPackageFolders = {
     "/site-packages/", "/dist-packages/", "/node_modules/", "/third_party/", "/third-party/",     "/3rdparty/",
     "/thirdparty/",    "/vendor/",        "/external/",     "/_deps/",       "/.cargo/registry/", "/.cargo/git/"};
+constexpr std::array<std::string_view, 2> kCargoFolders = {"/.cargo/registry/", "/.cargo/git/"};
 constexpr std::array<std::string_view, 5> kPackageRoots = {"/nix/store/", "/gnu/store/", "/snap/", "/usr/include/",
                                                            "/usr/local/include/"};
 constexpr std::array<std::string_view, 2> kStandardSources = {"/include/c++/", "/rustc/"};
@@ -114,6 +115,17 @@ bool is_of_rust_libraries(std::string_view name) {
   auto [type, trait] = type_and_trait(name);
   while (trait.starts_with('<')) trait.remove_prefix(1);
   return is_rust_type(type) && (trait.empty() || starts_with_any(trait, kRustPaths));
+}
+
+/// Whether `function` is of a Rust crate: a path into it, or a method of one of its types or traits.
+bool is_of_crate(std::string_view function, std::string_view crate) {
+  const auto begins_with_crate = [&](std::string_view path) {
+    while (path.starts_with('&') || path.starts_with('<')) path.remove_prefix(1);
+    return path.starts_with(crate) && path.substr(crate.size()).starts_with("::");
+  };
+  const auto [type, trait] =
+      function.starts_with('<') ? type_and_trait(function) : std::pair(function, std::string_view());
+  return begins_with_crate(type) || begins_with_crate(trait);
 }
 
 /// Whether `function` is a part of what a macro of Rust's standard libraries expands to: the initializer of a
@@ -282,6 +294,11 @@ OriginRules::OriginRules(std::vector<std::string> programs, OriginPatterns patte
     : has_python_(has_python), programs_(std::move(programs)), patterns_(std::move(patterns)) {
   for (const std::string& program : programs_)
     if (std::string folder = own_folder_of(program); !folder.empty()) program_folders_.push_back(std::move(folder));
+  for (const std::string& program : programs_) {
+    std::string crate(base_of(program));
+    std::ranges::replace(crate, '-', '_');
+    if (!crate.empty()) crates_.push_back(std::move(crate));
+  }
 }
 
 std::optional<Origin> OriginRules::of_patterns(const FrameFacts& frame) const {
@@ -328,9 +345,11 @@ Origin OriginRules::of(const FrameFacts& frame) const {
   if (is_expanded_rust_macro(frame.function, frame.file)) return Origin::kStandard;
   // Its name is not of a standard library: the line is that of an inlined function.
   if (contains_any(frame.file, kStandardSources)) return Origin::kOwn;
-  if (contains_any(frame.file, kPackageFolders) || starts_with_any(frame.file, kPackageRoots))
-    return Origin::kThirdParty;
-  return Origin::kOwn;
+  if (!contains_any(frame.file, kPackageFolders) && !starts_with_any(frame.file, kPackageRoots)) return Origin::kOwn;
+  // `cargo install` builds a program in the folder of its package, which is one of many there.
+  const bool is_of_program =
+      std::ranges::any_of(crates_, [&](const std::string& crate) { return is_of_crate(frame.function, crate); });
+  return is_of_program && contains_any(frame.file, kCargoFolders) ? Origin::kOwn : Origin::kThirdParty;
 }
 
 }  // namespace heapprof::findings

@@ -64,6 +64,7 @@ class OriginRules {
   bool has_python_;
   std::vector<std::string> programs_;
   std::vector<std::string> program_folders_;  ///< with a slash at the end; those of the system are left out
+  std::vector<std::string> crates_;           ///< the names that the programs have as Rust crates
   OriginPatterns patterns_;
 };
 

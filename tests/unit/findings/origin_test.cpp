@@ -146,6 +146,25 @@ TEST_CASE("modules of the system are of the runtime, a standard library or a thi
   CHECK(origin_of_module("/opt/app/lib/libapp.so", "/opt/app/bin/app") == Origin::kOwn);
 }
 
+TEST_CASE("a Rust program that cargo installed is own code, its dependencies are not") {
+  const std::string program = "/home/user/.cargo/bin/word-count";
+  const std::string packages = "/home/user/.cargo/registry/src/index.crates.io-6f17d22bba15001f/";
+  const OriginRules rules(program);
+  const auto origin = [&](std::string_view function, const std::string& file) {
+    return rules.of({function, file, program});
+  };
+  CHECK(origin("word_count::main", packages + "word-count-1.2.0/src/main.rs") == Origin::kOwn);
+  CHECK(origin("<word_count::Table as core::clone::Clone>::clone", packages + "word-count-1.2.0/src/table.rs") ==
+        Origin::kOwn);
+  CHECK(origin("<&str as word_count::Count>::count", packages + "word-count-1.2.0/src/count.rs") == Origin::kOwn);
+  CHECK(origin("word_counter::run", packages + "word-counter-0.1.0/src/lib.rs") == Origin::kThirdParty);
+  CHECK(origin("regex::Regex::new", packages + "regex-1.10.2/src/lib.rs") == Origin::kThirdParty);
+  CHECK(origin("<regex::Regex as core::clone::Clone>::clone", packages + "regex-1.10.2/src/lib.rs") ==
+        Origin::kThirdParty);
+  // Elsewhere a name proves nothing: a copy of another program's sources.
+  CHECK(origin("word_count::main", "/src/third_party/word_count/main.rs") == Origin::kThirdParty);
+}
+
 TEST_CASE("vendored sources are recognised by their paths") {
   CHECK(origin_of("parse", "/home/user/src/parse.c") == Origin::kOwn);
   CHECK(origin_of("inflate", "/home/user/src/third_party/zlib/inflate.c") == Origin::kThirdParty);
