@@ -9,6 +9,8 @@
 namespace heapprof::trace {
 namespace {
 
+constexpr std::uint64_t kSomeAddress = 1;  // where addresses are not asked for
+
 /// Adds `count` numbers of a column, most of them of one byte, to `sum`. False: the column is malformed.
 bool add_small(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t count, std::uint64_t& sum) {
   constexpr std::uint64_t kBytes = 0x00ff00ff00ff00ff;
@@ -102,7 +104,8 @@ bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, 
       const std::uint32_t index = node_index_.find(static_cast<std::uint32_t>(node));
       if (index == NodeIndex::kNoIndex) return false;
       if (!asked_.has_size(size) || !asked_.has_node(index)) continue;
-      events.push_back({0, 0, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
+      events.push_back({0, kSomeAddress, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
+      has_empty_realloc_ |= size == 0 && (head & 2) != 0;
       places_.push_back({record + 1, addresses});
       continue;
     }
@@ -121,20 +124,24 @@ bool AskedReader::read(const std::uint8_t* columns, std::size_t size, std::uint6
                        std::uint32_t record_count, std::vector<MergedEvent>& events) {
   events.clear();
   places_.clear();
+  has_empty_realloc_ = false;
   FrameColumns split;
   if (!split_columns(columns, size, split)) return false;
   if (!may_have_any(split)) return true;
   if (!find(split, record_count, events)) return false;
+  const bool with_addresses = asked_.with_addresses || has_empty_realloc_;
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;
   Place before{0, 0};
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Place place = places_[i];
-    if (!add_small(split.begin[kTime], split.end[kTime], place.records - before.records, time) ||
-        !add_signed(split.begin[kAddress], split.end[kAddress], place.addresses - before.addresses, heap_address))
-      return false;
+    if (!add_small(split.begin[kTime], split.end[kTime], place.records - before.records, time)) return false;
     events[i].time = time;
-    events[i].address = std::rotl(heap_address, 4);
+    if (with_addresses) {
+      if (!add_signed(split.begin[kAddress], split.end[kAddress], place.addresses - before.addresses, heap_address))
+        return false;
+      events[i].address = std::rotl(heap_address, 4);
+    }
     before = place;
   }
   return true;

@@ -1,7 +1,8 @@
 // The allocations of a frame that a reader is asked for, instead of all its events.
 //
 // Sizes and stacks say which ones these are. Most frames have none of a rare stack or size, and then times and
-// addresses are not read; otherwise they are only summed up to the last one. docs/performance.md has what that saves
+// addresses are not read; otherwise they are only summed up to the last one, and addresses not even this if they are
+// not asked for. docs/performance.md has what that saves
 // ("SQL on the same recording").
 #pragma once
 
@@ -21,7 +22,8 @@ struct AskedAllocations {
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::span<const std::uint8_t>
-      nodes{};  ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
+      nodes{};                 ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
+  bool with_addresses = true;  ///< false: they may be wrong, but only that of a realloc that freed its block is 0
 
   bool are_all() const noexcept { return has_all_sizes() && nodes.empty(); }
   bool has_all_sizes() const noexcept {
@@ -53,6 +55,7 @@ class AskedReader {
   const AskedAllocations asked_;
   const NodeIndex& node_index_;
   std::vector<Place> places_;  ///< by event
+  bool has_empty_realloc_;     ///< an event that is asked for may be of a realloc to no bytes, which has no block
 };
 
 }  // namespace heapprof::trace

@@ -143,6 +143,7 @@ class AllocationsTable : public query::Table {
     Range time;
     Range lifetime;
     bool frees = false;
+    bool addresses = false;
   };
 
   /// The analysis that is read: of a part of the time, if that is enough. Null: the recording has no such time.
@@ -230,6 +231,7 @@ class AllocationsTable : public query::Table {
                                          ? std::numeric_limits<std::uint64_t>::max()
                                          : static_cast<std::uint64_t>(std::max<std::int64_t>(filter.size.high, 0))};
     if (!scan.frees && recording.all().kind() == model::Kind::kHeap) which.only_allocations = which.block_sizes;
+    which.addresses = scan.addresses;
     if (scan.frees && recording.all().kind() != model::Kind::kMmap)
       which.visit_leaked = [&](const replay::LiveBlock& block) {
         if (is_asked(block.time_ns, block.size, block.thread, block.node, false))
@@ -260,6 +262,7 @@ class AllocationsTable : public query::Table {
       scan_.time = query::range_of(constraints, kAllocated);
       scan_.lifetime = query::range_of(constraints, kLifetime);
       scan_.frees = needs_frees(used);
+      scan_.addresses = (used & query::bit_of(kAddress)) != 0;
     }
     ~AllocationCursor() override { rows_.reset(); }  // before the recording that it reads
 

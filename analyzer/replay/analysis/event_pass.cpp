@@ -102,7 +102,7 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
   } else {
     if (lists && summary_ != nullptr) {
       const trace::AskedAllocations asked{which.only_allocations->min_size, which.only_allocations->max_size,
-                                          resolved_nodes};
+                                          resolved_nodes, which.addresses};
       if (!asked.are_all()) run->reader->ask(asked, *summary_);
     }
     pump(*run->reader, file_.frame_bytes(), consume);
