@@ -1,18 +1,46 @@
 // All results of an analysis as text, for comparisons.
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::test {
 
+/// As std::ostringstream for integers and texts, in a fraction of its time: the texts have a line for each event.
+class TextWriter {
+ public:
+  TextWriter& operator<<(std::string_view text) {
+    text_ += text;
+    return *this;
+  }
+  TextWriter& operator<<(char c) {
+    text_ += c;
+    return *this;
+  }
+  TextWriter& operator<<(bool value) { return *this << (value ? '1' : '0'); }
+  template <std::integral Number>
+  TextWriter& operator<<(Number number) {
+    char digits[24];
+    text_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+    return *this;
+  }
+  std::string str() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
 /// `addresses` false: blocks are numbered in the order of their allocations instead.
 inline std::string text_of(const replay::Analysis& analysis, bool addresses = true) {
   const model::Profile& p = analysis.profile();
-  std::ostringstream out;
+  TextWriter out;
   const auto costs = [&](const model::Costs& c) {
     out << c.allocations << ' ' << c.allocated_bytes << ' ' << c.temporary << ' ' << c.temporary_bytes << ' '
         << c.leaked_bytes << ' ' << c.leaked_blocks << ' ' << c.peak_bytes << ' ' << c.peak_blocks << ' '
@@ -75,6 +103,7 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
 
 /// The first line that differs, from both texts; empty: they are equal.
 inline std::string first_difference(const std::string& one, const std::string& other) {
+  if (one == other) return {};
   std::istringstream a(one), b(other);
   for (std::size_t number = 1;; ++number) {
     std::string x, y;

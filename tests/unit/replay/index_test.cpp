@@ -41,7 +41,7 @@ std::vector<std::uint8_t> read_all(const std::string& path) {
 }
 
 std::string text_of_threads(const Analysis& analysis) {
-  std::ostringstream out;
+  heapprof::test::TextWriter out;
   for (const model::Costs& c : analysis.profile().thread_costs)
     out << c.allocations << ' ' << c.allocated_bytes << ' ' << c.temporary << ' ' << c.temporary_bytes << ' '
         << c.leaked_bytes << ' ' << c.leaked_blocks << ' ' << c.peak_bytes << ' ' << c.peak_blocks << ' '
@@ -50,7 +50,7 @@ std::string text_of_threads(const Analysis& analysis) {
 }
 
 std::string text_of(const model::Timeline& timeline) {
-  std::ostringstream out;
+  heapprof::test::TextWriter out;
   for (const model::Timeline::Bucket& b : timeline.buckets)
     out << b.start_ns << ' ' << b.min_bytes << ' ' << b.max_bytes << ' ' << b.last_bytes << ' ' << b.last_blocks
         << ' ' << b.allocations << ' ' << b.allocated_bytes << ' ' << b.mapped_bytes << ' ' << b.rss_bytes << ' '
