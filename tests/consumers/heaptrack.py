@@ -29,7 +29,8 @@ class Heaptrack(consumers.Case):
         """The stacks of heaptrack_print's folded output. Its text is in `printed`."""
         stacks = self.dir / "stacks"
         self.printed = self.run_consumer("heaptrack_print", "-f", file, *UNCHANGED, "-F", stacks,
-                                         "--flamegraph-cost-type", cost, *options)
+                                         "--flamegraph-cost-type", cost, *options,
+                                         environment=heaptrack_file.HUGE_PAGES)
         self.shown = stacks.read_bytes()
         return [int(line.rpartition(b" ")[2]) for line in self.shown.split(b"\n") if line]
 

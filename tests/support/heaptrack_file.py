@@ -6,6 +6,7 @@ upper-case digits, wrong string lengths, classes out of order, decreasing times.
 """
 
 import gzip
+import os
 import re
 import subprocess
 from collections import Counter, defaultdict
@@ -14,6 +15,9 @@ from dataclasses import dataclass, field
 NUMBER = re.compile(r"(0|[1-9a-f][0-9a-f]*)\Z")
 OPERATOR_NEW = {"operator new(unsigned long)", "operator new[](unsigned long)", "operator new(unsigned int)",
                 "operator new[](unsigned int)"}
+
+# The programs of heaptrack reserve 100 MB at their start. Huge pages halve their processor time for small files.
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 class Malformed(Exception):
@@ -203,7 +207,7 @@ def run_heaptrack_print(path, *options):
     """The output of heaptrack_print. Fails if it prints anything to standard error."""
     result = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", "--disable-embedded-suppressions",
                              "-f", str(path), *options],
-                            capture_output=True, text=True, timeout=300)
+                            capture_output=True, text=True, timeout=300, env={**os.environ, **HUGE_PAGES})
     if result.returncode != 0 or result.stderr.strip():
         raise Malformed(f"heaptrack_print: status {result.returncode}, standard error: {result.stderr[:2000]}")
     return result.stdout

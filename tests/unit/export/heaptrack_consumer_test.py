@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import heaptrack_file
 import viewer
 
 SKIPPED = 77
@@ -35,7 +36,8 @@ def short(size):
 
 def run_print(file, *options):
     done = subprocess.run(["heaptrack_print", "-f", str(file), *UNCHANGED, *options],
-                          capture_output=True, timeout=120, check=False)
+                          capture_output=True, timeout=120, check=False,
+                          env={**os.environ, **heaptrack_file.HUGE_PAGES})
     problems = []
     if done.returncode != 0:
         problems.append(f"exit status {done.returncode}")
