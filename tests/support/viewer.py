@@ -1,6 +1,6 @@
 """heaptrack_gui on a virtual X server: opens files and waits until they are displayed.
 
-The title of the window becomes the name of the file when the file has been read. Then the viewer draws its charts;
+The title of a window becomes the name of the file when the file has been read. Then the viewer draws its charts;
 when all of its threads are idle, all is displayed. If it cannot read a file, it crashes or reports an error.
 """
 
@@ -53,53 +53,42 @@ def threads(pid):
 
 
 def open_files(paths, home, environment, seconds=120):
-    """Opens each file in its own viewer, on one display. Returns problems; none: all files are displayed, and
-    all viewers are still running."""
+    """Opens each file in its own window of one viewer. Returns problems; none: all files are displayed, and the viewer
+    is still running."""
     home.chmod(0o700)
-    logs = [path.with_name(path.name + ".log") for path in paths]
+    log = paths[0].with_name(paths[0].name + ".log")
     problems = []
-    with screen() as display:
+    with screen() as display, open(log, "wb") as output:
         environment = {**environment, "DISPLAY": display, "HOME": str(home), "XDG_RUNTIME_DIR": str(home),
                        "LIBGL_ALWAYS_SOFTWARE": "1"}
-        viewers = []
+        viewer = subprocess.Popen(["heaptrack_gui", *map(str, paths)], env=environment, stdout=output,
+                                  stdin=subprocess.DEVNULL, stderr=output, start_new_session=True)
         try:
-            for path, log in zip(paths, logs):
-                with open(log, "wb") as output:
-                    viewers.append(subprocess.Popen(["heaptrack_gui", str(path)], env=environment, stdout=output,
-                                                    stdin=subprocess.DEVNULL, stderr=output, start_new_session=True))
             deadline = time.monotonic() + seconds
-            waiting = dict(zip(paths, viewers))
-            log_of = dict(zip(paths, logs))
-            before = {}
-            while waiting:
+            before = None
+            while not problems:
                 titles = subprocess.run(["xwininfo", "-root", "-tree"], env=environment, capture_output=True,
                                         text=True, errors="replace").stdout
-                for path, viewer in list(waiting.items()):
-                    if viewer.poll() is not None:
-                        problems.append(f"{path.name}: heaptrack_gui ended with status {viewer.returncode}")
-                        del waiting[path]
-                        continue
-                    if re.search("(?i)failed to", log_of[path].read_text(errors="replace")):
-                        del waiting[path]  # rejected; its output becomes a problem below
-                        continue
-                    now = threads(viewer.pid)
-                    shown = re.search(rf'"Heaptrack - {re.escape(path.name)}\W', titles)
-                    if shown and not now[0] & {"R", "D"} and before.get(path) == now:
-                        del waiting[path]
-                    before[path] = now
-                if time.monotonic() > deadline:
-                    problems += [f"{path.name}: not displayed within {seconds} s: {titles}" for path in waiting]
+                missing_files = [path.name for path in paths
+                                 if not re.search(rf'"Heaptrack - {re.escape(path.name)}\W', titles)]
+                if viewer.poll() is not None:
+                    problems.append(f"heaptrack_gui ended with status {viewer.returncode}; not displayed: "
+                                    f"{missing_files}")
                     break
+                if re.search("(?i)failed to", log.read_text(errors="replace")):
+                    problems.append("heaptrack_gui cannot read a file")
+                    break
+                now = threads(viewer.pid)
+                if not missing_files and not now[0] & {"R", "D"} and before == now:
+                    break
+                before = now
+                if time.monotonic() > deadline:
+                    problems.append(f"not displayed within {seconds} s: {missing_files}: {titles}")
                 time.sleep(0.3)  # all threads must be idle during this time
-            # Viewers that were ready early must still be running.
-            problems += [f"{path.name}: heaptrack_gui ended with status {viewer.returncode}"
-                         for path, viewer in zip(paths, viewers) if path not in waiting and viewer.poll() is not None]
         finally:
-            for viewer in viewers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(viewer.pid, signal.SIGKILL)
-                viewer.wait()
-    outputs_of = {path.name: log.read_text(errors="replace") for path, log in zip(paths, logs)}
-    problems += [f"{name}: {text[-2000:]}" for name, text in outputs_of.items() if re.search("(?i)failed to", text)]
-    outputs = [f"output for {name}: {text[-1000:]}" for name, text in outputs_of.items() if problems]
-    return list(dict.fromkeys(problems)) + outputs
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(viewer.pid, signal.SIGKILL)
+            viewer.wait()
+    if problems:
+        problems.append(f"output: {log.read_text(errors='replace')[-2000:]}")
+    return problems
