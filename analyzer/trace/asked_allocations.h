@@ -1,9 +1,8 @@
 // The allocations of a frame that a reader is asked for, instead of all its events.
 //
 // Sizes and stacks say which ones these are. Most frames have none of a rare stack or size, and then times and
-// addresses are not read; otherwise they are only summed up to the last one, and addresses not even this if they are
-// not asked for. docs/performance.md has what that saves
-// ("SQL on the same recording").
+// addresses are not read; otherwise they are only summed up to the last one. Addresses that are not asked for are not
+// read at all. docs/performance.md has what that saves ("SQL on the same recording").
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct AskedAllocations {
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::span<const std::uint8_t>
       nodes{};                 ///< by dense index: 0 excludes; a node beyond the end is asked for; empty: all
-  bool with_addresses = true;  ///< false: they may be wrong, but only that of a realloc that freed its block is 0
+  bool with_addresses = true;  ///< false: they may be wrong, except that 0 still means: no block
 
   bool are_all() const noexcept { return has_all_sizes() && nodes.empty(); }
   bool has_all_sizes() const noexcept {

@@ -1,7 +1,7 @@
 """The server of profiler-cli, the command line of the Firefox Profiler, uses the viewer's importer and call trees: its
-totals of allocated and retained memory, overall and for each function, equal the report's. A parser of the documented format
-checks that the columns of a table have one length, indexes are in range, parents precede children, and retained
-memory, matched by address as in the viewer, equals the report's."""
+totals of allocated and retained memory, overall and for each function, equal the report's. A parser of the documented
+format checks that the columns of a table have one length, indexes are in range, parents precede children, and
+retained memory, matched by address as in the viewer, equals the report's."""
 
 import json
 import shutil

@@ -110,7 +110,7 @@ struct EventFilter {
   /// Allocations only, without what a realloc replaced, and of these sizes. Where the selection allows it, no block
   /// is followed, which takes a third of the time; otherwise there are frees and other sizes, too.
   std::optional<Sizes> only_allocations{};
-  bool addresses = true;  ///< false: with only_allocations, addresses may be wrong
+  bool addresses = true;  ///< false: the addresses of only_allocations are not read, and may be wrong
   /// Only blocks are asked for, those allocated up to then (ns since the start of the recording) and of block_sizes;
   /// others, and samples, may be left out. With an index, intervals in which nothing happens to them are not read.
   std::optional<std::uint64_t> blocks_until_ns{};
