@@ -6,6 +6,7 @@ usage: embed_page.py OUTPUT FILE...
 import base64
 import hashlib
 import pathlib
+import re
 import sys
 
 CHUNK = 2000  # compilers limit the length of one literal
@@ -24,6 +25,10 @@ def main() -> None:
     total = sum(len(content) for _, content in contents)
     if total > MAX_BYTES:
         sys.exit(f"the files of the page have {total} bytes; at most {MAX_BYTES} are allowed")
+    page = next(content for name, content in contents if name == "index.html").decode()
+    named = re.findall(r'<(?:link rel="stylesheet" href|script (?:id="questions" )?src)="([^"]*)"', page)
+    if different := set(named) ^ {name for name, _ in contents if name != "index.html"}:
+        sys.exit(f"index.html or meson.build does not name {', '.join(sorted(different))}")
     lines = ["// Generated from analyzer/page by embed_page.py.", "#pragma once", "",
              '#include "analyzer/serve/page.h"', "", "namespace heapprof::serve {", "",
              "inline constexpr Asset kPageAssets[] = {"]
@@ -31,6 +36,8 @@ def main() -> None:
         # It is also written between <script> and </script>, or <style> and </style>.
         if any(end in content.lower() for end in (b"</script", b"</style", b"<!--")) and not name.endswith(".html"):
             sys.exit(f"{name}: must not contain </script, </style or <!--")
+        if name.endswith(".js"):
+            content += f"//# sourceURL={name}\n".encode()  # browsers name it in errors: the page has all in one file
         digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
         chunks = [content[at:at + CHUNK] for at in range(0, len(content), CHUNK)] or [b""]
         text = "\n        ".join(literal(chunk) for chunk in chunks)

@@ -8,19 +8,6 @@
 namespace heapprof::serve {
 namespace {
 
-constexpr std::string_view kDataInline = "<script type=\"application/json\" id=\"questions\" data-inline src=";
-
-/// Puts the questions into the page: a block of data cannot be loaded by its address.
-std::string with_questions(std::string page) {
-  const Asset* const questions = find_asset("questions.json");
-  const std::size_t begin = page.find(kDataInline);
-  if (questions == nullptr || begin == std::string::npos) return page;
-  const std::size_t end = page.find('>', begin);
-  if (end == std::string::npos) return page;
-  return page.replace(begin, end + 1 - begin,
-                      "<script type=\"application/json\" id=\"questions\">" + std::string(questions->text));
-}
-
 /// The value of an attribute in the text of a tag; empty: it has none.
 std::string_view attribute(std::string_view tag, std::string_view name) {
   const std::string begin = " " + std::string(name) + "=\"";
@@ -34,6 +21,42 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
   if (const std::size_t at = text.find(what); at != std::string::npos) text.replace(at, what.size(), by);
 }
 
+/// Puts the files that index.html names into it.
+Page assemble() {
+  const Asset* const index = find_asset("index.html");
+  std::string scripts, styles;
+  Page page;
+  std::string_view rest = index == nullptr ? std::string_view() : index->text;
+  while (!rest.empty()) {
+    const std::size_t begin = std::min(rest.find('<'), rest.size());
+    page.text += rest.substr(0, begin);
+    rest.remove_prefix(begin);
+    const std::size_t end = rest.find('>');
+    if (end == std::string_view::npos) break;
+    const std::string_view tag = rest.substr(0, end + 1);
+    rest.remove_prefix(end + 1);
+    const bool is_style = tag.starts_with("<link ");
+    const Asset* const asset = find_asset(attribute(tag, is_style ? "href" : "src"));
+    if (asset == nullptr) {
+      page.text += tag;
+      continue;
+    }
+    const std::string_view id = attribute(tag, "id");
+    if (!id.empty()) {
+      // Data. It is no script to the browser, so it needs no hash.
+      page.text += "<script type=\"application/json\" id=\"" + std::string(id) + "\">";
+    } else {
+      page.text += is_style ? "<style>" : "<script>";
+      (is_style ? styles : scripts) += " '" + std::string(asset->hash) + "'";
+    }
+    page.text += asset->text;
+    if (is_style) page.text += "</style>";  // that of a script follows
+  }
+  page.text += rest;
+  page.sources = "script-src" + scripts + "; style-src" + styles;
+  return page;
+}
+
 }  // namespace
 
 const Asset* find_asset(std::string_view name) {
@@ -42,53 +65,19 @@ const Asset* find_asset(std::string_view name) {
   return found == std::end(kPageAssets) ? nullptr : found;
 }
 
-std::string_view content_type_of(std::string_view name) {
-  if (name.ends_with(".css")) return "text/css; charset=utf-8";
-  if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
-  if (name.ends_with(".json")) return "application/json";
-  if (name.ends_with(".svg")) return "image/svg+xml";
-  return "text/html; charset=utf-8";
-}
-
-const std::string& served_page() {
-  static const std::string page = [] {
-    const Asset* const index = find_asset("index.html");
-    return with_questions(index == nullptr ? std::string() : std::string(index->text));
-  }();
+const Page& served_page() {
+  static const Page page = assemble();
   return page;
 }
 
-std::string self_contained_page(std::string answers) {
-  std::string scripts, styles, result;
-  std::string_view rest = served_page();
-  while (!rest.empty()) {
-    const std::size_t begin = std::min(rest.find('<'), rest.size());
-    result += rest.substr(0, begin);
-    rest.remove_prefix(begin);
-    const std::size_t end = rest.find('>');
-    if (end == std::string_view::npos) break;
-    const std::string_view tag = rest.substr(0, end + 1);
-    rest.remove_prefix(end + 1);
-    const bool is_style = tag.starts_with("<link ");
-    const std::string_view address = attribute(tag, is_style ? "href" : "src");
-    const Asset* const asset = address.starts_with('/') ? find_asset(address.substr(1)) : nullptr;
-    if (tag.find(" data-inline") == std::string_view::npos || asset == nullptr) {
-      result += tag;
-      continue;
-    }
-    (is_style ? styles : scripts) += " '" + std::string(asset->hash) + "'";
-    result += (is_style ? "<style>" : "<script>") + std::string(asset->text);
-    if (is_style) result += "</style>";  // that of a script follows
-  }
-  result += rest;
+std::string page_with_answers(std::string answers) {
+  std::string result = served_page().text;
   // No text may end the element, or begin a comment in it. In JSON, this character is in strings only.
   for (std::size_t at = 0; (at = answers.find('<', at)) != std::string::npos;) answers.replace(at, 1, "\\u003c");
   replace(result, "<!-- answers -->", "<script type=\"application/json\" id=\"answers\">" + answers + "</script>");
   replace(result, "<meta charset=\"utf-8\">",
-          "<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-          "script-src" +
-              (scripts.empty() ? " 'none'" : scripts) + "; style-src" + (styles.empty() ? " 'none'" : styles) +
-              "; img-src data:; base-uri 'none'; form-action 'none'\">");
+          "<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; " +
+              served_page().sources + "; img-src data:; base-uri 'none'; form-action 'none'\">");
   return result;
 }
 

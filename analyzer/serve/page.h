@@ -14,13 +14,21 @@ struct Asset {
 
 /// nullptr: there is no such file.
 const Asset* find_asset(std::string_view name);
-std::string_view content_type_of(std::string_view name);
 
-/// index.html as the server sends it.
-const std::string& served_page();
+/// A page with all scripts and styles in it: one request instead of one for each file, which a tunnel would delay
+/// each.
+struct Page {
+  std::string text;
+  /// The directives "script-src" and "style-src" of a Content-Security-Policy: these scripts and styles by their
+  /// hashes, and no others.
+  std::string sources;
+};
 
-/// The page as one file that needs no other, and may load none: with all scripts and styles, and with `answers`, a
-/// JSON document, in an element with the id "answers".
-std::string self_contained_page(std::string answers);
+/// As the server sends it.
+const Page& served_page();
+
+/// A file that needs no server, and may load nothing: the page with `answers`, a JSON document, in an element with
+/// the id "answers".
+std::string page_with_answers(std::string answers);
 
 }  // namespace heapprof::serve

@@ -51,9 +51,10 @@ constexpr std::chrono::seconds kReadTime{30};
 constexpr std::chrono::seconds kWriteTime{120};
 constexpr unsigned kMaxSeconds = 3600;  ///< of /debug/pprof/allocs
 
-constexpr const char* kPagePolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'";
+std::string page_policy() {
+  return "default-src 'none'; " + served_page().sources +
+         "; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+}
 /// Of pictures and data, which a browser may open by themselves: no scripts, no requests.
 constexpr const char* kDataPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox";
 
@@ -194,7 +195,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void get(const Target& target) {
     const std::string& path = target.path;
-    if (path == "/") return send(text_answer(200, content_type_of("index.html"), served_page()));
+    if (path == "/") return send(text_answer(200, "text/html; charset=utf-8", served_page().text));
     if (path == "/api/" || path == "/api")
       return send(text_answer(200, "application/json", server_.about().dump() + "\n"));
     if (path == "/api/progress")
@@ -209,9 +210,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (path == "/metrics") return answer(metrics_question(target.parameters, server_.settings.subject));
     if (path == "/debug/pprof/heap" || path == "/debug/pprof/allocs")
       return send_pprof(target.parameters, path.ends_with("allocs"));
-    const Asset* const asset = find_asset(std::string_view(path).substr(1));
-    if (asset == nullptr || asset->name == "index.html") return send(error_answer(404, path + ": no such page"));
-    send({200, std::string(content_type_of(asset->name)), std::make_shared<const std::string>(asset->text)});
+    send(error_answer(404, path + ": no such page"));
   }
 
   void post(const Target& target) {
@@ -353,7 +352,7 @@ class Session : public std::enable_shared_from_this<Session> {
     response.set("Cross-Origin-Resource-Policy", "same-origin");
     response.set("Cross-Origin-Opener-Policy", "same-origin");
     const bool is_page = answer.content_type.starts_with("text/html");
-    response.set("Content-Security-Policy", is_page ? kPagePolicy : kDataPolicy);
+    response.set("Content-Security-Policy", is_page ? page_policy() : kDataPolicy);
     if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
     if (answer.status == 405) response.set(http::field::allow, "GET, HEAD, POST");
     if (!cookie_.empty()) response.set(http::field::set_cookie, std::exchange(cookie_, {}));

@@ -105,7 +105,7 @@ std::string error_of(const serve::Answer& answer) { return Json::parse(*answer.b
 class Collection {
  public:
   explicit Collection(const HtmlOptions& options)
-      : options_(options), asker_(options, progress_), page_bytes_(serve::self_contained_page("").size()) {}
+      : options_(options), asker_(options, progress_), page_bytes_(serve::page_with_answers("").size()) {}
 
   /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
   void collect() {
@@ -143,7 +143,7 @@ class Collection {
       text += (is_first ? "\n" : ",\n") + Json(key).dump() + ":" + answer;
       is_first = false;
     }
-    return serve::self_contained_page(text + "}}");
+    return serve::page_with_answers(text + "}}");
   }
 
   std::vector<std::string> holds() const {
