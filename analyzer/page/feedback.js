@@ -36,6 +36,12 @@ async function copy(text, button) {
   }, 1500);
 }
 
+/// Sums of what was read, while the index is written: the first figures of a large recording.
+const soFar = sums => make('p', {class: 'so-far'},
+  `So far, up to ${figures.time(sums.time_ns)} of the recording: ${figures.bytes(sums.live_bytes)} live in ` +
+  `${figures.plural(sums.live_blocks, 'block')}; peak ${figures.bytes(sums.peak_bytes)}; ` +
+  `${figures.plural(sums.allocations, 'allocation')} of ${figures.bytes(sums.allocated_bytes)}.`);
+
 /// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
 /// returned is called. `command` answers the view's first question. `isUpdate`: of a running program, whose figures are
 /// asked for twice a second; the page would flicker. `onWait` is called again and again, once the wait is long enough
@@ -55,7 +61,7 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
       one && one.command === 'index' ? 'Reading the recording, and writing its index' : 'Reading the recording',
       one && one.share > 0 ? `\u2026 ${figures.percent(one.share, 1)}, ${figures.plural(one.events, 'event')}` :
         '\u2026',
-      passed < 1000 ? '' : `${Math.floor(passed / 1000)} s`].join(' '));
+      passed < 1000 ? '' : `${Math.floor(passed / 1000)} s`].join(' '), ...one && one.so_far ? [soFar(one.so_far)] : []);
     if (isAsking) return;
     isAsking = true;
     running = await ask.progress();

@@ -233,6 +233,16 @@ inline model::LiveTimeline::State Replay::state() const noexcept {
   return state;
 }
 
+SumsSoFar Replay::so_far() const noexcept {
+  const model::LiveTimeline::State sums = state();
+  return {.time_ns = clock_.to_ns(trace::Ticks{now_}),
+          .live_bytes = sums.live_bytes,
+          .live_blocks = sums.live_blocks,
+          .peak_bytes = costs().peak_bytes(),
+          .allocations = sums.allocations,
+          .allocated_bytes = sums.allocated_bytes};
+}
+
 inline bool Replay::is_temporary(const Block& block, const StreamState& stream) const noexcept {
   return (block.thread & ~kNotSelected) == stream.thread && threads_[stream.thread].last_allocation == block.address;
 }

@@ -33,6 +33,7 @@
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/mapping_table.h"
+#include "analyzer/replay/progress.h"
 #include "analyzer/replay/recording_totals.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
@@ -140,6 +141,7 @@ class Replay {
 
   std::uint64_t now() const noexcept { return now_; }  ///< ticks: time of the last event
   std::size_t live_blocks() const noexcept { return blocks_.size(); }
+  SumsSoFar so_far() const noexcept;
 
   /// Stores what a later replay needs to continue after the last batch: live blocks and mappings, calls that have
   /// not returned, threads. Precondition: nothing is selected.

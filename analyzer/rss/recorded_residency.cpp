@@ -81,7 +81,8 @@ Totals visit(const TraceFile& file, const Visitor& visitor, const replay::Progre
         if (!visitor.snapshot(std::move(*snapshot), mark)) return totals;
     }
     if (progress && file.frame_bytes() != 0)
-      progress(static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()), batch.records);
+      progress({.share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
+                .records = batch.records});
   }
   if (std::optional<ResidencySnapshot> snapshot = snapshots.finish()) visitor.snapshot(std::move(*snapshot), mark);
   totals.end_ns = clock.to_ns(trace::Ticks{reader.last_time()});

@@ -40,17 +40,18 @@ constexpr std::size_t kMaxErrorBytes = 16 * 1024;
   ::_exit(127);
 }
 
-/// A line of cli::ProgressLine: "THOUSANDTHS EVENTS WHAT".
+/// A line of cli::ProgressLine.
 void read_progress(std::string_view line, ChildProgress& progress) {
-  unsigned thousandths = 0;
-  std::uint64_t events = 0;
-  const char* const begin = line.data();
-  const char* const end = begin + line.size();
-  const auto share = std::from_chars(begin, end, thousandths);
-  if (share.ec != std::errc() || share.ptr == end) return;
-  const auto count = std::from_chars(share.ptr + 1, end, events);
-  if (count.ec != std::errc() || count.ptr == end) return;
-  progress = {std::min(thousandths, 1000u) / 1000.0, events, std::string(count.ptr + 1, end)};
+  using Json = nlohmann::ordered_json;
+  try {
+    const Json given = Json::parse(line);
+    progress = {.share = std::clamp(given.at("share").get<double>(), 0.0, 1.0),
+                .events = given.at("events").get<std::uint64_t>(),
+                .what = given.at("what").get<std::string>(),
+                .so_far = given.value("so_far", Json())};
+  } catch (const Json::exception&) {
+    // Not a whole line: the one before stays.
+  }
 }
 
 }  // namespace

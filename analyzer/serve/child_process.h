@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,7 @@ struct ChildProgress {
   double share = 0;          ///< from 0 to 1
   std::uint64_t events = 0;  ///< that were read
   std::string what;          ///< "Reading trace.heapprof"
+  nlohmann::ordered_json so_far;  ///< an object with sums of what was read; null: there are none
 };
 
 class ChildProcess : public std::enable_shared_from_this<ChildProcess> {

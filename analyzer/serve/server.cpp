@@ -421,12 +421,14 @@ Json Server::State::progress() const {
   Json json;
   json["format_version"] = 1;
   Json& list = json["running"] = Json::array();
-  for (const Answers::Running& one : answers.running())
+  for (const Answers::Running& one : answers.running()) {
     list.push_back({{"command", one.command},
                     {"time_ns", std::chrono::nanoseconds(one.time).count()},
                     {"what", one.progress.what},
                     {"share", one.progress.share},
                     {"events", one.progress.events}});
+    if (!one.progress.so_far.is_null()) list.back()["so_far"] = one.progress.so_far;
+  }
   return json;
 }
 

@@ -583,7 +583,8 @@ class Page(PageCase):
                           for site in self.printed()["sites"]})
 
     def test_progress(self):
-        """A recording of more than 16 MB without an index: the page shows that it is read, then its figures."""
+        """A recording of more than 16 MB without an index: the page shows that it is read, sums so far, then its
+        figures."""
         self.trace = self.record(large_recording.build(self.dir)).trace
         for round_number in range(20):
             cache = self.dir / f"cache{round_number}"
@@ -593,15 +594,21 @@ class Page(PageCase):
             children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
             self.browser.open(server.stdout.readline().strip())
             child = int(harness.wait_until(lambda: children.read_text().split(), "nothing is read")[0])
+            indexes = lambda: list(cache.glob("heapprof/index/*.idx"))
+            harness.wait_until(lambda: indexes() or self.browser.evaluate(
+                "ask.progress().then(all => all.some(one => one.so_far))"), "no sums, and no index")
             with contextlib.suppress(ProcessLookupError):  # it has ended: again
                 os.kill(child, signal.SIGSTOP)
-                if not list(cache.glob("heapprof/index/*.idx")):
+                if not indexes():
                     break
                 os.kill(child, signal.SIGCONT)
         else:
             self.fail("every index was written before its process could be stopped")
         harness.wait_until(lambda: "writing its index" in self.text("#progress"), "no progress is shown")
         self.assertEqual(self.texts(".tile"), [])
+        harness.wait_until(lambda: re.fullmatch(
+            r"So far, up to [\d.]+ m?s of the recording: [\d.]+ [KM]?i?B live in [\d,]+ blocks?; peak [\d.]+ [KM]?i?B; "
+            r"[\d,]+ allocations of [\d.]+ [KMG]?i?B\.", self.text("#progress .so-far") or ""), "no sums are shown")
         os.kill(child, signal.SIGCONT)
         self.settled()
         self.assertEqual(self.text("#progress"), "")

@@ -374,7 +374,10 @@ class LargeRecording(Serve):
                 lines = printed.stderr.decode().split("\n")[:-1]
                 self.assertTrue(lines)
                 for line in lines:
-                    self.assertRegex(line, r"^\x1e\d{1,4} \d+ Reading .*heapprof")
+                    shown = json.loads(line.removeprefix("\x1e"))
+                    self.assertRegex(shown["what"], "^Reading .*heapprof")
+                    self.assertTrue(0 <= shown["share"] < 1)
+                    self.assertGreaterEqual(shown["events"], 0)
         for _ in range(20):
             connection, child = self.stopped_index()
             os.kill(child, signal.SIGCONT)
@@ -387,6 +390,14 @@ class LargeRecording(Serve):
             shown.unlink()
         self.assertEqual(shown["what"].split()[0], "Reading")
         self.assertTrue(0 <= shown["share"] < 1, shown)
+        # The sums lie between those of all events before that moment, and those with the events at the moment.
+        sums = shown["so_far"]
+        before, after = (json.loads(self.heapprof(
+            "report", "--json", "--no-index", "--from=start", f"--to={sums['time_ns'] + more}ns", self.trace))["heap"]
+            for more in (-1, 1))
+        for key in ("allocations", "allocated_bytes", "peak_bytes"):
+            self.assertTrue(before[key] <= sums[key] <= after[key], (key, before[key], sums[key], after[key]))
+        self.assertGreater(sums["allocations"], 0)
 
     def test_html_writes_the_index_first(self):
         self.server = self.popen([harness.HEAPPROF, "html", self.trace, "-o", self.dir / "page.html"],

@@ -8,7 +8,8 @@ Records ranges.cpp once (DIR/page.heapprof; remove it after a change of --events
 times are wall times that the page itself measures, from the user's action to the frame that shows the result:
 
   open      the address is loaded: the header, the first figures (summary with its table), the timeline, everything;
-            with an index and without one, each time with an empty cache and a new server
+            with an index and without one, each time with an empty cache and a new server; without, the progress and
+            the sums so far, too
   ranges    a range is dragged on the timeline while the flame graph is shown: narrow, wide, random; and a range of
             0.1 % from a link
   filter    a letter is typed into the search of the table, the flame graph, and the table of call stacks
@@ -62,6 +63,7 @@ const look = () => {
   const about = document.querySelector('#about'), view = document.querySelector('#view');
   if (about && about.textContent) note('header');
   if (document.querySelector('#progress .busy')) note('progress');
+  if (document.querySelector('.so-far')) note('sums');
   if (document.querySelector('.tile')) note('figures');
   if (view && view.querySelector('tbody tr[data-index]')) note('view');
   if (document.querySelector('.time-chart path.area')) note('timeline');
@@ -266,7 +268,9 @@ class Bench:
                     self.open(server)
                     moments = self.until("'view' in moments && 'timeline' in moments && moments")
                     if trace == self.plain:
-                        self.note(f"progress shown, {kind}", moments.get("progress", moments["figures"]), 1000)
+                        for name, text, target in (("progress", "progress shown", 1000),
+                                                   ("sums", "sums so far", limit_ms)):
+                            self.note(f"{text}, {kind}", moments.get(name, moments["figures"]), target)
                     for name, text, target in (("header", "header", None), ("figures", "first figures", limit_ms),
                                                ("view", "first view", limit_ms), ("timeline", "timeline", None)):
                         self.note(f"{text}, {kind}", moments[name], target)

@@ -20,8 +20,8 @@ int compact(const CompactOptions& arguments) {
   options.level = arguments.level;
   const replay::CompactResult result =
       replay::compact(arguments.trace, arguments.output, options,
-                      [&](double share, std::uint64_t records) { progress.show(share, records); });
-  progress.show(1, 0);
+                      [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
   if (replaces) print_message(arguments.output + ": replaced the recording of that name");
   std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
               render::human_bytes(result.original_bytes).c_str());

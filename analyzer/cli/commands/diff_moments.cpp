@@ -147,7 +147,7 @@ std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analys
         if (moment == 1 && is_new) add_block(sum.fresh, block.size);
         if (moment == 2 && is_new) add_block(sum.left, block.size);
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); });
+      [&](const replay::Done& done) { progress.show(done); });
   return sums;
 }
 

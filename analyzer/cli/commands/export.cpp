@@ -93,7 +93,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
           }
         }
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); });
+      [&](const replay::Done& done) { progress.show(done); });
   writer.finish(profile.recording.duration_ns, resident);
   if (!output.close()) throw OutputError(output.error());
 }
@@ -160,7 +160,7 @@ void export_format(const ExportOptions& options, const model::Profile& profile, 
   Sink output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
-    analysis->for_each_event(sink, [&](double share, std::uint64_t events) { progress.show(share, events); },
+    analysis->for_each_event(sink, [&](const replay::Done& done) { progress.show(done); },
                              {.of_kind = true});
   };
   format.write(options, table, source, output);

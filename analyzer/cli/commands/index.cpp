@@ -20,10 +20,10 @@ int make_index(const IndexOptions& options) {
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
   replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {
-    progress.show(static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
-                  batch.records);
+    progress.show({.share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
+                   .records = batch.records});
   });
-  progress.show(1, 0);
+  progress.end();
   out.finish();
   std::printf("%s: %s for a trace of %s\n", path.c_str(), render::human_bytes(out.bytes()).c_str(),
               render::human_bytes(file.bytes()).c_str());

@@ -83,7 +83,7 @@ LeakHistories read_histories(const LeaksOptions& options, const replay::Analysis
   by_site.set_load(load);
   ProgressLine progress("Reading " + options.trace.trace + " again");
   analysis.follow_leaks(by_stack, stack_of_node, by_site, site_of_node,
-                        [&](double share, std::uint64_t events) { progress.show(share, events); });
+                        [&](const replay::Done& done) { progress.show(done); });
   by_stack.finish();
   by_site.finish();
   for (std::uint32_t site = 0; site < only_node.size(); ++site)

@@ -21,9 +21,9 @@ Peak find_peak(const TraceOptions& options, replay::Selection selection) {
   selection.only_costs = true;
   ProgressLine progress("Searching " + options.trace + " for the peak");
   const replay::Analysis analysis(
-      options.trace, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
+      options.trace, selection, [&](const replay::Done& done) { progress.show(done); },
       {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, {}, {});
-  progress.show(1, 0);
+  progress.end();
   if (analysis.profile().totals.peak_bytes == 0)
     throw replay::SelectionError(options.trace + ": no byte was live, so there is no peak; give another moment");
   return {analysis.profile().peak_time_ns, analysis.peak_position()};

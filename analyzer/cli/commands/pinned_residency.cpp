@@ -39,8 +39,8 @@ std::optional<PinnedResidency> read_pinned_residency(const TraceOptions& options
   const std::uint64_t at_ns = analysis.profile().end_ns();
   ProgressLine progress("Searching " + options.trace + " for snapshots");
   const rss::RecordedResidency recorded =
-      rss::read_residency(file, [&](double share, std::uint64_t events) { progress.show(share, events); });
-  progress.show(1, 0);
+      rss::read_residency(file, [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
   if (const rss::SnapshotSummary* const chosen = rss::snapshot_at(recorded.snapshots, at_ns)) {
     if (recorded.last && recorded.last->number == chosen->number) return measure(*recorded.last, memory);
     if (const auto snapshot = rss::read_snapshot(file, chosen->number)) return measure(*snapshot, memory);

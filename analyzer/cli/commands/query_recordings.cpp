@@ -88,9 +88,9 @@ bool QueryRecordings::interrupt() {
   const Recordings::Progress& read = recordings_->progress();
   if (const double share = read.share; share < 1) {
     if (!progress_) progress_.emplace("Reading " + options_.trace);
-    progress_->show(share, read.events);
+    progress_->show({.share = share, .records = read.events});
   } else if (progress_) {
-    progress_->show(1, 0);
+    progress_->end();
     progress_.reset();
   }
   return interrupt_requested != 0;
@@ -114,10 +114,10 @@ std::unique_ptr<replay::Analysis> QueryRecordings::open(const RecordedProcess& p
   }
   std::optional<ProgressLine> line;
   if (!request.progress) line.emplace("Reading " + options.trace);
-  const replay::Progress progress = [&](double share, std::uint64_t records) {
+  const replay::Progress progress = [&](const replay::Done& done) {
     if (interrupt_requested != 0) throw query::Interrupted();
-    if (line) line->show(share, records);
-    else request.progress(share, records);
+    if (line) line->show(done);
+    else request.progress(done);
   };
   auto analysis = std::make_unique<replay::Analysis>(
       options.trace, selection, progress, replay::IndexUse{.use = options.use_index, .keep = options.use_index},

@@ -87,16 +87,17 @@ Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedT
       break;
     }
     std::uint64_t records_here = 0;
-    run.traces.push_back(read_figures(all[i], [&](double share, std::uint64_t records) {
-      records_here = records;
-      const double done = static_cast<double>(bytes_read) + share * static_cast<double>(all[i].header.file_bytes);
+    run.traces.push_back(read_figures(all[i], [&](const replay::Done& here) {
+      records_here = here.records;
+      const double done = static_cast<double>(bytes_read) + here.share * static_cast<double>(all[i].header.file_bytes);
       // A share of 1 would erase the line.
-      progress.show(bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999), records_read + records);
+      progress.show({.share = bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999),
+                     .records = records_read + here.records});
     }));
     bytes_read += all[i].header.file_bytes;
     records_read += records_here;
   }
-  progress.show(1, 0);
+  progress.end();
   return run;
 }
 

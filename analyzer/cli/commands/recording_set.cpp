@@ -41,9 +41,9 @@ std::unique_ptr<replay::Analysis> analyze(const std::string& path, const replay:
                                           bool use_index) {
   ProgressLine progress("Reading " + path);
   auto analysis = std::make_unique<replay::Analysis>(
-      path, selection, [&](double share, std::uint64_t records) { progress.show(share, records); },
+      path, selection, [&](const replay::Done& done) { progress.show(done); },
       replay::IndexUse{.use = use_index, .keep = use_index}, symbols::decode_shared_symbols);
-  progress.show(1, 0);
+  progress.end();
   return analysis;
 }
 
@@ -211,7 +211,7 @@ std::optional<SumPeakOfSet> find_sum_peak(const RecordingSet& set, const TraceOp
           for (const replay::LiveStep& step : batch)
             add(member.start_ns + step.time_ns, step.live_bytes, step.position);
         },
-        [&](double share, std::uint64_t events) { progress.show(share, events); });
+        [&](const replay::Done& done) { progress.show(done); });
     add(bounds[i].end_ns + 1, 0, {});  // the memory of a process ends with it
     enter(~std::uint64_t{0});
   }

@@ -45,7 +45,7 @@ class SiteHistory {
       group_of_node.push_back(site == model::kNoIndex ? model::kNoIndex : group_of_site_[site]);
     ProgressLine progress("Reading " + options.trace.trace + " again");
     live_ = analysis.live_by_group(
-        group_of_node, groups, [&](double share, std::uint64_t events) { progress.show(share, events); },
+        group_of_node, groups, [&](const replay::Done& done) { progress.show(done); },
         replay::InBucket::kLast, &timeline_);
   }
 

@@ -163,7 +163,7 @@ void read_history(RankedRows& ranked, const replay::Analysis& analysis,
   ProgressLine progress("Reading " + ranked.options.trace.trace + " again");
   ranked.over_time =
       views::live_over_time(analysis, std::span(ranked.rows).first(count), groups ? &*groups : nullptr, kHistoryParts,
-                            [&](double share, std::uint64_t events) { progress.show(share, events); });
+                            [&](const replay::Done& done) { progress.show(done); });
 }
 
 Json rows_json(const RankedRows& ranked, const StackNames& names) {

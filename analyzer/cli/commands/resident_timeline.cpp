@@ -57,8 +57,8 @@ void print_resident(const TimelineOptions& options, const replay::Analysis& anal
   const std::vector<LinesAt> lines =
       estimated ? rss::lines_at_samples(profile, recorded.samples)
                 : rss::lines_at_snapshots(analysis, recorded.snapshots,
-                                          [&](double share, std::uint64_t events) { progress.show(share, events); });
-  progress.show(1, 0);
+                                          [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
   render::Timeline timeline;
   const std::string program = base_name(profile.recording.program);
   timeline.live = "resident memory";
@@ -92,8 +92,8 @@ int run_resident_timeline(const TimelineOptions& options) {
     {
       ProgressLine progress("Searching " + options.trace.trace + " for snapshots");
       recorded = rss::read_residency(trace::TraceFile(options.trace.trace),
-                                     [&](double share, std::uint64_t events) { progress.show(share, events); });
-      progress.show(1, 0);
+                                     [&](const replay::Done& done) { progress.show(done); });
+      progress.end();
     }
     if (recorded.snapshots.empty() && recorded.samples.empty())
       throw trace::TraceError(options.trace.trace +

@@ -81,8 +81,8 @@ ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile&
   ResidencyAt result;
   ProgressLine progress("Searching " + path + " for snapshots");
   result.recorded =
-      rss::read_residency(file, [&](double share, std::uint64_t events) { progress.show(share, events); });
-  progress.show(1, 0);
+      rss::read_residency(file, [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
   rss::RecordedResidency& recorded = result.recorded;
   std::optional<trace::ResidencySnapshot> last = std::exchange(recorded.last, std::nullopt);
   const rss::SnapshotSummary* const chosen = choose(options, recorded, result.at_ns);
@@ -179,8 +179,8 @@ void print_rss(const RssOptions& options, const replay::Analysis& analysis, rss:
   const model::Profile& profile = analysis.profile();
   ProgressLine progress("Reading " + options.trace.trace + " again");
   const rss::ProcessMemory process =
-      collector.finish(analysis, [&](double share, std::uint64_t events) { progress.show(share, events); });
-  progress.show(1, 0);
+      collector.finish(analysis, [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
   const rss::ResidentMemory memory =
       at.snapshot ? rss::classify(*at.snapshot, process) : rss::estimate(*at.sample, process);
   StackNames names(profile, options.trace.symbols);

@@ -91,12 +91,12 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     if (options.output_is_recording) refuse_trace_as_output(options.output, options.trace);
     else refuse_recording_as_output(options.output, options.trace);
     ProgressLine progress("Reading " + options.trace);
-    const auto show = [&](double share, std::uint64_t records) { progress.show(share, records); };
+    const auto show = [&](const replay::Done& done) { progress.show(done); };
     replay::Followed* const followed = followed_program(options.trace, selection, show);
     const replay::Analysis analysis(options.trace, selection, show,
                                     {.use = options.use_index, .keep = options.use_index},
                                     symbols::decode_shared_symbols, visit_leaked, visit_mapping, followed);
-    progress.show(1, 0);
+    progress.end();
     for (const std::string& warning : analysis.warnings()) print_message(warning);
     std::vector<VainValue> vain;
     if (!options.one_of_several) {

@@ -27,7 +27,7 @@ void replay_events(const TraceOptions& options, const replay::Analysis& analysis
       [&](std::span<const replay::ProfileEvent> events) {
         for (const replay::ProfileEvent& one : events) event(one);
       },
-      [&](double share, std::uint64_t events) { progress.show(share, events); });
+      [&](const replay::Done& done) { progress.show(done); });
 }
 
 /// As run_on_trace(): before `print`, calls sums.add(const replay::ProfileEvent&) for each selected event, and

@@ -222,7 +222,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
     if (group != model::kNoIndex) group = position[group];
   ProgressLine progress("Reading " + options.trace.trace + " again");
   auto series = analysis.live_by_group(all.group_of_node, static_cast<std::uint32_t>(sites.size()),
-                                       [&](double share, std::uint64_t events) { progress.show(share, events); });
+                                       [&](const replay::Done& done) { progress.show(done); });
   add_series(std::move(sites), std::move(series), by_maximum, options.sites, timeline);
 }
 
@@ -230,7 +230,7 @@ void add_sites(const TimelineOptions& options, const replay::Analysis& analysis,
 void add_threads(const TimelineOptions& options, const replay::Analysis& analysis, render::Timeline& timeline) {
   const model::Profile& profile = analysis.profile();
   ProgressLine progress("Reading " + options.trace.trace + " again");
-  auto series = analysis.live_by_thread([&](double share, std::uint64_t events) { progress.show(share, events); });
+  auto series = analysis.live_by_thread([&](const replay::Done& done) { progress.show(done); });
   std::vector<render::Timeline::Site> sites(profile.threads.size());
   for (std::size_t i = 0; i < sites.size(); ++i) {
     const model::Thread& thread = profile.threads[i];

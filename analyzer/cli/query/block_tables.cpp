@@ -176,10 +176,10 @@ class AllocationsTable : public query::Table {
 
   static void produce(Recording& recording, const Scan& scan, Rows::Writer& rows) {
     Recordings::Progress& shown = recording.all().progress();
-    const replay::Progress progress = [&](double share, std::uint64_t events) {
+    const replay::Progress progress = [&](const replay::Done& done) {
       rows.check();
-      shown.share = share;
-      shown.events = events;
+      shown.share = done.share;
+      shown.events = done.records;
     };
     std::unique_ptr<replay::Analysis> opened;
     const replay::Analysis* const analysis = analysis_of(recording, scan, progress, opened);

@@ -64,10 +64,10 @@ class ReadTable : public query::Table {
               Recordings::Progress& shown = recording->all().progress();
               table_.spec_.produce(
                   *recording,
-                  [&](double share, std::uint64_t events) {
+                  [&](const replay::Done& done) {
                     out.check();
-                    shown.share = share;
-                    shown.events = events;
+                    shown.share = done.share;
+                    shown.events = done.records;
                   },
                   out);
               shown.share = 1;

@@ -1,11 +1,12 @@
 // `serve` shows the progress of the commands that it runs (analyzer/serve/child_process.h). It sets
-// HEAPPROF_PROGRESS=lines, and gets lines that begin at once: the ASCII character 30, the share in thousandths, the
-// number of events, and what is being done.
+// HEAPPROF_PROGRESS=lines, and gets lines that begin at once: the ASCII character 30, and a JSON object with what is
+// being done, the share, the number of events, and the sums so far.
 #include "analyzer/cli/text/progress_line.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <unistd.h>
 
@@ -34,32 +35,40 @@ ProgressLine::ProgressLine(const std::string& what)
     : what_(render::clip_utf8(render::clean_utf8(what), 40)), started_ns_(now_ns()),
       next_ns_(started_ns_ + (wants_lines() ? 0 : 1'000'000'000)), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-ProgressLine::~ProgressLine() {
+ProgressLine::~ProgressLine() { end(); }
+
+void ProgressLine::end() {
   if (shown_) std::fputs("\r\x1b[K", stderr);
+  shown_ = false;
 }
 
-void ProgressLine::show(double share, std::uint64_t events) {
+void ProgressLine::show(const replay::Done& done) {
   if (!terminal_ && !wants_lines()) return;
-  if (share >= 1) {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-    shown_ = false;
-    return;
-  }
+  if (done.share >= 1) return end();
   const std::uint64_t now = now_ns();
   if (now < next_ns_) return;
   next_ns_ = now + 200'000'000;
   if (wants_lines()) {
-    std::fprintf(stderr, "\x1e%.0f %llu %s\n", share * 1000, static_cast<unsigned long long>(events), what_.c_str());
+    nlohmann::ordered_json line{{"what", what_}, {"share", done.share}, {"events", done.records}};
+    if (done.sums)
+      line["so_far"] = {{"time_ns", done.sums->time_ns},
+                        {"live_bytes", done.sums->live_bytes},
+                        {"live_blocks", done.sums->live_blocks},
+                        {"peak_bytes", done.sums->peak_bytes},
+                        {"allocations", done.sums->allocations},
+                        {"allocated_bytes", done.sums->allocated_bytes}};
+    std::fprintf(stderr, "\x1e%s\n", line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;
   }
   shown_ = true;
+  const auto events = static_cast<double>(done.records);
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
   constexpr int kCells = 20;
-  const int full = static_cast<int>(share * kCells);
+  const int full = static_cast<int>(done.share * kCells);
   std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full,
-               "####################", kCells - full, "", share * 100, static_cast<double>(events) / 1e6,
-               static_cast<double>(events) / 1e6 / seconds);
-  if (share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / share - seconds + 0.5);
+               "####################", kCells - full, "", done.share * 100, events / 1e6,
+               events / 1e6 / seconds);
+  if (done.share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / done.share - seconds + 0.5);
   std::fputs("\x1b[K", stderr);
   std::fflush(stderr);
 }

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 
+#include "analyzer/replay/progress.h"
+
 namespace heapprof::cli {
 
 /// Prints the share done, the number of events read, their rate and the time left, from one second after its
 /// construction on and at most five times a second. Prints nothing if standard error is no terminal. The line is
-/// erased by show(1, ...) and by the destructor.
+/// erased by end() and by the destructor.
 class ProgressLine {
  public:
   /// `what` is what is being done: "Reading trace.heapprof".
@@ -17,8 +19,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// `share` is from 0 to 1.
-  void show(double share, std::uint64_t events);
+  void show(const replay::Done& done);
+  void end();
 
  private:
   std::string what_;

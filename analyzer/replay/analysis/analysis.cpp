@@ -125,7 +125,7 @@ void Analysis::read_summary(PassProgress& passes) {
   pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     const bool more_needed = run.replay.replay(batch);
     if (cached) cached->after(batch);
-    passes.show(batch);
+    passes.show(batch, run.replay.so_far());
     return more_needed;
   });
   passes.end(*run.reader);

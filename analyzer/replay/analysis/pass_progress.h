@@ -27,7 +27,7 @@ class PassProgress {
     first_time_ = reader.last_time();
     filter_ = filter;
   }
-  void show(const trace::Batch& batch) {
+  void show(const trace::Batch& batch, const std::optional<SumsSoFar>& sums = {}) {
     if (!progress_) return;
     const auto part = [](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
       return at <= from || to <= from
@@ -37,7 +37,7 @@ class PassProgress {
     double share = part(batch.frame_bytes_read, first_bytes_, file_.frame_bytes());
     if (filter_.has_end() && batch.count != 0)
       share = std::max(share, part(batch.storage[batch.count - 1].time, first_time_, filter_.end_ticks));
-    progress_((done_ + share) / passes_, records_before_ + batch.records - first_records_);
+    progress_({(done_ + share) / passes_, records_before_ + batch.records - first_records_, sums});
   }
   void end(const trace::MergedReader& reader) {
     records_before_ += reader.records() - first_records_;

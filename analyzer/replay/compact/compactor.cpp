@@ -56,7 +56,7 @@ class Compactor {
   void show(unsigned pass, const trace::Batch& batch, std::uint64_t all_bytes) const {
     if (!progress_ || all_bytes == 0) return;
     const double share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(all_bytes);
-    progress_((pass + share) / kPasses, pass * summary_.records + batch.records);
+    progress_({.share = (pass + share) / kPasses, .records = pass * summary_.records + batch.records});
   }
 
   void summarize() {

@@ -149,9 +149,9 @@ TEST_CASE("Blocks and their frees are the same where an index leaves out interva
       };
       double last_share = 0;
       bool ordered = true;
-      const Progress progress = [&](double share, std::uint64_t) {
-        ordered &= share >= last_share && share <= 1;
-        last_share = share;
+      const Progress progress = [&](const Done& done) {
+        ordered &= done.share >= last_share && done.share <= 1;
+        last_share = done.share;
       };
       which.visit_leaked = [&](const LiveBlock& block) {
         if (is_asked(block.time_ns, block.size, block.node))
@@ -483,7 +483,7 @@ TEST_CASE("Live bytes over time are the same from the index and from a replay, a
   std::vector<std::uint32_t> group_of_node(profile.nodes.size()), all(profile.nodes.size(), 0);
   for (std::uint32_t& group : group_of_node) group = random() % 4 == 0 ? model::kNoIndex : random() % 5;
   bool has_read = false;
-  const auto no_pass = [&](double, std::uint64_t) { has_read = true; };
+  const auto no_pass = [&](const Done&) { has_read = true; };
   model::Timeline timeline;
   CHECK((with.live_by_group(group_of_node, 5, no_pass, InBucket::kLast, &timeline) ==
          without.live_by_group(group_of_node, 5)));
