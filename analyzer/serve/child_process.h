@@ -49,9 +49,9 @@ struct ChildResult {
 
 /// How far a child is with what it does at the moment: the newest line that cli::ProgressLine printed.
 struct ChildProgress {
-  double share = 0;          ///< from 0 to 1
-  std::uint64_t events = 0;  ///< that were read
-  std::string what;          ///< "Reading trace.heapprof"
+  double share = 0;               ///< from 0 to 1
+  std::uint64_t events = 0;       ///< that were read
+  std::string what;               ///< "Reading trace.heapprof"
   nlohmann::ordered_json so_far;  ///< an object with sums of what was read; null: there are none
 };
 

@@ -18,9 +18,8 @@ int compact(const CompactOptions& arguments) {
   replay::CompactOptions options;
   options.exact = arguments.exact;
   options.level = arguments.level;
-  const replay::CompactResult result =
-      replay::compact(arguments.trace, arguments.output, options,
-                      [&](const replay::Done& done) { progress.show(done); });
+  const replay::CompactResult result = replay::compact(arguments.trace, arguments.output, options,
+                                                       [&](const replay::Done& done) { progress.show(done); });
   progress.end();
   if (replaces) print_message(arguments.output + ": replaced the recording of that name");
   std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),

@@ -160,8 +160,7 @@ void export_format(const ExportOptions& options, const model::Profile& profile, 
   Sink output(options.trace.output, format.compression);
   ProgressLine progress("Writing " + options.trace.output);
   const exporter::EventSource source = [&](const auto& sink) {
-    analysis->for_each_event(sink, [&](const replay::Done& done) { progress.show(done); },
-                             {.of_kind = true});
+    analysis->for_each_event(sink, [&](const replay::Done& done) { progress.show(done); }, {.of_kind = true});
   };
   format.write(options, table, source, output);
   if (!output.close()) throw OutputError(output.error());

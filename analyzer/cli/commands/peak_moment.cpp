@@ -20,9 +20,9 @@ Peak find_peak(const TraceOptions& options, replay::Selection selection) {
   selection.only_live = false;
   selection.only_costs = true;
   ProgressLine progress("Searching " + options.trace + " for the peak");
-  const replay::Analysis analysis(
-      options.trace, selection, [&](const replay::Done& done) { progress.show(done); },
-      {.use = options.use_index, .keep = options.use_index}, symbols::decode_shared_symbols, {}, {});
+  const replay::Analysis analysis(options.trace, selection, [&](const replay::Done& done) { progress.show(done); },
+                                  {.use = options.use_index, .keep = options.use_index},
+                                  symbols::decode_shared_symbols, {}, {});
   progress.end();
   if (analysis.profile().totals.peak_bytes == 0)
     throw replay::SelectionError(options.trace + ": no byte was live, so there is no peak; give another moment");

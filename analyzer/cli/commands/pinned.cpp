@@ -102,8 +102,7 @@ pins::PinnedMemory read_pinned_memory(const TraceOptions& options, const replay:
                                       std::vector<pins::PinningBlock> live) {
   if (!pins::has_addresses(analysis.profile())) return read_pinned_moment(options, analysis);
   ProgressLine progress("Reading " + options.trace + " again");
-  return pins::find_pinned_memory(analysis, std::move(live),
-                                  [&](const replay::Done& done) { progress.show(done); });
+  return pins::find_pinned_memory(analysis, std::move(live), [&](const replay::Done& done) { progress.show(done); });
 }
 
 void refuse_moment_after_end(const TraceOptions& options, const model::Profile& profile) {

@@ -89,7 +89,8 @@ Run read_run(const std::vector<RecordedTrace>& of_program, std::vector<RecordedT
     std::uint64_t records_here = 0;
     run.traces.push_back(read_figures(all[i], [&](const replay::Done& here) {
       records_here = here.records;
-      const double done = static_cast<double>(bytes_read) + here.share * static_cast<double>(all[i].header.file_bytes);
+      const double done =
+          static_cast<double>(bytes_read) + here.share * static_cast<double>(all[i].header.file_bytes);
       // A share of 1 would erase the line.
       progress.show({.share = bytes == 0 ? 0 : std::min(done / static_cast<double>(bytes), 0.999),
                      .records = records_read + here.records});

@@ -45,8 +45,8 @@ class SiteHistory {
       group_of_node.push_back(site == model::kNoIndex ? model::kNoIndex : group_of_site_[site]);
     ProgressLine progress("Reading " + options.trace.trace + " again");
     live_ = analysis.live_by_group(
-        group_of_node, groups, [&](const replay::Done& done) { progress.show(done); },
-        replay::InBucket::kLast, &timeline_);
+        group_of_node, groups, [&](const replay::Done& done) { progress.show(done); }, replay::InBucket::kLast,
+        &timeline_);
   }
 
   /// The highest live bytes in each of kParts parts of the time. Precondition: the site is followed.

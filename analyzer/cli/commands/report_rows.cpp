@@ -161,9 +161,8 @@ void read_history(RankedRows& ranked, const replay::Analysis& analysis,
                   const std::optional<views::StackGroups>& groups) {
   const std::size_t count = std::min(ranked.shown, kMaxRowsWithHistory);
   ProgressLine progress("Reading " + ranked.options.trace.trace + " again");
-  ranked.over_time =
-      views::live_over_time(analysis, std::span(ranked.rows).first(count), groups ? &*groups : nullptr, kHistoryParts,
-                            [&](const replay::Done& done) { progress.show(done); });
+  ranked.over_time = views::live_over_time(analysis, std::span(ranked.rows).first(count), groups ? &*groups : nullptr,
+                                           kHistoryParts, [&](const replay::Done& done) { progress.show(done); });
 }
 
 Json rows_json(const RankedRows& ranked, const StackNames& names) {

@@ -80,8 +80,7 @@ ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile&
   const std::string& path = options.trace.trace;
   ResidencyAt result;
   ProgressLine progress("Searching " + path + " for snapshots");
-  result.recorded =
-      rss::read_residency(file, [&](const replay::Done& done) { progress.show(done); });
+  result.recorded = rss::read_residency(file, [&](const replay::Done& done) { progress.show(done); });
   progress.end();
   rss::RecordedResidency& recorded = result.recorded;
   std::optional<trace::ResidencySnapshot> last = std::exchange(recorded.last, std::nullopt);

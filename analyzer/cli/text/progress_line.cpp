@@ -51,13 +51,11 @@ void ProgressLine::show(const replay::Done& done) {
   if (wants_lines()) {
     nlohmann::ordered_json line{{"what", what_}, {"share", done.share}, {"events", done.records}};
     if (done.sums)
-      line["so_far"] = {{"time_ns", done.sums->time_ns},
-                        {"live_bytes", done.sums->live_bytes},
-                        {"live_blocks", done.sums->live_blocks},
-                        {"peak_bytes", done.sums->peak_bytes},
-                        {"allocations", done.sums->allocations},
-                        {"allocated_bytes", done.sums->allocated_bytes}};
-    std::fprintf(stderr, "\x1e%s\n", line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
+      line["so_far"] = {{"time_ns", done.sums->time_ns},         {"live_bytes", done.sums->live_bytes},
+                        {"live_blocks", done.sums->live_blocks}, {"peak_bytes", done.sums->peak_bytes},
+                        {"allocations", done.sums->allocations}, {"allocated_bytes", done.sums->allocated_bytes}};
+    std::fprintf(stderr, "\x1e%s\n",
+                 line.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;
   }
   shown_ = true;
@@ -66,8 +64,7 @@ void ProgressLine::show(const replay::Done& done) {
   constexpr int kCells = 20;
   const int full = static_cast<int>(done.share * kCells);
   std::fprintf(stderr, "\r%s  [%.*s%*s] %3.0f%%  %.1f M events, %.1f M/s", what_.c_str(), full,
-               "####################", kCells - full, "", done.share * 100, events / 1e6,
-               events / 1e6 / seconds);
+               "####################", kCells - full, "", done.share * 100, events / 1e6, events / 1e6 / seconds);
   if (done.share > 0.01) std::fprintf(stderr, ", %.0f s left", seconds / done.share - seconds + 0.5);
   std::fputs("\x1b[K", stderr);
   std::fflush(stderr);
