@@ -71,9 +71,9 @@ std::span<const Block> BlockChangesReader::next_blocks() {
   for (Block& block : blocks) {
     last.time += times_.number();
     last.address += static_cast<std::uint64_t>(addresses_.signed_number());
-    last.size = sizes_.number();
-    last.node = static_cast<std::uint32_t>(last.node + nodes_.signed_number());
-    last.thread = threads_.number32();
+    last.size = sizes_.small_number();
+    last.node = static_cast<std::uint32_t>(last.node + unzigzag(nodes_.small_number()));
+    last.thread = threads_.small_number32();
     block = last;
   }
   last_ = last;

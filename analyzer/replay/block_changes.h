@@ -74,4 +74,15 @@ struct NeededBlocks {
   }
 };
 
+/// The live blocks of a snapshot, which a replay that continues there takes.
+struct BlocksOfSnapshot {
+  BlockTable table;
+  bool all = true;             ///< false: only those that the replay needs
+  trace::ByteReader rest{{}};  ///< the state after the blocks
+};
+
+/// Of a whole state, and those that followed, up to the wanted one. Moves each of `states` to the end of its changes.
+/// `needed`: the blocks to read; null: all. Throws trace::FormatError.
+BlocksOfSnapshot read_blocks(std::span<trace::ByteReader> states, const NeededBlocks* needed);
+
 }  // namespace heapprof::replay

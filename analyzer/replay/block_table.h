@@ -41,8 +41,11 @@ static_assert(sizeof(Block) == 32);
 class BlockTable {
  public:
   BlockTable() { clear(kMinGroups); }
-  BlockTable(const BlockTable&) = delete;
-  BlockTable& operator=(const BlockTable&) = delete;
+  BlockTable(BlockTable&& other) : BlockTable() { swap(other); }
+  BlockTable& operator=(BlockTable&& other) noexcept {
+    swap(other);
+    return *this;
+  }
 
   std::size_t size() const noexcept { return size_; }
 
@@ -135,6 +138,16 @@ class BlockTable {
   void for_each(Visit&& visit) const {
     for (std::size_t entry = 0; entry < groups_ * kGroup; ++entry)
       if ((*control_byte(entry) & 0x80) == 0) visit(static_cast<const Block&>(entries_[entry]));
+  }
+
+  void swap(BlockTable& other) noexcept {
+    entry_memory_.swap(other.entry_memory_);
+    control_memory_.swap(other.control_memory_);
+    std::swap(entries_, other.entries_);
+    std::swap(control_, other.control_);
+    std::swap(groups_, other.groups_);
+    std::swap(size_, other.size_);
+    std::swap(unused_left_, other.unused_left_);
   }
 
  private:

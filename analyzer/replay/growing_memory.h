@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <sys/mman.h>
+#include <utility>
 
 namespace heapprof::replay {
 
@@ -14,6 +15,11 @@ class GrowingMemory {
   GrowingMemory(const GrowingMemory&) = delete;
   GrowingMemory& operator=(const GrowingMemory&) = delete;
   ~GrowingMemory() { unmap(begin_, bytes_); }
+
+  void swap(GrowingMemory& other) noexcept {
+    std::swap(begin_, other.begin_);
+    std::swap(bytes_, other.bytes_);
+  }
 
   void* begin() const noexcept { return begin_; }
 

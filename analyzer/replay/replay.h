@@ -180,9 +180,8 @@ class Replay {
   /// at the end of the last one. Precondition: everything is selected, and the slice has begun. What only single
   /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings.
   void add_interval(const IntervalSums& sums);
-  /// `needed`: as restore_needed()'s; null: all blocks. Throws trace::FormatError, also when the state has other live
-  /// blocks than the sums say.
-  void continue_from(std::span<trace::ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed);
+  /// Throws trace::FormatError, also when the state has other live blocks than the sums say.
+  void continue_from(BlocksOfSnapshot read, std::uint32_t node_count);
   /// Continues at a snapshot with changes: `blocks` are live there, others are not known. No sums are valid then.
   /// Throws trace::FormatError.
   void skip_to(trace::ByteReader state, std::uint32_t node_count, std::span<const Block> blocks);
@@ -372,8 +371,7 @@ class Replay {
   void restore_calls(trace::ByteReader& in, std::uint32_t node_count);
   void restore_mappings(trace::ByteReader& in, std::uint32_t node_count);
   void restore_blocks(trace::ByteReader& in, std::uint32_t node_count);
-  void read_changes(std::span<trace::ByteReader> states, std::uint32_t node_count,
-                    const NeededBlocks* needed = nullptr);
+  void take_blocks(BlocksOfSnapshot read, std::uint32_t node_count);
   void read_state_after_blocks(trace::ByteReader& in, std::uint32_t node_count);
   void expect_live_of_sums();
   Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;

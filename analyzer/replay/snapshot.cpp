@@ -299,12 +299,20 @@ void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* 
 
 }  // namespace
 
-void Replay::read_changes(std::span<ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed) {
+BlocksOfSnapshot read_blocks(std::span<ByteReader> states, const NeededBlocks* needed) {
+  BlocksOfSnapshot read;
   for (ByteReader& in : states) {
     BlockChangesReader changes(in);
-    apply_changes(changes, &in == states.data(), needed, blocks_, [](std::span<const Block>) {});
+    apply_changes(changes, &in == states.data(), needed, read.table, [](std::span<const Block>) {});
   }
-  read_state_after_blocks(states.back(), node_count);
+  read.all = needed == nullptr;
+  read.rest = states.back();
+  return read;
+}
+
+void Replay::take_blocks(BlocksOfSnapshot read, std::uint32_t node_count) {
+  blocks_ = std::move(read.table);
+  read_state_after_blocks(read.rest, node_count);
 }
 
 void Replay::read_state_after_blocks(ByteReader& in, std::uint32_t node_count) {
@@ -318,7 +326,7 @@ void Replay::read_state_after_blocks(ByteReader& in, std::uint32_t node_count) {
 
 bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_count) {
   continued_ = true;
-  read_changes(states, node_count);
+  take_blocks(read_blocks(states, nullptr), node_count);
   for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
   count_restored_mappings();
   blocks_.for_each_entry([&](Block& block) { count_restored(block); });
@@ -356,12 +364,13 @@ void Replay::restore_needed(std::span<ByteReader> states, std::span<const Interv
   count_restored_mappings();
 }
 
-void Replay::continue_from(std::span<ByteReader> states, std::uint32_t node_count, const NeededBlocks* needed) {
+void Replay::continue_from(BlocksOfSnapshot read, std::uint32_t node_count) {
   continued_ = true;
   std::vector<ThreadSums> sums;
   for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
-  read_changes(states, node_count, needed);
-  if (needed == nullptr) expect_live_of_sums();
+  const bool has_all = read.all;
+  take_blocks(std::move(read), node_count);
+  if (has_all) expect_live_of_sums();
   mmap_costs_.clear_live();
   count_restored_mappings();
   for (std::size_t i = 0; i < added_threads_.size() || i < sums.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <limits>
 #include <utility>
 
@@ -601,6 +602,24 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     trace::ByteReader position = snapshot.position();
     run.reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
   };
+  // The blocks at the end of the intervals are read meanwhile, by another thread: it takes as long as the rest.
+  struct End {
+    Snapshot snapshot;
+    BlocksOfSnapshot blocks;  // with addresses in the snapshot
+  };
+  const auto read_end = [&] {
+    NeededBlocks needed;
+    if (filter_.from_ticks != 0) needed.from_ticks = filter_.from_ticks;
+    if (index_->has_snapshot(intervals.end)) index_->add_needed_in(intervals.end, needed);
+    const bool needs_all = !index_->ends_trace(intervals.end - 1) && !index_->has_snapshot(intervals.end);
+    Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
+    BlocksOfSnapshot blocks = snapshot.blocks(needs_all ? nullptr : &needed);
+    return End{std::move(snapshot), std::move(blocks)};
+  };
+  std::future<End> reading_end;
+  // If no thread can be started, get() reads them.
+  if (intervals.whole_ones()) reading_end = std::async(std::launch::async | std::launch::deferred, read_end);
+
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (const auto begin = intervals.begin()) {
     NeededBlocks needed;
@@ -625,14 +644,10 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
   for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(index_->sums_of(i));
 
-  NeededBlocks needed;
-  if (filter_.from_ticks != 0) needed.from_ticks = filter_.from_ticks;
-  if (index_->has_snapshot(intervals.end)) index_->add_needed_in(intervals.end, needed);
+  End end = reading_end.get();
   const bool to_end_of_trace = index_->ends_trace(intervals.end - 1);
-  const bool needs_all = !to_end_of_trace && !index_->has_snapshot(intervals.end);
-  const Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
-  if (!to_end_of_trace) resume(*run, snapshot);
-  snapshot.continue_with(run->replay, node_count, needs_all ? nullptr : &needed);
+  if (!to_end_of_trace) resume(*run, end.snapshot);
+  run->replay.continue_from(std::move(end.blocks), node_count);
   if (to_end_of_trace) run->replay.finish(summary_->last_time);
   else replay_to_end(*run, passes);
   began_at_snapshot_ = intervals.begin().has_value();

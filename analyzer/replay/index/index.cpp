@@ -317,9 +317,9 @@ void Snapshot::restore_needed(Replay& replay, std::span<const IntervalSums> sums
   replay.restore_needed(readers, sums, needed, node_count);
 }
 
-void Snapshot::continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed) const {
+BlocksOfSnapshot Snapshot::blocks(const NeededBlocks* needed) const {
   std::vector<trace::ByteReader> readers = states();
-  replay.continue_from(readers, node_count, needed);
+  return read_blocks(readers, needed);
 }
 
 void Snapshot::skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const {

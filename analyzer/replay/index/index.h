@@ -72,8 +72,8 @@ class Snapshot {
   /// As Replay::restore_needed(). Precondition: not `whole`.
   void restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
                       std::uint32_t node_count) const;
-  /// As Replay::continue_from().
-  void continue_with(Replay& replay, std::uint32_t node_count, const NeededBlocks* needed = nullptr) const;
+  /// As read_blocks(). They have addresses in this.
+  BlocksOfSnapshot blocks(const NeededBlocks* needed) const;
   /// As Replay::skip_to(). Precondition: not `whole`.
   void skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const;
 

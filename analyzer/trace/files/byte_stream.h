@@ -2,7 +2,6 @@
 // Numbers are varints (common/varint.h). A text is its length in bytes, then the bytes. Readers check every length.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -57,12 +56,25 @@ class ByteReader {
     at_ = after;
     return value;
   }
+  /// number() for columns of small numbers, where it is faster.
+  std::uint64_t small_number() {
+    std::uint64_t value = 0;
+    const std::uint8_t* const after = get_small_varint(at_, end_, value);
+    if (after == nullptr) fail();
+    at_ = after;
+    return value;
+  }
   std::int64_t signed_number() { return unzigzag(number()); }
   /// A number; throws FormatError when it is greater than `max`.
   std::uint64_t number_up_to(std::uint64_t max) {
     const std::uint64_t value = number();
     if (value > max) fail();
     return value;
+  }
+  std::uint32_t small_number32() {
+    const std::uint64_t value = small_number();
+    if (value > 0xffffffff) fail();
+    return static_cast<std::uint32_t>(value);
   }
   std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
   /// The number of items that follow. Each item takes at least one byte, so a count greater than the bytes left is
@@ -90,7 +102,8 @@ class ByteReader {
     std::uint64_t word;
     for (; count >= sizeof word && left() >= sizeof word; at_ += sizeof word) {  // a number ends at a byte below 0x80
       std::memcpy(&word, at_, sizeof word);
-      count -= static_cast<std::size_t>(std::popcount(~word & 0x8080808080808080));
+      // The sum of the bytes, each 0 or 1: without an instruction for it, std::popcount is a call.
+      count -= ((~word >> 7 & 0x0101010101010101) * 0x0101010101010101) >> 56;
     }
     while (count != 0) {
       if (at_ == end_) fail();
