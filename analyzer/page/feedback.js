@@ -3,7 +3,8 @@
 
 const feedback = (() => {
 const {make} = elements;
-const PROGRESS_AFTER_MS = 100, UPDATE_AFTER_MS = 2000;
+/// Most answers are there sooner: a page that dims for a moment flickers, and drawing it delays them.
+const PROGRESS_AFTER_MS = 300, ASK_EVERY_MS = 100, UPDATE_AFTER_MS = 2000;
 
 function announce(text) { document.getElementById('announce').textContent = text; }
 
@@ -52,7 +53,7 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
   let running = [], isAsking = false;
   const ticking = setInterval(async () => {
     const passed = performance.now() - began;
-    if (!isCurrent() || (isUpdate && passed < UPDATE_AFTER_MS)) return;
+    if (!isCurrent() || passed < (isUpdate ? UPDATE_AFTER_MS : PROGRESS_AFTER_MS)) return;
     onWait();
     // The question that the view waits for, or the index that this one waits for.
     const one = running.find(entry => entry.command === 'index') ||
@@ -66,7 +67,7 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
     isAsking = true;
     running = await ask.progress();
     isAsking = false;
-  }, PROGRESS_AFTER_MS);
+  }, ASK_EVERY_MS);
   return () => clearInterval(ticking);
 }
 

@@ -602,7 +602,9 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     trace::ByteReader position = snapshot.position();
     run.reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
   };
-  // The blocks at the end of the intervals are read meanwhile, by another thread: it takes as long as the rest.
+  // The blocks at the end of the intervals. Where the replay begins at a snapshot, it has a table of few blocks, and
+  // another thread reads them meanwhile, which takes as long. From the start of the trace, it has a table of all
+  // blocks: they are read afterwards, so that there is one such table at a time.
   struct End {
     Snapshot snapshot;
     BlocksOfSnapshot blocks;  // with addresses in the snapshot
@@ -617,8 +619,9 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     return End{std::move(snapshot), std::move(blocks)};
   };
   std::future<End> reading_end;
-  // If no thread can be started, get() reads them.
-  if (intervals.whole_ones()) reading_end = std::async(std::launch::async | std::launch::deferred, read_end);
+  if (intervals.whole_ones())  // if no thread can be started, get() reads them
+    reading_end =
+        std::async(intervals.begin() ? std::launch::async | std::launch::deferred : std::launch::deferred, read_end);
 
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (const auto begin = intervals.begin()) {
@@ -644,6 +647,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
   for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(index_->sums_of(i));
 
+  run->replay.reserve(0);  // the blocks are replaced
   End end = reading_end.get();
   const bool to_end_of_trace = index_->ends_trace(intervals.end - 1);
   if (!to_end_of_trace) resume(*run, end.snapshot);
