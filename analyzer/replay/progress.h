@@ -9,7 +9,7 @@ namespace heapprof::replay {
 
 /// What was counted up to a moment of the recording.
 struct SumsSoFar {
-  std::uint64_t time_ns = 0;  ///< since the start of the recording: of the last event that was read
+  std::uint64_t time_ns = 0;  ///< of the last event that was read, since the start; the clock is not final yet
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
   std::uint64_t peak_bytes = 0;

@@ -390,14 +390,30 @@ class LargeRecording(Serve):
             shown.unlink()
         self.assertEqual(shown["what"].split()[0], "Reading")
         self.assertTrue(0 <= shown["share"] < 1, shown)
-        # The sums lie between those of all events before that moment, and those with the events at the moment.
-        sums = shown["so_far"]
+        self.assertGreater(shown["so_far"]["allocations"], 0)
+
+    def test_sums_so_far(self):
+        """They lie between those of all events before their moment and those of all events up to a later one. The
+        clock is known exactly when the recording is read, so the moment may be wrong by a thousandth."""
+        interval = 1_000_000  # events, after which the index has a snapshot
+        for number in range(20):
+            printed = subprocess.run(
+                [harness.HEAPPROF, "report", "--from=start", "--json", self.trace], stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, check=True,
+                env=harness.clean_environment(HEAPPROF_PROGRESS="lines", XDG_CACHE_HOME=self.dir / f"cache{number}"))
+            lines = [json.loads(line.removeprefix("\x1e")) for line in printed.stderr.decode().split("\n") if line]
+            sums, events = [(line["so_far"], line["events"]) for line in lines if "so_far" in line][-1]
+            if events > 2 * interval:
+                break
         before, after = (json.loads(self.heapprof(
-            "report", "--json", "--no-index", "--from=start", f"--to={sums['time_ns'] + more}ns", self.trace))["heap"]
-            for more in (-1, 1))
+            "report", "--json", "--no-index", "--from=start", f"--to={int(sums['time_ns'] * factor)}ns", self.trace))
+            for factor in (0.999, 1.001))
         for key in ("allocations", "allocated_bytes", "peak_bytes"):
-            self.assertTrue(before[key] <= sums[key] <= after[key], (key, before[key], sums[key], after[key]))
-        self.assertGreater(sums["allocations"], 0)
+            values = before["heap"][key], sums[key], after["heap"][key]
+            self.assertEqual(sorted(values), list(values), key)
+        # What is live can rise and fall meanwhile.
+        self.assertAlmostEqual(sums["live_bytes"], after["heap"]["leaked_bytes"], delta=1_000_000)
+        self.assertAlmostEqual(sums["live_blocks"], after["heap"]["leaked_blocks"], delta=20)
 
     def test_html_writes_the_index_first(self):
         self.server = self.popen([harness.HEAPPROF, "html", self.trace, "-o", self.dir / "page.html"],

@@ -123,10 +123,14 @@ void Analysis::read_summary(PassProgress& passes) {
     run.reader->give_positions(kIntervalRecords);
   }
   passes.begin(*run.reader);
+  std::uint64_t peak_bytes = 0;
   pump(*run.reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     const bool more_needed = run.replay.replay(batch);
+    SumsSoFar sums = run.replay.so_far();
+    sums.peak_bytes = peak_bytes =
+        std::max(peak_bytes, sums.peak_bytes);  // the index begins a new one in each interval
     if (cached) cached->after(batch);
-    passes.show(batch, run.replay.so_far());
+    passes.show(batch, sums);
     return more_needed;
   });
   passes.end(*run.reader);
