@@ -58,11 +58,12 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
     // The question that the view waits for, or the index that this one waits for.
     const one = running.find(entry => entry.command === 'index') ||
       running.find(entry => entry.command === command) || running[0];
-    place().replaceChildren(make('span', {class: 'busy'}), [
-      one && one.command === 'index' ? 'Reading the recording, and writing its index' : 'Reading the recording',
-      one && one.share > 0 ? `\u2026 ${figures.percent(one.share, 1)}, ${figures.plural(one.events, 'event')}` :
-        '\u2026',
-      passed < 1000 ? '' : `${Math.floor(passed / 1000)} s`].join(' '), ...one && one.so_far ? [soFar(one.so_far)] : []);
+    const what = one && one.command === 'index' ? 'Reading the recording, and writing its index' :
+      'Reading the recording';
+    const done = [...one && one.share > 0 ? [figures.percent(one.share, 1), figures.plural(one.events, 'event')] : [],
+                  ...passed < 1000 ? [] : [`${Math.floor(passed / 1000)} s`]];
+    place().replaceChildren(make('span', {class: 'busy'}), `${what} \u2026 ${done.join(', ')}`,
+                            ...one && one.so_far ? [soFar(one.so_far)] : []);
     if (isAsking) return;
     isAsking = true;
     running = await ask.progress();
