@@ -37,7 +37,7 @@ async function copy(text, button) {
   }, 1500);
 }
 
-/// Sums of what was read, while the index is written: the first figures of a large recording.
+/// Sums of what was read, while a whole recording is: the first figures of a large one.
 const soFar = sums => make('p', {class: 'so-far'},
   `So far, up to ${figures.time(sums.time_ns)} of the recording: ${figures.bytes(sums.live_bytes)} live in ` +
   `${figures.plural(sums.live_blocks, 'block')}; peak ${figures.bytes(sums.peak_bytes)}; ` +

@@ -72,7 +72,7 @@ std::span<const Block> BlockChangesReader::next_blocks() {
     last.time += times_.number();
     last.address += static_cast<std::uint64_t>(addresses_.signed_number());
     last.size = sizes_.small_number();
-    last.node = static_cast<std::uint32_t>(last.node + unzigzag(nodes_.small_number()));
+    last.node = static_cast<std::uint32_t>(last.node + static_cast<std::uint64_t>(unzigzag(nodes_.small_number())));
     last.thread = threads_.small_number32();
     block = last;
   }

@@ -228,7 +228,7 @@ void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
     block.time = last.time + in.number();
     block.address = last.address + static_cast<std::uint64_t>(in.signed_number());
     block.size = in.number();
-    block.node = static_cast<std::uint32_t>(last.node + in.signed_number());
+    block.node = static_cast<std::uint32_t>(last.node + static_cast<std::uint64_t>(in.signed_number()));
     block.thread = in.number32();
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
       throw FormatError("it has a block with an invalid field");

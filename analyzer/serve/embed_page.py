@@ -27,8 +27,10 @@ def main() -> None:
         sys.exit(f"the files of the page have {total} bytes; at most {MAX_BYTES} are allowed")
     page = next(content for name, content in contents if name == "index.html").decode()
     named = re.findall(r'<(?:link rel="stylesheet" href|script (?:id="questions" )?src)="([^"]*)"', page)
-    if different := set(named) ^ {name for name, _ in contents if name != "index.html"}:
-        sys.exit(f"index.html or meson.build does not name {', '.join(sorted(different))}")
+    embedded = [name for name, _ in contents if name != "index.html"]
+    if sorted(named) != sorted(embedded):
+        sys.exit("index.html and meson.build do not name the same files once each: "
+                 f"{', '.join(sorted(set(named) ^ set(embedded))) or 'one is named twice'}")
     lines = ["// Generated from analyzer/page by embed_page.py.", "#pragma once", "",
              '#include "analyzer/serve/page.h"', "", "namespace heapprof::serve {", "",
              "inline constexpr Asset kPageAssets[] = {"]
@@ -38,6 +40,9 @@ def main() -> None:
             sys.exit(f"{name}: must not contain </script, </style or <!--")
         if name.endswith(".js"):
             content += f"//# sourceURL={name}\n".encode()  # browsers name it in errors: the page has all in one file
+        # Browsers replace them before they compute the hash.
+        if b"\r" in content or b"\0" in content:
+            sys.exit(f"{name}: must not contain carriage returns or zero bytes")
         digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
         chunks = [content[at:at + CHUNK] for at in range(0, len(content), CHUNK)] or [b""]
         text = "\n        ".join(literal(chunk) for chunk in chunks)

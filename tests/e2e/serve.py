@@ -111,9 +111,11 @@ class Serve(harness.Case):
             connection.request("GET", f"/api/{command}?{encoded([*parameters, ('function', f'none{self.number}')])}",
                                headers={"Authorization": f"Bearer {self.token}"})
             # Without a pause: an answer may take less than 5 ms.
+            deadline = time.monotonic() + 60
             while not (started := [one for one in self.children() if one not in others]):
                 if select.select([connection.sock], [], [], 0)[0]:
                     break  # it is answered already
+                self.assertLess(time.monotonic(), deadline, "no process computes the answer")
             if started:
                 child = int(started[0])
                 with contextlib.suppress(ProcessLookupError):
