@@ -41,7 +41,8 @@ static_assert(sizeof(Block) == 32);
 class BlockTable {
  public:
   BlockTable() { clear(kMinGroups); }
-  BlockTable(BlockTable&& other) : BlockTable() { swap(other); }
+  // The empty table that is left in `other` needs memory.
+  BlockTable(BlockTable&& other) : BlockTable() { swap(other); }  // NOLINT(performance-noexcept-move-constructor)
   BlockTable& operator=(BlockTable&& other) noexcept {
     swap(other);
     return *this;
