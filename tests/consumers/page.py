@@ -607,8 +607,8 @@ class Page(PageCase):
         harness.wait_until(lambda: "writing its index" in self.text("#progress"), "no progress is shown")
         self.assertEqual(self.texts(".tile"), [])
         harness.wait_until(lambda: re.fullmatch(
-            r"So far, up to [\d.]+ m?s of the recording: [\d.]+ [KM]?i?B live in [\d,]+ blocks?; peak [\d.]+ [KM]?i?B; "
-            r"[\d,]+ allocations of [\d.]+ [KMG]?i?B\.", self.text("#progress .so-far") or ""), "no sums are shown")
+            r"So far, up to [\d.]+ \S*s of the recording: [\d.]+ ([KMG]i)?B live in [\d.,]+( [kMG])? blocks?; peak "
+            r"[\d.]+ ([KMG]i)?B; [\d.,]+( [kMG])? allocations? of [\d.]+ ([KMG]i)?B\.", self.text("#progress .so-far") or ""), "no sums are shown")
         os.kill(child, signal.SIGCONT)
         self.settled()
         self.assertEqual(self.text("#progress"), "")

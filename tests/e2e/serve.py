@@ -407,6 +407,8 @@ class LargeRecording(Serve):
             sums, events = [(line["so_far"], line["events"]) for line in lines if "so_far" in line][-1]
             if events > 2 * interval:
                 break
+        else:
+            self.fail("no progress was printed after the second interval")
         before, after = (json.loads(self.heapprof(
             "report", "--json", "--no-index", "--from=start", f"--to={int(sums['time_ns'] * factor)}ns", self.trace))
             for factor in (0.999, 1.001))
