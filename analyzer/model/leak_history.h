@@ -1,13 +1,15 @@
 // The trend of each stack that leaks, or of each call site: whether its live bytes are growing, stable or in use.
 //
-// Time is divided into kParts equal parts (rises.h).
+// The live bytes count at the ends of the steps of the profile's timeline, of which there are at most 1,024: memory
+// that comes and goes within a step does not count. The steps in which the program allocated are divided into kParts
+// parts (rises.h); a part has the live bytes at its begin, and those at the end of each of its steps but the last.
 //
 //   growing   the lowest sums of the parts rise until the end; there are at least kMinBlocks blocks
 //   in use    not growing; more blocks were freed than are left, and none left is older than the longest lifetime
 //   stable    everything else: singletons, tables, caches that filled
 //
 // A leak that only grows while there is load looks stable when the load has ended. So the program's allocations are
-// divided into kParts parts, too (set_load): what rises in these is stable, but grew with the load.
+// divided into kParts parts, too: what rises in these is stable, but grew with the load.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 #include <limits>
 #include <vector>
 
+#include "analyzer/model/block_lives.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/model/rises.h"
 #include "analyzer/trace/events/tick_clock.h"
@@ -38,119 +41,119 @@ struct LeakTrend {
   unsigned rises = 0;                 ///< parts in which the lowest sum rose
   Growth growth = Growth::kStable;
   bool grew_with_load = false;  ///< rose as growing memory does, but in parts of equal numbers of allocations
-  /// When the live sum exceeded its previous maximum by 1/64 the last time: it has not grown since.
+  /// The end of the step in which the live sum exceeded its previous maximum by 1/64 the last time: it has not grown
+  /// since.
   std::uint64_t grew_until_ns = 0;
+  bool operator==(const LeakTrend&) const = default;
 };
 
-/// The moments that divide the program's allocations into parts of equal number; for LeakHistory::set_load().
-using LoadTimes = std::array<std::uint64_t, LeakTrend::kParts - 1>;
+/// The steps of a timeline, and how parts consist of them.
+struct LeakSteps {
+  /// For each part the number of its first step. A part without a step of its own has the live bytes at its begin.
+  using Begins = std::array<std::uint32_t, LeakTrend::kParts>;
 
-inline LoadTimes load_times(const Timeline& timeline) {
-  std::uint64_t all = 0;
-  for (const Timeline::Bucket& bucket : timeline.buckets) all += bucket.allocations;
-  LoadTimes times{};
-  times.fill(std::numeric_limits<std::uint64_t>::max());
-  std::uint64_t before = 0;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < timeline.buckets.size(); ++i) {
-    before += timeline.buckets[i].allocations;
-    // The allocations of a bucket are complete when the next one begins.
-    while (i + 1 < timeline.buckets.size() && next < times.size() && all != 0 &&
-           before * LeakTrend::kParts >= all * (next + 1))
-      times[next++] = timeline.buckets[i + 1].start_ns;
+  std::uint64_t start_ticks = 0;  ///< begin of step 0
+  std::uint64_t width_ticks = 1;
+  std::uint64_t end_ns = 0;  ///< of the profile's time, which ends within a step
+  std::uint32_t to = 0;      ///< the step after the last one in which the program allocated
+  Begins by_time{};
+  Begins by_load{};  ///< parts with equal numbers of allocations
+
+  /// `start_ticks`, `width_ticks`: of the timeline's buckets.
+  static LeakSteps of(const Timeline& timeline, std::uint64_t start_ticks, std::uint64_t width_ticks,
+                      std::uint64_t end_ns) {
+    const std::vector<Timeline::Bucket>& buckets = timeline.buckets;
+    LeakSteps steps{start_ticks, std::max<std::uint64_t>(width_ticks, 1), end_ns};
+    std::uint32_t from = 0;
+    std::uint64_t all = 0;
+    for (std::uint32_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i].allocations == 0) continue;
+      if (all == 0) from = i;
+      all += buckets[i].allocations;
+      steps.to = i + 1;
+    }
+    // Idle time before the first allocation and after the last one would hide growth.
+    for (std::uint32_t part = 0; part < LeakTrend::kParts; ++part)
+      steps.by_time[part] =
+          static_cast<std::uint32_t>(from + std::uint64_t{steps.to - from} * part / LeakTrend::kParts);
+    // The allocations of a step are complete at its end.
+    std::uint64_t before = 0;
+    std::uint32_t step = 0;
+    for (std::uint32_t part = 0; part < LeakTrend::kParts; ++part) {
+      while (step < buckets.size() && before * LeakTrend::kParts < all * part) before += buckets[step++].allocations;
+      steps.by_load[part] = part == 0 ? from : step;
+    }
+    return steps;
   }
-  return times;
-}
+
+  std::uint64_t step_at(std::uint64_t ticks) const noexcept {
+    return ticks <= start_ticks ? 0 : (ticks - start_ticks) / width_ticks;
+  }
+};
 
 /// The histories of things with live bytes: stacks or call sites, each at a position from 0. Times are ticks, except
-/// those of the trends. A call changes one cache line in most cases.
+/// those of the trends. An event changes one cache line in most cases.
 class LeakHistory {
  public:
-  /// [from_ns, to_ns]: the time in which the program was active. `clock` is finished, and must outlive this.
-  LeakHistory(std::size_t count, std::uint64_t from_ns, std::uint64_t to_ns, const trace::TickClock& clock)
-      : clock_(clock), highest_rate_(clock.highest_rate()), to_ns_(std::max(to_ns, from_ns + 1)),
-        begins_ns_(begins_of_parts(from_ns, to_ns_)), hot_(count), followed_(count) {
-    load_times_ns_.fill(kNever);
-    load_times_.fill(kNever);
-    for (unsigned part = 0; part < LeakTrend::kParts; ++part) begins_[part] = clock.first_tick_at(begins_ns_[part]);
-    for (std::uint32_t at = 0; at < count; ++at) hot_[at].moves_at = moves_at(followed_[at]);
+  /// `clock` is finished, and must outlive this.
+  LeakHistory(std::size_t count, const LeakSteps& steps, const trace::TickClock& clock)
+      : clock_(clock), steps_(steps), hot_(count), followed_(count) {
+    for (Hot& hot : hot_) hot.settles_at = steps_.start_ticks;
   }
 
-  // Calls in order of time: set_load(), allocated() and freed() for each event, left() for each block that is not
-  // freed, finish().
-
-  /// Without it, nothing grew with the load.
-  void set_load(const LoadTimes& times) {
-    load_times_ns_ = times;
-    for (std::size_t i = 0; i < times.size(); ++i)
-      load_times_[i] = times[i] == kNever ? kNever : clock_.first_tick_at(times[i]);
-    for (std::size_t at = 0; at < hot_.size(); ++at) hot_[at].moves_at = moves_at(followed_[at]);
-  }
+  // Calls in order of time: allocated() and freed() for each event and left() for each block that is not freed; or
+  // changed() for each step with a change, and add_lives(). Then finish().
 
   void prefetch(std::uint32_t at) const noexcept { __builtin_prefetch(&hot_[at], 1); }
 
   void allocated(std::uint32_t at, std::uint64_t size, std::uint64_t ticks) {
     Hot& hot = hot_[at];
-    if (ticks >= hot.moves_at) [[unlikely]] {
-      move_to(at, ticks);
-      hot.live += size;
-      settle_move(at);
-    } else {
-      hot.live += size;
-    }
-    if (hot.live <= hot.grows_above) return;
-    hot.grows_above = hot.live + hot.live / kMinShare;
-    hot.grew_until = ticks;
+    if (ticks >= hot.settles_at) [[unlikely]]
+      settle(at, steps_.step_at(ticks));
+    hot.live += size;
   }
-  /// `moved`: a realloc freed the block; the allocation that replaces it follows. Otherwise a table that a realloc
-  /// enlarges would be gone for a moment.
-  void freed(std::uint32_t at, std::uint64_t size, std::uint64_t ticks, std::uint64_t allocated_ticks,
-             bool moved = false) {
+  void freed(std::uint32_t at, std::uint64_t size, std::uint64_t ticks, std::uint64_t allocated_ticks) {
     Hot& hot = hot_[at];
-    if (ticks >= hot.moves_at) [[unlikely]] {
-      move_to(at, ticks);
-      set_moved(at, false);
-    }
+    if (ticks >= hot.settles_at) [[unlikely]]
+      settle(at, steps_.step_at(ticks));
     hot.live -= size;
-    if (moved) set_moved(at, true);
-    else lower(hot);
     ++hot.freed_blocks;
-    if (ticks > allocated_ticks && ticks - allocated_ticks > hot.short_life) [[unlikely]]
-      lived(at, clock_.to_ns(trace::Ticks{ticks}) - clock_.to_ns(trace::Ticks{allocated_ticks}));
-  }
-  /// Instead of what freed() counted: the live bytes are known, but not each event.
-  void set_frees(std::uint32_t at, std::uint64_t blocks, std::uint64_t longest_life_ns) {
-    hot_[at].freed_blocks = blocks;
-    followed_[at].trend.longest_life_ns = longest_life_ns;
+    hot.longest.freed(ticks, allocated_ticks);
   }
   void left(std::uint32_t at, std::uint64_t size, std::uint64_t allocated_ticks) {
-    Followed& followed = followed_[at];
-    LeakTrend& trend = followed.trend;
-    ++trend.left_blocks;
-    followed.first = std::min(followed.first, allocated_ticks);
-    followed.last = std::max(followed.last, allocated_ticks);
-    trend.smallest = std::min(trend.smallest, size);
-    trend.largest = std::max(trend.largest, size);
+    followed_[at].left.add(size, allocated_ticks);
   }
+
+  /// The live bytes changed by `bytes` in this step; steps ascend.
+  void changed(std::uint32_t at, std::int64_t bytes, std::uint32_t step) {
+    settle(at, step);
+    hot_[at].live += static_cast<std::uint64_t>(bytes);
+  }
+  void add_lives(std::uint32_t at, const BlockLives& lives, std::uint64_t freed_blocks) {
+    hot_[at].longest += lives.longest;
+    hot_[at].freed_blocks += freed_blocks;
+    followed_[at].left += lives.left;
+  }
+
   void finish() {
     for (std::uint32_t at = 0; at < hot_.size(); ++at) {
+      settle(at, kNever);
       const Hot& hot = hot_[at];
       Followed& followed = followed_[at];
       LeakTrend& trend = followed.trend;
-      move_while(
-          at, [&](unsigned part) { return to_ns_ >= begins_ns_[part]; },
-          [&](unsigned part) { return to_ns_ >= load_times_ns_[part]; });
-      settle_move(at);
-      trend.low_bytes[followed.part] = hot.low;
-      trend.low_bytes[LeakTrend::kParts] = hot.live;
-      followed.low_by_load[followed.load_part] = hot.low_by_load;
+      trend.low_bytes = followed.low;
+      trend.low_bytes.back() = followed.low_by_load.back() = hot.live;
       trend.freed_blocks = hot.freed_blocks;
-      if (hot.grows_above != 0) trend.grew_until_ns = clock_.to_ns(trace::Ticks{hot.grew_until});
+      trend.longest_life_ns = to_ns(hot.longest.end) - to_ns(hot.longest.end - hot.longest.ticks);
+      if (hot.grows_above != 0) trend.grew_until_ns = ns_of(followed.grew_until);
+      trend.left_blocks = followed.left.blocks;
+      trend.smallest = followed.left.smallest;
+      trend.largest = followed.left.largest;
       if (trend.left_blocks != 0) {
-        trend.first_ns = clock_.to_ns(trace::Ticks{followed.first});
-        trend.last_ns = clock_.to_ns(trace::Ticks{followed.last});
+        trend.first_ns = to_ns(followed.left.first);
+        trend.last_ns = to_ns(followed.left.last);
       }
-      classify(followed, hot.live);
+      classify(followed);
     }
   }
 
@@ -167,85 +170,64 @@ class LeakHistory {
   /// What events change.
   struct alignas(64) Hot {
     std::uint64_t live = 0;
-    std::uint64_t low = 0;          ///< of the current part
-    std::uint64_t low_by_load = 0;  ///< likewise
-    std::uint64_t moves_at = 0;     ///< when a part ends; 0: Followed::moved
+    std::uint64_t settles_at = 0;  ///< begin of the step Followed::next, in ticks
     std::uint64_t grows_above = 0;
-    std::uint64_t grew_until = 0;
     std::uint64_t freed_blocks = 0;
-    std::uint64_t short_life = 0;  ///< ticks that are certainly not longer than LeakTrend::longest_life_ns
+    LongestLife longest;
   };
 
   struct Followed {
+    Followed() noexcept {
+      low.fill(kNever);
+      low_by_load.fill(kNever);
+    }
     LeakTrend trend;
-    Rises::Lows low_by_load{};  // as LeakTrend::low_bytes
-    unsigned part = 0;
+    Rises::Lows low;
+    Rises::Lows low_by_load;
+    std::uint64_t next = 0;        ///< the live bytes before this step are not known yet
+    std::uint64_t grew_until = 0;  ///< step before which they exceeded Hot::grows_above
+    unsigned part = 0;             ///< the latest that began before `next`
     unsigned load_part = 0;
-    bool moved = false;            // the last event was the free of a block that a realloc moves
-    std::uint64_t first = kNever;  // ticks: LeakTrend::first_ns and last_ns
-    std::uint64_t last = 0;
+    LeftBlocks left;
   };
 
-  static void lower(Hot& hot) noexcept {
-    hot.low = std::min(hot.low, hot.live);
-    hot.low_by_load = std::min(hot.low_by_load, hot.live);
-  }
-
-  /// When the current part of `followed` ends.
-  std::uint64_t moves_at(const Followed& followed) const noexcept {
-    if (followed.moved) return 0;
-    const std::uint64_t part_ends = followed.part + 1 < LeakTrend::kParts ? begins_[followed.part + 1] : kNever;
-    return followed.load_part < load_times_.size() ? std::min(part_ends, load_times_[followed.load_part]) : part_ends;
-  }
-  void set_moved(std::uint32_t at, bool moved) noexcept {
-    followed_[at].moved = moved;
-    hot_[at].moves_at = moves_at(followed_[at]);
-  }
-  /// What was moved is live again, here or at another stack.
-  void settle_move(std::uint32_t at) noexcept {
-    if (!followed_[at].moved) return;
-    set_moved(at, false);
-    lower(hot_[at]);
-  }
-
-  [[gnu::noinline]] void move_to(std::uint32_t at, std::uint64_t ticks) noexcept {
-    move_while(
-        at, [&](unsigned part) { return ticks >= begins_[part]; },
-        [&](unsigned part) { return ticks >= load_times_[part]; });
-  }
-  /// `has_begun`: whether a part of the time has. `has_ended`: whether a part of the load has.
-  template <typename HasBegun, typename HasEnded>
-  void move_while(std::uint32_t at, HasBegun&& has_begun, HasEnded&& has_ended) noexcept {
+  /// The live bytes have been the same before each step from Followed::next to `last`.
+  [[gnu::noinline]] void settle(std::uint32_t at, std::uint64_t last) noexcept {
     Hot& hot = hot_[at];
     Followed& followed = followed_[at];
-    const auto part_has_ended = [&] { return followed.part + 1 < LeakTrend::kParts && has_begun(followed.part + 1); };
-    if (part_has_ended()) settle_move(at);
-    while (part_has_ended()) {
-      followed.trend.low_bytes[followed.part++] = hot.low;
-      hot.low = hot.live;
+    const std::uint64_t first = followed.next;
+    if (last < first) return;
+    if (hot.live > hot.grows_above) {
+      hot.grows_above = hot.live + hot.live / kMinShare;
+      followed.grew_until = first;
     }
-    while (followed.load_part < load_times_.size() && has_ended(followed.load_part)) {
-      followed.low_by_load[followed.load_part++] = hot.low_by_load;
-      hot.low_by_load = hot.live;
+    lower(followed.low, followed.part, steps_.by_time, first, last, hot.live);
+    lower(followed.low_by_load, followed.load_part, steps_.by_load, first, last, hot.live);
+    if (last == kNever) return;
+    followed.next = last + 1;
+    hot.settles_at = steps_.start_ticks + followed.next * steps_.width_ticks;
+  }
+  static void lower(Rises::Lows& low, unsigned& part, const LeakSteps::Begins& begins, std::uint64_t first,
+                    std::uint64_t last, std::uint64_t live) noexcept {
+    for (unsigned i = part; i < LeakTrend::kParts && begins[i] <= last; ++i) {
+      part = i;
+      const std::uint64_t own_end = std::uint64_t{begins[i]} + 1;
+      const std::uint64_t end = i + 1 == LeakTrend::kParts ? kNever : std::max<std::uint64_t>(own_end, begins[i + 1]);
+      if (first < end) low[i] = std::min(low[i], live);
     }
-    hot.moves_at = moves_at(followed);
   }
 
-  [[gnu::noinline]] void lived(std::uint32_t at, std::uint64_t life_ns) noexcept {
-    std::uint64_t& longest_ns = followed_[at].trend.longest_life_ns;
-    if (life_ns <= longest_ns) return;
-    longest_ns = life_ns;
-    __extension__ using Wide = unsigned __int128;
-    const Wide ticks =
-        static_cast<Wide>(longest_ns) * highest_rate_.ticks / std::max<std::uint64_t>(highest_rate_.ns, 1);
-    hot_[at].short_life = static_cast<std::uint64_t>(std::min<Wide>(ticks, kNever));
+  std::uint64_t to_ns(std::uint64_t ticks) const { return clock_.to_ns(trace::Ticks{ticks}); }
+  /// When the step begins.
+  std::uint64_t ns_of(std::uint64_t step) const {
+    return std::min(to_ns(steps_.start_ticks + step * steps_.width_ticks), steps_.end_ns);
   }
 
   static bool is_growing(const Rises& rises, const LeakTrend& trend) noexcept {
     return rises.until_end() && trend.left_blocks + trend.freed_blocks >= kMinBlocks;
   }
 
-  void classify(Followed& followed, std::uint64_t live) const noexcept {
+  void classify(Followed& followed) const {
     LeakTrend& trend = followed.trend;
     const Rises rises = Rises::of(trend.low_bytes);
     trend.rises = rises.count;
@@ -253,30 +235,14 @@ class LeakHistory {
       trend.growth = Growth::kGrowing;
       return;
     }
-    followed.low_by_load.back() = live;
     trend.grew_with_load = is_growing(Rises::of(followed.low_by_load), trend);
-    const std::uint64_t oldest = to_ns_ - std::min(trend.first_ns, to_ns_);
+    const std::uint64_t to_ns = ns_of(steps_.to);
+    const std::uint64_t oldest = to_ns - std::min(trend.first_ns, to_ns);
     if (trend.freed_blocks > trend.left_blocks && oldest <= trend.longest_life_ns) trend.growth = Growth::kInUse;
   }
 
-  /// When the parts of [from_ns, to_ns) begin.
-  static std::array<std::uint64_t, LeakTrend::kParts> begins_of_parts(std::uint64_t from_ns,
-                                                                      std::uint64_t to_ns) noexcept {
-    std::array<std::uint64_t, LeakTrend::kParts> begins{};
-    const std::uint64_t whole = (to_ns - from_ns) / LeakTrend::kParts;
-    const std::uint64_t rest = (to_ns - from_ns) % LeakTrend::kParts;
-    for (unsigned part = 0; part < LeakTrend::kParts; ++part)
-      begins[part] = from_ns + part * whole + (part * rest + LeakTrend::kParts - 1) / LeakTrend::kParts;
-    return begins;
-  }
-
   const trace::TickClock& clock_;
-  const trace::TickClock::Point highest_rate_;
-  const std::uint64_t to_ns_;
-  const std::array<std::uint64_t, LeakTrend::kParts> begins_ns_;
-  std::array<std::uint64_t, LeakTrend::kParts> begins_{};
-  LoadTimes load_times_ns_;
-  LoadTimes load_times_;
+  const LeakSteps steps_;
   std::vector<Hot> hot_;
   std::vector<Followed> followed_;
 };

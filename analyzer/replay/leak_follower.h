@@ -37,11 +37,11 @@ class LeakFollower {
     if (one.stack != model::kNoIndex) stacks_.allocated(one.stack, size, ticks);
     if (one.site != model::kNoIndex) sites_.allocated(one.site, size, ticks);
   }
-  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t ticks, std::uint64_t allocated_ticks, bool moved) {
+  void freed(std::uint32_t node, std::uint64_t size, std::uint64_t ticks, std::uint64_t allocated_ticks) {
     if (node >= followed_.size()) return;
     const Followed& one = followed_[node];
-    if (one.stack != model::kNoIndex) stacks_.freed(one.stack, size, ticks, allocated_ticks, moved);
-    if (one.site != model::kNoIndex) sites_.freed(one.site, size, ticks, allocated_ticks, moved);
+    if (one.stack != model::kNoIndex) stacks_.freed(one.stack, size, ticks, allocated_ticks);
+    if (one.site != model::kNoIndex) sites_.freed(one.site, size, ticks, allocated_ticks);
   }
   void left(std::uint32_t node, std::uint64_t size, std::uint64_t allocated_ticks) {
     if (node >= followed_.size()) return;

@@ -2,8 +2,8 @@
 // each bucket of it. Sums of changes are the live bytes of any group of stacks at the ends of the buckets.
 //
 // The log is written during a replay. The timeline joins pairs of its buckets whenever all are in use
-// (model/live_timeline.h), and the log follows. Cost: a store for each event; at the end of a bucket, a byte for each
-// stack is looked at.
+// (model/live_timeline.h), and the log follows. Cost: a store for each event, and a comparison for each free; at the
+// end of a bucket, a byte for each stack is looked at.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "analyzer/model/block_lives.h"
 #include "analyzer/model/live_timeline.h"
 #include "analyzer/trace/files/byte_stream.h"
 
@@ -86,10 +87,18 @@ class LiveHistoryLog {
   explicit LiveHistoryLog(std::size_t max_changes, IfTooLarge if_too_large = IfTooLarge::kGiveUp)
       : max_changes_(max_changes), if_too_large_(if_too_large) {}
 
-  /// A block of this stack was allocated by this thread, or is now freed.
-  void touch(std::uint32_t node, std::uint32_t thread) {
+  /// A block of this stack was allocated by this thread.
+  void allocated(std::uint32_t node, std::uint32_t thread) {
     nodes_.touch(node);
     threads_.touch(thread);
+  }
+  /// Such a block is freed `at` this time (ticks).
+  void freed(std::uint32_t node, std::uint32_t thread, std::uint64_t at, std::uint64_t allocated_at) {
+    nodes_.touch(node);
+    threads_.touch(thread);
+    if (node >= longest_.size()) [[unlikely]]
+      longest_.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
+    longest_[node].freed(at, allocated_at);
   }
   /// Ends bucket number `bucket` of the timeline, whose buckets have this width now.
   template <typename LiveOfNode, typename LiveOfThread>
@@ -103,6 +112,9 @@ class LiveHistoryLog {
     limit();
   }
   bool gave_up() const noexcept { return gave_up_; }
+  /// The longest lives of freed blocks, by dense index of the node; may be shorter or longer than the call tree. Also
+  /// of a log that gave up.
+  const std::vector<model::LongestLife>& longest_lives() const noexcept { return longest_; }
   /// Call it once, after the last bucket. `timeline`: of the replay, finished.
   LiveHistory take(const model::LiveTimeline& timeline);
 
@@ -113,6 +125,7 @@ class LiveHistoryLog {
 
   ChangeLog nodes_;
   ChangeLog threads_;
+  std::vector<model::LongestLife> longest_;
   const std::size_t max_changes_;
   const IfTooLarge if_too_large_;
   std::uint32_t buckets_of_step_ = 1;  ///< changes are those in so many buckets, a power of 2

@@ -301,7 +301,7 @@ template <Replay::Pass kPass>
   if (count_all_) all_costs_.add(event.node, size, event.time, allocations_at_ticks_);
   if (count_threads_) thread_costs_.add(block->thread, size, event.time);
   if (history_log_ != nullptr) [[unlikely]]
-    history_log_->touch(event.node, block->thread);
+    history_log_->allocated(event.node, block->thread);
   timeline_.rose(costs().live_bytes());
   if constexpr (kPass == Pass::kResolve)
     if (is_block_event(event.node))
@@ -315,7 +315,7 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   if ((block.thread & kNotSelected) != 0) return;
   const bool before_slice = block.time < filter_.from_ticks;
   if constexpr (kPass == Pass::kFollow) {
-    if (!before_slice) follower_->freed(block.node, block.size, now_, block.time, by.in_realloc);
+    if (!before_slice) follower_->freed(block.node, block.size, now_, block.time);
     return;
   }
   temporary &= !before_slice;
@@ -326,7 +326,7 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
   if (count_all_) all_costs_.remove(block.node, block.size, temporary);
   if (count_threads_) thread_costs_.remove(block.thread, block.size, temporary);
   if (history_log_ != nullptr) [[unlikely]]
-    history_log_->touch(block.node, block.thread);
+    history_log_->freed(block.node, block.thread, now_, block.time);
   timeline_.fell(costs().live_bytes());
   if constexpr (kPass == Pass::kResolve)
     if (is_block_event(block.node))

@@ -38,6 +38,7 @@
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
+#include "analyzer/replay/stack_lives.h"
 #include "analyzer/replay/thread_table.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/events/tick_clock.h"
@@ -254,6 +255,8 @@ class Replay {
   }
   /// What the whole recording allocated, whatever is selected. Precondition: has_all_totals().
   RecordingTotals totals() const;
+  /// Of the selected blocks, ascending by index. Precondition: log_history() was called.
+  std::vector<StackLives> lives() const;
   /// Whether the replay began with the trace and read it to its end, and all sums are of this time.
   bool has_all_totals() const noexcept { return counts_rest_ && !added_intervals_ && !continued_; }
   std::uint64_t samples() const noexcept { return samples_; }

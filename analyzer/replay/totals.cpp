@@ -1,4 +1,4 @@
-// Replay::totals(): what the whole recording allocated, by stack.
+// What the whole recording allocated, and how long it lived, by stack: Replay::totals() and lives().
 #include <algorithm>
 
 #include "analyzer/replay/replay.h"
@@ -38,6 +38,19 @@ RecordingTotals Replay::totals() const {
       add_rest(totals.mmap, region.node, {0, 0, 0, 1});
   });
   return totals;
+}
+
+std::vector<StackLives> Replay::lives() const {
+  std::vector<model::BlockLives> by_index;
+  for (const model::LongestLife& longest : history_log_->longest_lives()) by_index.push_back({longest, {}});
+  for_each_leak([&](const Block& block) {
+    if (block.node >= by_index.size()) by_index.resize(block.node + std::size_t{1});
+    by_index[block.node].left.add(block.size, block.time);
+  });
+  std::vector<StackLives> lives;
+  for (std::uint32_t index = 0; index < by_index.size(); ++index)
+    if (by_index[index] != model::BlockLives{}) lives.push_back({index, by_index[index]});
+  return lives;
 }
 
 }  // namespace heapprof::replay

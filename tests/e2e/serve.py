@@ -366,6 +366,25 @@ class LargeRecording(Serve):
         connection.close()
         self.assertEqual(answer, json.loads(self.heapprof("report", "--json", "--no-index", self.trace)))
 
+    def test_leaks_and_timeline_leave_an_index(self):
+        """Then they read the recording once, and no longer the next time."""
+        for words in (("leaks", "--json"), ("timeline", "--json", "--sites", "4")):
+            with self.subTest(words=words):
+                cache = self.dir / words[0]
+
+                def answer(*more):
+                    """The answer, and how often the recording was read."""
+                    run = subprocess.run(
+                        [harness.HEAPPROF, *words, *more, self.trace], capture_output=True, check=True,
+                        env=harness.clean_environment(XDG_CACHE_HOME=cache, HEAPPROF_PROGRESS="lines"))
+                    lines = run.stderr.decode().split("\n")[:-1]
+                    return json.loads(run.stdout), len({json.loads(line.removeprefix("\x1e"))["what"] for line in lines})
+                expected, passes = answer("--no-index")
+                self.assertEqual(passes, 2)
+                self.assertEqual(answer(), (expected, 1))
+                self.assertEqual(len(list(cache.glob("heapprof/index/*.idx"))), 1)
+                self.assertEqual(answer(), (expected, 0))
+
     def test_progress(self):
         """What commands print for the server, and what it makes of it."""
         for words in (("report", "--by=function"), ("report", "--from=start")):

@@ -83,6 +83,7 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
     section.kind = static_cast<trace::SectionKind>((what & 7) == 0 ? 8 : what & 7);
     if (section.kind == trace::SectionKind::kOrigin) section.kind = trace::SectionKind::kHistory;
     if (section.kind == trace::SectionKind::kChunk) section.kind = trace::SectionKind::kFrames;
+    if (section.kind == trace::SectionKind::kPadding) section.kind = trace::SectionKind::kLives;
     // A snapshot: whole, at the end of the trace, or by changes.
     if (section.kind == trace::SectionKind::kChanges) section.events = (1u + (what >> 5)) % 3;
     section.file_id = file.file_id();

@@ -12,6 +12,7 @@
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/keepers.h"
+#include "analyzer/model/leak_history.h"
 #include "analyzer/pins/pin_groups.h"
 #include "analyzer/pins/pinned_tables.h"
 #include "analyzer/trace/merged_reader.h"
@@ -106,6 +107,12 @@ std::size_t whole_report(const std::string& path, const replay::Selection& selec
     analysis.for_each_event([&](std::span<const replay::ProfileEvent> events) { bytes += events.size(); });
     const std::vector<std::uint32_t> group(profile.nodes.size(), 0);
     bytes += analysis.live_by_group(group, 1).size();
+    if (!selection.with_timeline) return bytes;
+    model::LeakHistory stacks(1, analysis.leak_steps(), analysis.clock());
+    model::LeakHistory sites(1, analysis.leak_steps(), analysis.clock());
+    analysis.follow_leaks(stacks, group, sites, group);
+    stacks.finish();
+    bytes += stacks.of(0).freed_blocks;
   } catch (const trace::TraceError&) {
     // The trace is rejected.
   }

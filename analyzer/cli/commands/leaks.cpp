@@ -1,7 +1,7 @@
 // heapprof leaks: blocks that were live at the end, by the call sites and stacks that allocated them.
 //
-// Which stacks leak is known only after the trace was replayed. A second replay follows the live bytes of those
-// stacks over time, with a few counters per stack (model/leak_history.h).
+// Which stacks leak is known only after the trace was replayed. The live bytes of those stacks over time come from an
+// index, or from a second replay with a few counters per stack (model/leak_history.h).
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -45,19 +45,9 @@ const TrendWords& words_for(Growth growth) {
                        [growth](const TrendWords& words) { return words.growth == growth; });
 }
 
-/// The second replay. Idle time before the first allocation and after the last one is left out: it would hide growth.
 LeakHistories read_histories(const LeaksOptions& options, const replay::Analysis& analysis,
                              const findings::CallSites& sites) {
   const model::Profile& profile = analysis.profile();
-  std::uint64_t from_ns = profile.begin_ns();
-  std::uint64_t to_ns = profile.end_ns();
-  const std::vector<model::Timeline::Bucket>& buckets = profile.timeline.buckets;
-  const auto busy = [](const model::Timeline::Bucket& bucket) { return bucket.allocations != 0; };
-  const auto first = std::find_if(buckets.begin(), buckets.end(), busy);
-  const auto last = std::find_if(buckets.rbegin(), buckets.rend(), busy);
-  if (first != buckets.end()) from_ns = std::max(from_ns, first->start_ns);
-  if (last != buckets.rend() && last != buckets.rbegin()) to_ns = std::min(to_ns, std::prev(last)->start_ns);
-
   // By node: its position in the histories.
   std::vector<std::uint32_t> stack_of_node(profile.nodes.size(), model::kNoIndex);
   std::uint32_t stacks = 0;
@@ -76,11 +66,9 @@ LeakHistories read_histories(const LeaksOptions& options, const replay::Analysis
     only_node[std::exchange(site, model::kNoIndex)] = node;
   }
 
-  model::LeakHistory by_stack(stacks, from_ns, to_ns, analysis.clock());
-  model::LeakHistory by_site(stacks_of_site.size(), from_ns, to_ns, analysis.clock());
-  const model::LoadTimes load = model::load_times(profile.timeline);
-  by_stack.set_load(load);
-  by_site.set_load(load);
+  const model::LeakSteps steps = analysis.leak_steps();
+  model::LeakHistory by_stack(stacks, steps, analysis.clock());
+  model::LeakHistory by_site(stacks_of_site.size(), steps, analysis.clock());
   ProgressLine progress("Reading " + options.trace.trace + " again");
   analysis.follow_leaks(by_stack, stack_of_node, by_site, site_of_node,
                         [&](const replay::Done& done) { progress.show(done); });

@@ -42,8 +42,11 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
       file_(*file_owner_) {
   profile_.selection_text = selection_.description;
   // An overview often comes first, and with the index that its pass can leave, the next questions need none.
-  const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr ||
-                             (selection_.only_overview && leaves_index(file_, index_use_));
+  // Live bytes over time come from it, too, instead of from another pass.
+  const bool leaves_first = (selection_.only_overview || (selection_.with_timeline && followed == nullptr &&
+                                                          can_have_history() && can_keep_index())) &&
+                            leaves_index(file_, index_use_);
+  const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr || leaves_first;
   PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + needs_blocks_first());
 
   // Selections by name need the names.
@@ -51,7 +54,7 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
 
   if (needs_summary || selection_.only_live || selection_.only_overview || can_add_sums()) {
     const bool found = find_summary();
-    if (needs_summary && (found || selection_.only_overview)) passes.skip_pass();
+    if (needs_summary && (found || leaves_first)) passes.skip_pass();
     if (needs_summary && !found) read_summary(passes);
   }
   if (summary_ != nullptr) {
@@ -429,13 +432,17 @@ bool Analysis::can_add_sums() const noexcept {
          file_.compacted() == nullptr;
 }
 
+/// Whether the analysis is one that history() of an index serves.
+bool Analysis::can_have_history() const noexcept {
+  return selection_.kind == model::Kind::kHeap && selection_.all_blocks() && !selection_.is_slice() &&
+         !selection_.only_live && file_.compacted() == nullptr;
+}
+
 /// The live bytes over time from the index; null: there are none, or the analysis is not one of all heap blocks of
 /// the whole recording. Precondition: find_summary() was called if it can be one.
 const LiveHistory* Analysis::history() const {
-  const bool of_everything = selection_.kind == model::Kind::kHeap && selection_.all_blocks() &&
-                             !selection_.is_slice() && !selection_.only_live && file_.compacted() == nullptr;
   if (followed_ != nullptr) return history_ ? &*history_ : nullptr;
-  if (!index_ || !of_everything) return nullptr;
+  if (!index_ || !can_have_history()) return nullptr;
   const std::lock_guard lock(history_mutex_);
   if (!std::exchange(history_read_, true)) {
     try {

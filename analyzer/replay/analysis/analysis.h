@@ -181,9 +181,13 @@ class Analysis {
   /// Replays the trace once more, and calls sink with every change of its live bytes, in order, a batch at a time.
   void for_each_step(const std::function<void(std::span<const LiveStep>)>& sink, const Progress& progress = {}) const;
 
-  /// Replays the trace once more, and gives the selected blocks of the slice to two histories: those of a node to the
-  /// position that it has in each; kNoIndex: it has none. Takes half as long as for_each_event(). Heap only. Of a
-  /// program that is followed, the histories have the live bytes at the ends of the timeline's buckets instead.
+  /// The steps of the profile's timeline. Precondition: the selection has a timeline.
+  model::LeakSteps leak_steps() const;
+
+  /// Gives the selected blocks of the slice to two histories: those of a node to the position that it has in each;
+  /// kNoIndex: it has none. Comes from an index that has the history and the lives of the whole recording. Else
+  /// replays the trace once more, which takes half as long as for_each_event(). Heap only. The histories are those of
+  /// leak_steps().
   void follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,
                     model::LeakHistory& sites, std::span<const std::uint32_t> site_of_node,
                     const Progress& progress = {}) const;
@@ -245,6 +249,7 @@ class Analysis {
   void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                    const EventFilter& which) const;
   const LiveHistory* history() const;
+  bool can_have_history() const noexcept;
   model::Timeline timeline_from(const LiveHistory& history) const;
   std::unique_ptr<Run> start_at(const Snapshot& snapshot) const;
   std::unique_ptr<Run> start_at(const Snapshot& snapshot, const ResolvedFilter& filter) const;
@@ -252,7 +257,8 @@ class Analysis {
   bool can_add_sums() const noexcept;
   std::unique_ptr<Run> count(PassProgress& passes);
   void take_over(Followed& followed);
-  void follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node) const;
+  void follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node,
+                         const LiveHistory& history, std::span<const StackLives> lives) const;
   std::unique_ptr<Run> count_live_at(PassProgress& passes);
   std::optional<Replay::Sample> sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
   std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);

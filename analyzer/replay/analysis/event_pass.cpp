@@ -143,20 +143,34 @@ void Analysis::for_each_step(const std::function<void(std::span<const LiveStep>)
       progress, {.with_older = true, .of_kind = true});
 }
 
+model::LeakSteps Analysis::leak_steps() const {
+  return model::LeakSteps::of(profile_.timeline, filter_.from_ticks, timeline_width_ticks_, profile_.end_ns());
+}
+
 void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uint32_t> stack_of_node,
                             model::LeakHistory& sites, std::span<const std::uint32_t> site_of_node,
                             const Progress& progress) const {
+  if (followed_ != nullptr) {
+    if (!history_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
+    const std::vector<StackLives> lives = followed_->run_->replay.lives();
+    follow_in_history(stacks, stack_of_node, *history_, lives);
+    return follow_in_history(sites, site_of_node, *history_, lives);
+  }
+  if (const LiveHistory* const known = history()) {
+    std::optional<std::vector<StackLives>> lives;
+    try {
+      lives = index_->lives();
+    } catch (const trace::FormatError&) {  // the events are read, as without an index
+    }
+    if (lives) {
+      follow_in_history(stacks, stack_of_node, *known, *lives);
+      return follow_in_history(sites, site_of_node, *known, *lives);
+    }
+  }
   std::vector<LeakFollower::Followed> followed;  // by dense index
   followed.reserve(node_of_index_.size());
   for (const std::uint32_t node : node_of_index_) followed.push_back({stack_of_node[node], site_of_node[node]});
   LeakFollower follower(stacks, sites, std::move(followed));
-  if (followed_ != nullptr) {
-    follow_in_history(stacks, stack_of_node);
-    follow_in_history(sites, site_of_node);
-    followed_->run_->replay.for_each_leak(
-        [&](const Block& block) { follower.left(block.node, block.size, block.time); });
-    return;
-  }
   const std::unique_ptr<Run> run = start();
   Replay& replay = run->replay;
   PassProgress passes(file_, progress, 1);
@@ -170,48 +184,27 @@ void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uin
   replay.for_each_leak([&](const Block& block) { follower.left(block.node, block.size, block.time); });
 }
 
-/// Gives the changes of live bytes to a history, as if each were one block, and what is known of the frees.
-void Analysis::follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node) const {
-  if (!history_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
+void Analysis::follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node,
+                                 const LiveHistory& history, std::span<const StackLives> lives) const {
   struct Change {
-    std::uint32_t bucket;
     std::uint32_t position;
+    std::uint32_t step;
     std::int64_t bytes;
   };
   std::vector<Change> changes;
-  for (const LiveChange& change : history_->nodes)
+  for (const LiveChange& change : history.nodes)
     if (const std::uint32_t position = position_of_node[node_of(change.index)]; position != model::kNoIndex)
-      changes.push_back({change.bucket, position, change.bytes});
-  std::ranges::sort(changes, {}, [](const Change& one) { return std::pair(one.bucket, one.position); });
-  for (std::size_t i = 0; i < changes.size();) {
-    const Change& first = changes[i];
-    std::int64_t bytes = 0;
-    for (; i < changes.size() && changes[i].bucket == first.bucket && changes[i].position == first.position; ++i)
-      bytes += changes[i].bytes;
-    const std::uint64_t end = (std::uint64_t{first.bucket} + 1) * history_->width_ticks - 1;
-    const std::uint64_t ticks = std::min(end, summary_->last_time);
-    if (bytes > 0) leaks.allocated(first.position, static_cast<std::uint64_t>(bytes), ticks);
-    if (bytes < 0) leaks.freed(first.position, static_cast<std::uint64_t>(-bytes), ticks, ticks);
-  }
-  struct Frees {
-    std::uint64_t blocks = 0;
-    std::uint64_t longest_life_ns = 0;
-  };
-  std::vector<Frees> frees;  // by position
-  const auto of_node = [&](std::uint32_t node) -> Frees* {
-    const std::uint32_t position = position_of_node[node];
-    if (position == model::kNoIndex) return nullptr;
-    if (position >= frees.size()) frees.resize(position + std::size_t{1});
-    return &frees[position];
-  };
+      changes.push_back({position, change.bucket, change.bytes});
+  std::ranges::stable_sort(changes, {}, &Change::step);
+  for (const Change& change : changes) leaks.changed(change.position, change.bytes, change.step);
+  for (const StackLives& one : lives)
+    if (const std::uint32_t position = position_of_node[node_of(one.index)]; position != model::kNoIndex)
+      leaks.add_lives(position, one.lives, 0);
   for (std::uint32_t node = 0; node < profile_.nodes.size(); ++node)
-    if (Frees* const sum = of_node(node))
-      sum->blocks += profile_.nodes[node].costs.allocations - profile_.nodes[node].costs.leaked_blocks;
-  const std::vector<std::uint64_t>& lives_ns = followed_->longest_life_ns_;
-  for (std::uint32_t i = 0; i < lives_ns.size(); ++i)
-    if (Frees* const sum = of_node(node_of(i))) sum->longest_life_ns = std::max(sum->longest_life_ns, lives_ns[i]);
-  for (std::uint32_t at = 0; at < frees.size(); ++at)
-    leaks.set_frees(at, frees[at].blocks, frees[at].longest_life_ns);
+    if (const std::uint32_t position = position_of_node[node]; position != model::kNoIndex) {
+      const model::Costs& costs = profile_.nodes[node].costs;
+      leaks.add_lives(position, {}, costs.allocations - std::min(costs.allocations, costs.leaked_blocks));
+    }
 }
 
 void Analysis::visit_live(const Replay& replay, const LeakVisitor& visit_block,

@@ -50,7 +50,8 @@ void Followed::advance(const Progress& progress) {
   PassProgress passes(*file_, progress, 1);
   passes.begin(*run_->reader);
   while (batches_.next(batch_)) {
-    run_->replay.replay(batch_, resolved_);
+    if (sink_) run_->replay.replay(batch_, resolved_);
+    else run_->replay.replay(batch_);
     pass_on();
     passes.show(batch_);
   }
@@ -63,15 +64,8 @@ void Followed::finish() {
 }
 
 void Followed::pass_on() {
-  const std::span<const ProfileEvent> events = events_->of(resolved_, false, std::identity());
-  for (const ProfileEvent& event : events) {
-    if (event.kind != ResolvedKind::kFree) continue;
-    if (event.node >= longest_life_ns_.size()) [[unlikely]]
-      longest_life_ns_.resize(event.node + std::size_t{1});
-    std::uint64_t& longest_ns = longest_life_ns_[event.node];
-    longest_ns = std::max(longest_ns, event.time_ns - std::min(event.allocated_ns, event.time_ns));
-  }
-  if (sink_) sink_(events);
+  if (!sink_) return;
+  sink_(events_->of(resolved_, false, std::identity()));
   resolved_.clear();
 }
 

@@ -56,7 +56,6 @@ class Followed {
   const EventSink sink_;
   std::vector<ResolvedEvent> resolved_;
   std::unique_ptr<ProfileEvents> events_;
-  std::vector<std::uint64_t> longest_life_ns_;  ///< of freed blocks, by dense index; may be shorter
 };
 
 }  // namespace heapprof::replay

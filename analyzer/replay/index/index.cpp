@@ -132,6 +132,7 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
   intervals.end_of_trace(reader.records());
   replay.finish(end_ticks(file, replay.clock()));
   intervals.write_history(reader.records());
+  intervals.write_lives(reader.records());
   write_frames(out, file);
   write_totals(out, file.file_id(), replay.totals(), reader.records());
   write_summary(out, file.file_id(), summary_of(reader, replay));
@@ -267,6 +268,13 @@ std::optional<LiveHistory> Index::history(std::uint64_t first_width_ticks) const
   if (history.width_ticks != width || history.buckets.size() != summary_->last_time / width + 1)
     throw trace::FormatError("has a timeline of another time");
   return history;
+}
+
+std::optional<std::vector<StackLives>> Index::lives() const {
+  if (table_.lives.empty()) return std::nullopt;
+  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.lives.back());
+  trace::ByteReader in(contents);
+  return load_stack_lives(in, summary_->definitions.node_count);
 }
 
 std::vector<std::uint64_t> Index::removed_in(std::size_t interval) const {

@@ -1,8 +1,8 @@
 // The index of a trace: its trace summary, snapshots of the replay, and the sums of the intervals between these. With
 // it the analysis of a slice of time starts at the last snapshot before the slice instead of the beginning, and adds
 // the sums of the intervals within the slice instead of replaying them, with the same result. The history
-// (live_history.h) has the live bytes over time of the whole recording, and its totals (recording_totals.h) are what
-// it allocated.
+// (live_history.h) has the live bytes over time of the whole recording, its totals (recording_totals.h) are what it
+// allocated, and its lives (stack_lives.h) how long.
 //
 // A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
 // or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
@@ -12,8 +12,8 @@
 //
 // A list of the frames lets other processes open the trace without reading the headers of all frames.
 //
-//   index file = header (changes sums)* [history] [frames] totals [python] summary    header: index.cpp; sections:
-//   analyzer/trace/compact/section.h
+//   index file = header (changes sums)* [history] [lives] [frames] totals [python] summary    header: index.cpp;
+//   sections: analyzer/trace/compact/section.h
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@
 #include "analyzer/replay/interval_sums.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/recording_totals.h"
+#include "analyzer/replay/stack_lives.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/files/input_file.h"
@@ -144,6 +145,10 @@ class Index {
   /// The live bytes over the whole recording; nullopt: there was no room for them. `first_width_ticks`: of the
   /// timeline of a replay. Throws trace::FormatError.
   std::optional<LiveHistory> history(std::uint64_t first_width_ticks) const;
+
+  /// The lives of the blocks of the whole recording; nullopt: there was no room for them, or the index is of an older
+  /// heapprof. Throws trace::FormatError.
+  std::optional<std::vector<StackLives>> lives() const;
 
  private:
   Index() = default;

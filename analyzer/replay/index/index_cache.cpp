@@ -69,6 +69,14 @@ std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input,
   return frames_in_index(index_in_cache(header.file_id), header.file_id, trace_bytes);
 }
 
+bool can_keep_index() {
+  const std::string directory = cache_directory();
+  if (directory.empty()) return false;
+  std::error_code error;
+  fs::create_directories(directory, error);
+  return ::access(directory.c_str(), W_OK) == 0;
+}
+
 CachedIndexWriter::CachedIndexWriter(const trace::TraceFile& file, Replay& replay) noexcept : file_(file) {
   try {
     const std::string path = index_in_cache(file);
@@ -104,7 +112,10 @@ void CachedIndexWriter::end_of_trace(std::uint64_t records) noexcept {
 bool CachedIndexWriter::finish(const trace::TraceSummary& summary, const RecordingTotals& totals) noexcept {
   if (!out_) return false;
   try {
-    if (intervals_) intervals_->write_history(summary.records);
+    if (intervals_) {
+      intervals_->write_history(summary.records);
+      intervals_->write_lives(summary.records);
+    }
     write_frames(*out_, file_);
     write_totals(*out_, file_.file_id(), totals, summary.records);
     write_summary(*out_, file_.file_id(), summary);

@@ -24,6 +24,9 @@ inline constexpr std::uint64_t kMinBytesForIndex = 16 << 20;
 std::string index_in_cache(const trace::TraceFile& file);
 std::string index_in_cache(std::uint64_t file_id);
 
+/// Whether there is a cache directory, which is made if necessary, and an index can be written there.
+bool can_keep_index();
+
 /// The list of frames of a trace, from the index beside it or in the cache; a trace::FrameListSource.
 std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input, const FileHeader& header,
                                                   std::uint64_t trace_bytes);

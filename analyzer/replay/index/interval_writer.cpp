@@ -10,6 +10,8 @@ constexpr std::uint64_t kSmallestBudget = 256 << 10;  // bytes
 constexpr std::uint64_t kShareForEnd = 16;            // of the budget, one part in 16 is left for end_of_trace()
 constexpr std::uint64_t kShareForHistory = 8;         // and one in 8 for write_history()
 constexpr std::uint64_t kMinBytesPerLiveChange = 2;   // of the history, compressed
+constexpr std::uint64_t kMaxLivesShare = 100;         // write_lives(): one part in 100 of the trace
+constexpr std::uint64_t kSmallestLives = 64 << 10;    // bytes
 constexpr std::uint64_t kChangesPerWhole = 2;         // how much larger the changes are before a whole snapshot
 constexpr int kIntervalCompressionLevel = 3;
 constexpr int kHistoryCompressionLevel = 9;
@@ -119,14 +121,25 @@ void IntervalWriter::write_history(std::uint64_t records) {
   if (history_log_.gave_up()) return;
   contents_.clear();
   save(history_log_.take(replay_.timeline()), contents_);
+  append_if_fits(trace::SectionKind::kHistory, records, history_budget());
+}
+
+void IntervalWriter::write_lives(std::uint64_t records) {
+  contents_.clear();
+  save(replay_.lives(), contents_);
+  append_if_fits(trace::SectionKind::kLives, records, std::max(trace_bytes_ / kMaxLivesShare, kSmallestLives));
+}
+
+/// Appends the contents as a section about the whole recording.
+void IntervalWriter::append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes) {
   if (contents_.size() > trace::kMaxSectionBytes) return;
   trace::SectionHeader header{};
-  header.kind = trace::SectionKind::kHistory;
+  header.kind = kind;
   header.file_id = file_id_;
   header.number = records;
   header.last_time = replay_.last_time();
   const std::vector<std::uint8_t> section = trace::make_section(header, contents_.bytes(), kHistoryCompressionLevel);
-  if (section.size() <= history_budget()) file_.append(section);
+  if (section.size() <= max_bytes) file_.append(section);
 }
 
 /// A section with the contents. `flags`: of a snapshot.

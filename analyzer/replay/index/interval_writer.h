@@ -4,8 +4,8 @@
 // since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
 // Together they take at most 5 % of the trace. How large the next one would be is known from the blocks that left the
 // table of live blocks since the last one, so the snapshots that there is room for are spread over the rest of the
-// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording, and so does the
-// history of live bytes (live_history.h).
+// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording, and so do the history
+// of live bytes (live_history.h) and the lives of blocks (stack_lives.h).
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,10 @@ class IntervalWriter {
   /// Writes the sums of the last interval, if there is room for them. Call it after the last batch, before
   /// Replay::finish(). `records`: of the trace. Throws FileError.
   void end_of_trace(std::uint64_t records);
-  /// Writes the history of the whole recording, if there is room for it. Call it after Replay::finish(). Throws
+  /// Write what is known of the whole recording, if there is room for it. Call them after Replay::finish(). Throw
   /// FileError.
   void write_history(std::uint64_t records);
+  void write_lives(std::uint64_t records);
 
  private:
   std::uint64_t changed_blocks() const noexcept;
@@ -52,6 +53,7 @@ class IntervalWriter {
   std::uint64_t available() const noexcept;
   bool is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept;
   std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
+  void append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes);
   std::uint64_t append(const std::vector<std::uint8_t>& section);
 
   AtomicFile& file_;

@@ -38,6 +38,7 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
       case SectionKind::kFrames: table.frame_lists.push_back(section); break;
       case SectionKind::kPython: table.python.push_back(section); break;
       case SectionKind::kTotals: table.totals.push_back(section); break;
+      case SectionKind::kLives: table.lives.push_back(section); break;
       case SectionKind::kPadding: break;
       default: break;  // written by a later minor version
     }

@@ -28,6 +28,7 @@ enum class SectionKind : std::uint32_t {
   kFrames = 10,   ///< frame_list.h; number: 0; only in indexes
   kPython = 11,   ///< python_code.h: a part of the summary, absent without Python; number: 0
   kTotals = 12,   ///< replay/recording_totals.h; number: records
+  kLives = 13,    ///< replay/stack_lives.h; number: records; only in indexes
 };
 
 struct SectionHeader {
@@ -86,6 +87,7 @@ struct SectionTable {
   std::vector<Section> frame_lists;
   std::vector<Section> python;
   std::vector<Section> totals;
+  std::vector<Section> lives;
   std::uint64_t end = 0;  ///< offset after the last valid section
 };
 /// Reads the headers of the sections in [begin, end), up to the first invalid one.

@@ -496,6 +496,103 @@ TEST_CASE("Live bytes over time are the same from the index and from a replay, a
   for (std::size_t i = 0; i + 1 < total.size(); ++i) CHECK(total[i] == profile.timeline.buckets[i].last_bytes);
 }
 
+TEST_CASE("Trends of leaks are the same from the index and from a replay, and those of the live bytes over time") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(91, 95)));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 40'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 4'000)};
+  Selection selection;
+  selection.only_costs = selection.with_timeline = true;
+  const Analysis with(path.path(), selection, {}, kIndex);
+  const Analysis without(path.path(), selection, {}, kNoIndex);
+  INFO("seed " << seed);
+  CHECK(with.intervals_added() >= 8);
+
+  // Some stacks have no history, and sites have several stacks.
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  const model::Profile& profile = with.profile();
+  std::vector<std::uint32_t> stack_of_node(profile.nodes.size(), model::kNoIndex), site_of_node(profile.nodes.size());
+  std::uint32_t stacks = 0;
+  for (std::uint32_t& stack : stack_of_node)
+    if (random() % 4 != 0) stack = stacks++;
+  for (std::uint32_t& site : site_of_node) site = random() % 4 == 0 ? model::kNoIndex : random() % 5;
+  unsigned batches_read = 0;
+  const auto trends = [&](const Analysis& analysis) {
+    model::LeakHistory by_stack(stacks, analysis.leak_steps(), analysis.clock());
+    model::LeakHistory by_site(5, analysis.leak_steps(), analysis.clock());
+    analysis.follow_leaks(by_stack, stack_of_node, by_site, site_of_node, [&](const Done&) { ++batches_read; });
+    by_stack.finish();
+    by_site.finish();
+    std::vector<model::LeakTrend> found;
+    for (std::uint32_t i = 0; i < stacks; ++i) found.push_back(by_stack.of(i));
+    for (std::uint32_t i = 0; i < 5; ++i) found.push_back(by_site.of(i));
+    return found;
+  };
+  const std::vector<model::LeakTrend> of_index = trends(with);
+  CHECK(batches_read == 0);
+  const std::vector<model::LeakTrend> of_replay = trends(without);
+  CHECK(batches_read != 0);
+  REQUIRE(of_index.size() == of_replay.size());
+  std::uint64_t longest_ns = 0, freed = 0;
+  for (std::size_t i = 0; i < of_index.size(); ++i) {
+    INFO("position " << i << " of " << stacks << " stacks and 5 sites");
+    CHECK(of_index[i] == of_replay[i]);
+    longest_ns = std::max(longest_ns, of_index[i].longest_life_ns);
+    freed += of_index[i].freed_blocks;
+  }
+  CHECK(longest_ns > 0);
+  CHECK(freed > 1'000);
+
+  // The lowest live bytes at the ends of the steps, from another pass.
+  const auto live = without.live_by_group(site_of_node, 5);
+  const model::LeakSteps steps = with.leak_steps();
+  for (std::uint32_t site = 0; site < 5; ++site)
+    for (unsigned part = 0; part < model::LeakTrend::kParts; ++part) {
+      const std::size_t end = part + 1 == model::LeakTrend::kParts ? live[site].size() + 1 : steps.by_time[part + 1];
+      std::uint64_t low = ~std::uint64_t{0};
+      for (std::size_t step = steps.by_time[part]; step < end; ++step)
+        low = std::min(low, step == 0 ? 0 : live[site][step - 1]);
+      CHECK(of_index[stacks + site].low_bytes[part] == low);
+    }
+}
+
+TEST_CASE("Lives of blocks are read as they were written, and only of stacks that exist") {
+  const std::vector<StackLives> lives = {
+      {3, {{50, 90}, {}}}, {7, {{}, {2, 10, 80, 16, 4096}}}, {8, {{1, 2}, {1, 5, 5, 7, 7}}}};
+  trace::ByteWriter out;
+  save(lives, out);
+  const auto load = [&](std::uint32_t node_count) {
+    trace::ByteReader in(out.bytes());
+    return load_stack_lives(in, node_count);
+  };
+  CHECK((load(9) == lives));
+  CHECK_THROWS_AS(load(8), trace::FormatError);
+  CHECK_THROWS_AS(load(2), trace::FormatError);
+  std::mt19937_64 random(heapprof::test::seed(13));
+  int refused = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    std::vector<std::uint8_t> bytes(out.bytes().begin(), out.bytes().end());
+    if (i % 2 == 0) bytes.resize(random() % bytes.size());
+    else bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    try {
+      trace::ByteReader in(bytes);
+      for (const StackLives& one : load_stack_lives(in, 9))
+        if (one.index >= 9 || one.lives.longest.ticks > one.lives.longest.end) FAIL("out of bounds");
+    } catch (const trace::FormatError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused >= 1'000);
+  out.number(0);
+  CHECK_THROWS_AS(load(9), trace::FormatError);
+  trace::ByteWriter impossible;
+  save(std::vector<StackLives>{{0, {{91, 90}, {}}}}, impossible);
+  trace::ByteReader in(impossible.bytes());
+  CHECK_THROWS_AS(load_stack_lives(in, 9), trace::FormatError);
+}
+
 TEST_CASE("Survivors of mappings are the same with and without an index") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(31, 32));
   TraceBuilder trace;
