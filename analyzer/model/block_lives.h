@@ -1,5 +1,5 @@
-// What is known of the lives of blocks, such as all of one stack: the longest life of those that were freed, and times
-// and sizes of those that are left at the end. Times are ticks.
+// What is known of the lives of blocks, such as all of one stack: the longest life of those that were freed, and
+// times and sizes of those that are left at the end. Times are ticks.
 #pragma once
 
 #include <algorithm>

@@ -58,6 +58,7 @@ BlockChangesReader::BlockChangesReader(ByteReader& in) {
 }
 
 std::size_t BlockChangesReader::added_since(std::uint64_t ticks) const {
+  if (ticks == std::numeric_limits<std::uint64_t>::max()) return 0;
   ByteReader times = times_;
   std::uint64_t time = 0;
   for (std::size_t i = 0; i < added_; ++i)

@@ -174,7 +174,7 @@ class Replay {
   /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
   bool restore_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
   /// The same, but only the blocks in `needed` are known to be live from then on, while the live sums are those of
-  /// all blocks. `sums`: of the intervals after the whole state. Precondition: everything is selected.
+  /// all blocks. `sums`: of all intervals up to the state. Precondition: everything is selected.
   void restore_needed(std::span<trace::ByteReader> states, std::span<const IntervalSums> sums,
                       const NeededBlocks& needed, std::uint32_t node_count);
   /// Instead of replaying the intervals that follow: add_interval() for each of them, then continue_from() the state

@@ -271,16 +271,13 @@ void remove_blocks(BlockChangesReader& changes, BlockTable& blocks) {
   remove();
 }
 
-/// Removes and adds blocks. `needed`: which ones are added; null: all. Calls visit(blocks) with all added ones.
-template <typename Visit>
-void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* needed, BlockTable& blocks,
-                   Visit&& visit) {
+/// Removes and adds blocks. `needed`: which ones are added; null: all.
+void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* needed, BlockTable& blocks) {
   if (changes.whole() != first) throw FormatError("its changes do not follow a whole state");
   if (first) blocks.reset(needed == nullptr ? changes.added() : changes.added_since(needed->from_ticks));
   else remove_blocks(changes, blocks);
   std::vector<Block> chosen;
   changes.for_each_added([&](std::span<const Block> added) {
-    visit(added);
     if (needed != nullptr) {
       for (const Block& block : added) needed->addresses.prefetch_group(BlockTable::hash_of(block.address));
       chosen.clear();
@@ -303,7 +300,7 @@ BlocksOfSnapshot read_blocks(std::span<ByteReader> states, const NeededBlocks* n
   BlocksOfSnapshot read;
   for (ByteReader& in : states) {
     BlockChangesReader changes(in);
-    apply_changes(changes, &in == states.data(), needed, read.table, [](std::span<const Block>) {});
+    apply_changes(changes, &in == states.data(), needed, read.table);
   }
   read.all = needed == nullptr;
   read.rest = states.back();
@@ -333,34 +330,19 @@ bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_co
   return threads_.selection_is_unambiguous();
 }
 
-/// What is live: the blocks of the whole state, and what the intervals after it changed.
+/// What is live is the sum of what all intervals changed.
 void Replay::restore_needed(std::span<ByteReader> states, std::span<const IntervalSums> sums,
                             const NeededBlocks& needed, std::uint32_t node_count) {
   continued_ = true;
-  for (ByteReader& in : states) {
-    const bool whole = &in == states.data();
-    BlockChangesReader changes(in);
-    apply_changes(changes, whole, &needed, blocks_, [&](std::span<const Block> added) {
-      if (!whole) return;
-      for (const Block& block : added) {
-        if (block.node >= node_count || block.thread >= threads_.limit())
-          throw FormatError("it has a block with an invalid field");
-        heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
-        if (count_threads_) thread_costs_.adjust(block.thread, static_cast<std::int64_t>(block.size), 1);
-      }
-    });
-    if (!whole) continue;
-    ByteReader other_state = in;
-    restore_other_state(other_state, node_count);
-    for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
-  }
-  for (const IntervalSums& one : sums)
+  take_blocks(read_blocks(states, &needed), node_count);
+  for (const IntervalSums& one : sums) {
     for (const NodeSums& node : one.nodes) heap_costs_.adjust(node.node, node.live_bytes, node.live_blocks);
-  if (count_threads_)
-    for (const IntervalSums& one : sums)
-      for (const NodeSums& thread : one.threads)
-        thread_costs_.adjust(thread.node, thread.live_bytes, thread.live_blocks);
-  read_state_after_blocks(states.back(), node_count);
+    if (!count_threads_) continue;
+    for (const NodeSums& thread : one.threads) {
+      if (thread.node >= threads_.size()) throw FormatError("it has sums of a thread that does not exist");
+      thread_costs_.adjust(thread.node, thread.live_bytes, thread.live_blocks);
+    }
+  }
   count_restored_mappings();
 }
 

@@ -39,8 +39,6 @@ class ThreadTable {
   ThreadTable(const Selection& selection, std::uint64_t file_bytes);
 
   std::size_t size() const noexcept { return threads_.size(); }
-  /// What size() never exceeds.
-  std::uint64_t limit() const noexcept { return max_threads_ + 1; }
   Thread& operator[](std::uint32_t index) noexcept { return threads_[index]; }
   const Thread& operator[](std::uint32_t index) const noexcept { return threads_[index]; }
   const std::vector<Thread>& all() const noexcept { return threads_; }

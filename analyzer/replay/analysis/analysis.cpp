@@ -641,7 +641,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     for (std::size_t i = *begin + 1; i <= last && index_->has_snapshot(i); ++i) index_->add_needed_in(i, needed);
     const Snapshot snapshot = index_->snapshot_after(*begin);
     resume(*run, snapshot);
-    snapshot.restore_needed(run->replay, index_->sums_since_whole(*begin), needed, node_count);
+    snapshot.restore_needed(run->replay, index_->sums_to(*begin), needed, node_count);
   } else if (intervals.first == 1) {
     std::uint64_t live_blocks = 0;
     for (const NodeSums& node : index_->sums_of(0).nodes) live_blocks += static_cast<std::uint64_t>(node.live_blocks);

@@ -233,7 +233,9 @@ std::optional<Index::Intervals> Index::intervals_of(std::uint64_t from_ticks, st
   const std::uint64_t first_records = found.first == 0 ? 0 : records_to(found.first - 1);
   std::uint64_t bytes = 0;
   for (std::size_t i = whole_snapshot(found.end - 1); i < found.end; ++i) bytes += changes[i].header.raw_bytes;
-  if (end_records <= first_records || (end_records - first_records) * kBytesPerRecord < bytes) return std::nullopt;
+  if (end_records > first_records && (end_records - first_records) * kBytesPerRecord >= bytes) return found;
+  if (!found.begin() || !has_snapshot(found.end)) return std::nullopt;
+  found.replays_all = true;
   return found;
 }
 
@@ -245,9 +247,9 @@ IntervalSums Index::sums_of(std::size_t interval) const {
   return load_interval_sums(in, summary_->definitions.node_count);
 }
 
-std::vector<IntervalSums> Index::sums_since_whole(std::size_t interval) const {
+std::vector<IntervalSums> Index::sums_to(std::size_t interval) const {
   std::vector<IntervalSums> sums;
-  for (std::size_t i = whole_snapshot(interval) + 1; i <= interval; ++i) sums.push_back(sums_of(i));
+  for (std::size_t i = 0; i <= interval; ++i) sums.push_back(sums_of(i));
   return sums;
 }
 

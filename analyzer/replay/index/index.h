@@ -102,9 +102,11 @@ class Index {
   /// How a slice of time consists of intervals. Interval i is between the snapshots i - 1 and i; the first one begins
   /// at the start of the trace, and the one after the last snapshot ends with the trace.
   struct Intervals {
-    std::size_t first = 0;  ///< the first interval whose events are all in the slice; 0: all before it are, too
-    std::size_t end = 0;    ///< the one after the last such interval, so that events of it may be in the slice
-    bool whole_ones() const noexcept { return first < end; }
+    std::size_t first = 0;     ///< the first interval whose events are all in the slice; 0: all before it are, too
+    std::size_t end = 0;       ///< the one after the last such interval, so that events of it may be in the slice
+    bool replays_all = false;  ///< the whole intervals are few: replaying them is faster than reading where they end
+    /// Whether the sums of whole intervals are added.
+    bool whole_ones() const noexcept { return first < end && !replays_all; }
     /// Where the reading begins: a snapshot's number; nullopt: at the start of the trace.
     std::optional<std::size_t> begin() const noexcept { return first < 2 ? std::nullopt : std::optional(first - 2); }
   };
@@ -119,8 +121,8 @@ class Index {
   std::uint64_t records_to(std::size_t interval) const noexcept { return table_.changes[interval].header.number; }
   /// Throws trace::FormatError, as the others.
   IntervalSums sums_of(std::size_t interval) const;
-  /// The sums of the intervals that follow the last whole snapshot up to the end of `interval`, to that end.
-  std::vector<IntervalSums> sums_since_whole(std::size_t interval) const;
+  /// The sums of all intervals up to the end of `interval`.
+  std::vector<IntervalSums> sums_to(std::size_t interval) const;
   /// Adds the blocks from before the interval that its events free or replace.
   void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
   /// The snapshot at the end of the interval.

@@ -457,6 +457,59 @@ TEST_CASE("An index without room for the blocks at the end serves the whole reco
   }
 }
 
+TEST_CASE("Few whole intervals are replayed where many blocks are live, and costs are the same") {
+  constexpr std::uint64_t kBlocks = 20'000, kReplaced = 100;
+  std::mt19937_64 random(heapprof::test::seed(72));
+  TraceBuilder trace;
+  TraceBuilder::Stream& stream = trace.stream();
+  stream.thread(100, "main");
+  stream.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 4; ++node) stream.node(node, 0, 2, node);
+  std::uint64_t time = 1;
+  const auto allocate = [&](std::uint64_t block) {
+    stream.alloc(time += 1 + random() % 900, 0x10000 + 64 * block, random() % 10'000,
+                 1 + static_cast<std::uint32_t>(random() % 4));
+  };
+  for (std::uint64_t block = 0; block < kBlocks; ++block) allocate(block);
+  for (std::uint64_t i = 0; i < kBlocks; ++i) {
+    const std::uint64_t block = random() % kReplaced;
+    stream.free(time += random() % 900, 0x10000 + 64 * block);
+    allocate(block);
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 2'000)};
+  std::string why_not;
+  const trace::TraceFile file(path.path());
+  const auto opened = Index::open(index.path, file, why_not);
+  REQUIRE(opened);
+  REQUIRE(opened->intervals() >= 8);
+  // From the end of one interval to the begin of the one after the next.
+  const auto percent_at = [&](std::size_t interval, int later) {
+    const auto ticks = static_cast<double>(opened->last_time_of(interval)) + later;
+    return ticks * 100 / static_cast<double>(opened->summary()->last_time);
+  };
+  int replayed = 0;
+  for (std::size_t i = opened->intervals() / 2; i + 3 < opened->intervals(); ++i) {
+    Selection selection;
+    selection.only_costs = selection.costs_by_thread = true;
+    selection.from = Moment{percent_at(i, -3'000), true};
+    selection.to = Moment{percent_at(i + 1, 3'000), true};
+    const auto intervals = opened->intervals_of(opened->last_time_of(i) - 3'000, opened->last_time_of(i + 1) + 3'000);
+    const bool replays_all = intervals && intervals->replays_all;
+    replayed += replays_all;
+    const Analysis with(path.path(), selection, {}, kIndex);
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    INFO("slice " << i << ", all replayed: " << replays_all);
+    CHECK(with.warnings().empty());
+    if (replays_all) CHECK((with.began_at_snapshot() && with.intervals_added() == 0));
+    CHECK(with.profile().heap.allocations > 100);
+    CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+    CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+  }
+  CHECK(replayed >= 2);
+}
+
 TEST_CASE("Live bytes over time are the same from the index and from a replay, and add up to the timeline") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(81, 87)));
   TraceBuilder trace;
