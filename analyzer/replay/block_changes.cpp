@@ -1,6 +1,9 @@
 #include "analyzer/replay/block_changes.h"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include "analyzer/replay/address_set.h"
 
 namespace heapprof::replay {
 
@@ -80,6 +83,60 @@ std::span<const Block> BlockChangesReader::next_blocks() {
   last_ = last;
   added_ -= blocks.size();
   return blocks;
+}
+
+/// From the last state to the first: a block that a state added is live unless a later one removed what is at its
+/// address.
+BlocksOfSnapshot sum_blocks(std::span<ByteReader> states, const NeededBlocks& needed, std::size_t node_count,
+                            std::size_t thread_count) {
+  std::vector<BlockChangesReader> changes;
+  changes.reserve(states.size());
+  std::size_t removed = 0;
+  for (ByteReader& in : states) {
+    const BlockChangesReader& one = changes.emplace_back(in);
+    if (one.whole() != (changes.size() == 1)) throw trace::FormatError("its changes do not follow a whole state");
+    if (!one.whole()) removed += one.removed();
+  }
+  AddressSet gone(removed);
+  // A block that was allocated at the time of the state before is in both.
+  std::unordered_set<std::uint64_t> in_both;
+  BlocksOfSnapshot read;
+  read.all = false;
+  read.rest = states.back();
+  read.left.nodes.resize(node_count);
+  read.left.threads.resize(thread_count);
+  std::vector<Block> chosen;
+  for (std::size_t i = changes.size(); i-- != 0;) {
+    const std::uint64_t begin_ticks = i == 0 ? 0 : ByteReader(states[i - 1]).number();
+    changes[i].for_each_added([&](std::span<const Block> added) {
+      chosen.clear();
+      for (const Block& block : added) {
+        if (!needed.contain(block)) continue;
+        gone.prefetch(block.address);
+        chosen.push_back(block);
+      }
+      for (const Block& block : chosen) {
+        if (gone.contains(block.address) || (!in_both.empty() && in_both.contains(block.address))) continue;
+        if (i != 0 && block.time <= begin_ticks) in_both.insert(block.address);
+        if (needed.addresses.contains(block.address)) {
+          bool fresh;
+          read.table.insert(block.address, fresh) = block;
+          continue;
+        }
+        if (block.address == 0 || block.node >= node_count || block.thread >= thread_count)
+          throw trace::FormatError("it has a block with an invalid field");
+        LeftSums::Sum& of_node = read.left.nodes[block.node];
+        of_node.bytes += block.size;
+        ++of_node.blocks;
+        LeftSums::Sum& of_thread = read.left.threads[block.thread];
+        of_thread.bytes += block.size;
+        ++of_thread.blocks;
+      }
+    });
+    if (i == 0) break;
+    changes[i].for_each_removed([&](std::uint64_t address) { gone.insert(address); });
+  }
+  return read;
 }
 
 }  // namespace heapprof::replay

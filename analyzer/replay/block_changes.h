@@ -30,6 +30,8 @@ class BlockChangesReader {
   explicit BlockChangesReader(trace::ByteReader& in);
 
   bool whole() const noexcept { return whole_; }
+  /// Before they are visited.
+  std::size_t removed() const noexcept { return removed_; }
   std::size_t added() const noexcept { return added_; }
   /// How many of the added blocks were allocated at `ticks` or later.
   std::size_t added_since(std::uint64_t ticks) const;
@@ -74,15 +76,32 @@ struct NeededBlocks {
   }
 };
 
+/// Sums of live blocks that no event changes any more.
+struct LeftSums {
+  struct Sum {
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+  };
+  std::vector<Sum> nodes;    ///< by dense index; empty: there are no such blocks
+  std::vector<Sum> threads;  ///< by index; likewise
+};
+
 /// The live blocks of a snapshot, which a replay that continues there takes.
 struct BlocksOfSnapshot {
   BlockTable table;
   bool all = true;             ///< false: only those that the replay needs
+  LeftSums left;               ///< of blocks that are not in the table
   trace::ByteReader rest{{}};  ///< the state after the blocks
 };
 
 /// Of a whole state, and those that followed, up to the wanted one. Moves each of `states` to the end of its changes.
 /// `needed`: the blocks to read; null: all. Throws trace::FormatError.
 BlocksOfSnapshot read_blocks(std::span<trace::ByteReader> states, const NeededBlocks* needed);
+
+/// The same, but blocks that are needed only because of their time are summed. Takes less than half of the time, and
+/// memory for each block that was removed, not for each that is live. Also throws FormatError when a block has a node
+/// or thread that is not less than its count.
+BlocksOfSnapshot sum_blocks(std::span<trace::ByteReader> states, const NeededBlocks& needed, std::size_t node_count,
+                            std::size_t thread_count);
 
 }  // namespace heapprof::replay

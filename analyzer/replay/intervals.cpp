@@ -62,6 +62,7 @@ IntervalSums Replay::end_interval() {
   mmap_costs_.begin_interval();
 
   log_->begin_ticks = now_;
+  blocks_.clear_marks();
   log_->removed.clear();
   log_->returned.clear();
   sums.older_temporary = std::exchange(log_->older_temporary, {});

@@ -282,6 +282,8 @@ template <Replay::Pass kPass>
                (filter_.blocks == nullptr || (ordinal < filter_.blocks->size() && (*filter_.blocks)[ordinal]));
   }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
+  if (log_ != nullptr) [[unlikely]]
+    blocks_.mark(*block);
   thread.last_allocation = event.address;
   if (!selected) [[unlikely]] {
     block->thread |= kNotSelected;
@@ -494,7 +496,10 @@ void Replay::realloc_failed(const MergedEvent& event) {
     count_rare_free(block);
   }
   block = pending.block;
-  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.push_back(block);
+  if (log_ != nullptr) {
+    blocks_.mark(block);
+    if (block.time <= log_->begin_ticks) log_->returned.push_back(block);
+  }
   if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
 }
 
@@ -622,6 +627,10 @@ void Replay::finish(std::uint64_t end_time) {
     heap_.leaked_bytes += block.size;
     ++heap_.leaked_blocks;
   });
+  for (const LeftSums::Sum& sum : left_.nodes) {
+    heap_.leaked_bytes += sum.bytes;
+    heap_.leaked_blocks += sum.blocks;
+  }
 }
 
 template bool Replay::run<Replay::Pass::kCount>(trace::Batch& batch);

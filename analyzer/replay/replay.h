@@ -157,6 +157,7 @@ class Replay {
   void log_intervals(IntervalLog& log) noexcept {
     log_ = &log;
     count_threads_ = true;
+    blocks_.start_marking();
   }
   /// Writes the live bytes of all stacks and threads over time to `log`, which must outlive this. Precondition: as
   /// that of log_intervals().
@@ -235,6 +236,8 @@ class Replay {
       if ((block.thread & kNotSelected) == 0 && block.time >= filter_.from_ticks) visit(block);
     });
   }
+  /// What for_each_leak() does not visit: after continue_from() a snapshot whose blocks were summed.
+  const LeftSums& left_sums() const noexcept { return left_; }
   /// The selected blocks that are live now, were allocated before `ticks`, and are events (resolve_nodes()). nullopt:
   /// a realloc has not returned, so that nobody knows what becomes of its block.
   std::optional<std::vector<Block>> live_events_before(std::uint64_t ticks) const;
@@ -421,6 +424,7 @@ class Replay {
   bool count_threads_;
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
   BlockTable blocks_;
+  LeftSums left_;
   MappingTable mapping_table_;
   CostTracker heap_costs_;
   CostTracker mmap_costs_;

@@ -88,17 +88,21 @@ void Replay::save(ByteWriter& out) const {
 }
 
 void Replay::save_changes(ByteWriter& out, bool whole) const {
-  // Events before and after the begin of the interval can have its time. Such a block is stored twice, which changes
-  // nothing.
   std::vector<Block> added;
-  blocks_.for_each([&](const Block& block) {
-    if (whole || block.time >= log_->begin_ticks) added.push_back(block);
-  });
-  if (!whole)
+  if (whole) {
+    added.reserve(blocks_.size());
+    blocks_.for_each([&](const Block& block) { added.push_back(block); });
+  } else {
+    // Those of the interval are in marked groups. Events before and after its begin can have its time; such a block
+    // may be stored twice, which changes nothing.
+    blocks_.for_each_marked([&](const Block& block) {
+      if (block.time >= log_->begin_ticks) added.push_back(block);
+    });
     for (const Block& block : log_->returned) {
       const Block* const live = blocks_.find(block.address);
       if (live != nullptr && live->time == block.time) added.push_back(*live);
     }
+  }
   save_block_changes(whole, log_->removed, std::move(added), out);
   save_other_state(out);
 }
@@ -351,6 +355,7 @@ void Replay::continue_from(BlocksOfSnapshot read, std::uint32_t node_count) {
   std::vector<ThreadSums> sums;
   for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
   const bool has_all = read.all;
+  left_ = std::move(read.left);
   take_blocks(std::move(read), node_count);
   if (has_all) expect_live_of_sums();
   mmap_costs_.clear_live();

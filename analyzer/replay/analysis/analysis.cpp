@@ -34,7 +34,7 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
                    const MappingVisitor& visit_mapping, Followed* followed)
-    : selection_(selection), index_use_(index_use),
+    : selection_(selection), index_use_(index_use), visits_leaked_(visit_leaked != nullptr),
       file_owner_(followed != nullptr ? followed->file_
                                       : std::make_shared<const trace::TraceFile>(
                                             path, index_use.use ? trace::FrameListSource(frames_in_indexes)
@@ -613,26 +613,31 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     trace::ByteReader position = snapshot.position();
     run.reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
   };
-  // The blocks at the end of the intervals. Where the replay begins at a snapshot, it has a table of few blocks, and
-  // another thread reads them meanwhile, which takes as long. From the start of the trace, it has a table of all
-  // blocks: they are read afterwards, so that there is one such table at a time.
+  // The blocks at the end of the intervals: another thread reads them meanwhile, which takes as long; but not if
+  // there were two tables of all blocks at a time.
+  const bool needs_all =
+      intervals.whole_ones() && !index_->ends_trace(intervals.end - 1) && !index_->has_snapshot(intervals.end);
+  const bool of_slice = filter_.from_ticks != 0;
+  const bool sums_blocks = !needs_all && of_slice && !visits_leaked_ && summary_->overview.has_value();
+  const bool reads_few = intervals.begin() || sums_blocks || (!needs_all && !of_slice);
   struct End {
     Snapshot snapshot;
     BlocksOfSnapshot blocks;  // with addresses in the snapshot
   };
   const auto read_end = [&] {
     NeededBlocks needed;
-    if (filter_.from_ticks != 0) needed.from_ticks = filter_.from_ticks;
+    if (of_slice) needed.from_ticks = filter_.from_ticks;
     if (index_->has_snapshot(intervals.end)) index_->add_needed_in(intervals.end, needed);
-    const bool needs_all = !index_->ends_trace(intervals.end - 1) && !index_->has_snapshot(intervals.end);
     Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
-    BlocksOfSnapshot blocks = snapshot.blocks(needs_all ? nullptr : &needed);
+    BlocksOfSnapshot blocks = sums_blocks
+                                  ? snapshot.summed_blocks(needed, node_count, summary_->overview->threads.size())
+                                  : snapshot.blocks(needs_all ? nullptr : &needed);
     return End{std::move(snapshot), std::move(blocks)};
   };
   std::future<End> reading_end;
   if (intervals.whole_ones())  // if no thread can be started, get() reads them
     reading_end =
-        std::async(intervals.begin() ? std::launch::async | std::launch::deferred : std::launch::deferred, read_end);
+        std::async(reads_few ? std::launch::async | std::launch::deferred : std::launch::deferred, read_end);
 
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (const auto begin = intervals.begin()) {

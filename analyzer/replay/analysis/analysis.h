@@ -272,6 +272,7 @@ class Analysis {
 
   const Selection selection_;
   const IndexUse index_use_;
+  const bool visits_leaked_;  // the constructor calls a visitor for each leaked block
   const std::shared_ptr<const trace::TraceFile> file_owner_;
   const trace::TraceFile& file_;
   model::Profile profile_;

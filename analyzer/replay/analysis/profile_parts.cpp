@@ -9,10 +9,7 @@
 namespace heapprof::replay {
 namespace {
 
-struct Leak {
-  std::uint64_t bytes = 0;
-  std::uint64_t blocks = 0;
-};
+using Leak = LeftSums::Sum;
 
 /// By dense index, and in `of_threads` by thread. Not all live blocks at the end of a slice are leaks of
 /// the slice, so they are counted one by one.
@@ -29,6 +26,14 @@ std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::si
       add(leaks, block.node, block.size);
       add(of_threads, block.thread, block.size);
     });
+  const auto add_all = [](std::vector<Leak>& to, const std::vector<Leak>& sums) {
+    for (std::size_t i = 0; i < std::min(to.size(), sums.size()); ++i) {
+      to[i].bytes += sums[i].bytes;
+      to[i].blocks += sums[i].blocks;
+    }
+  };
+  add_all(leaks, replay.left_sums().nodes);
+  add_all(of_threads, replay.left_sums().threads);
   if (kind != model::Kind::kHeap)
     replay.for_each_mapping_leak([&](const Region& region) {
       if (kind == model::Kind::kMmap || (region.flags & kMapFromAllocator) == 0)

@@ -332,6 +332,12 @@ BlocksOfSnapshot Snapshot::blocks(const NeededBlocks* needed) const {
   return read_blocks(readers, needed);
 }
 
+BlocksOfSnapshot Snapshot::summed_blocks(const NeededBlocks& needed, std::size_t node_count,
+                                         std::size_t thread_count) const {
+  std::vector<trace::ByteReader> readers = states();
+  return sum_blocks(readers, needed, node_count, thread_count);
+}
+
 void Snapshot::skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const {
   replay.skip_to(states().back(), node_count, blocks);
 }

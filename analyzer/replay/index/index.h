@@ -73,8 +73,9 @@ class Snapshot {
   /// As Replay::restore_needed(). Precondition: not `whole`.
   void restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
                       std::uint32_t node_count) const;
-  /// As read_blocks(). They have addresses in this.
+  /// As read_blocks() and sum_blocks(). They have addresses in this.
   BlocksOfSnapshot blocks(const NeededBlocks* needed) const;
+  BlocksOfSnapshot summed_blocks(const NeededBlocks& needed, std::size_t node_count, std::size_t thread_count) const;
   /// As Replay::skip_to(). Precondition: not `whole`.
   void skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const;
 

@@ -980,7 +980,9 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
         snapshot.restore_needed(replay, {&one, 1}, needed, node_count);
       } else {
         replay.add_interval(load_interval_sums(in, node_count));
-        replay.continue_from(snapshot.blocks(i % 4 == 1 ? nullptr : &needed), node_count);
+        replay.continue_from(i % 8 == 7 ? snapshot.summed_blocks(needed, node_count, 4)
+                                        : snapshot.blocks(i % 4 == 1 ? nullptr : &needed),
+                             node_count);
       }
       trace::Batch batch;
       while (reader.next(batch)) replay.replay(batch);
