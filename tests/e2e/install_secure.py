@@ -4,8 +4,10 @@ installed in this way."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import time
 
 import harness
 
@@ -145,9 +147,18 @@ class Installed(harness.Case):
         self.assertTrue(CONFIGURATION.exists())
 
 
+def is_left_over():
+    """Whether a run of this test that was killed some time ago has left its installation."""
+    if not CONFIGURATION.exists() or time.time() - CONFIGURATION.stat().st_mtime < 600:
+        return False
+    return re.search(r"^HEAPPROF_DIRECTORY=.*/heapprof-test-", CONFIGURATION.read_text(), re.MULTILINE) is not None
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
         harness.skip_unless(None, "needs root, setcap and setpriv")
+    if is_left_over():
+        subprocess.run([harness.HEAPPROF, "install-secure", "--remove"], check=True)
     if CONFIGURATION.exists():
         harness.skip_unless(None, f"{CONFIGURATION} exists: heapprof is already installed for privileged programs")
     harness.main()
