@@ -1,4 +1,4 @@
-// A set of addresses, of which the largest number is known before.
+// A set of addresses whose maximum size is known in advance.
 #pragma once
 
 #include <cstddef>

@@ -87,6 +87,7 @@ std::vector<LiveChange> load_changes(ByteReader& in, std::uint32_t index_count, 
 }  // namespace
 
 void save(const LiveHistory& history, ByteWriter& out) {
+  out.number(history.has_changes ? 1 : 0);
   out.number(history.width_ticks);
   out.number(history.buckets.size());
   save_buckets(history.buckets, out);
@@ -96,6 +97,7 @@ void save(const LiveHistory& history, ByteWriter& out) {
 
 LiveHistory load_live_history(ByteReader& in, std::uint32_t node_count, std::uint32_t thread_count) {
   LiveHistory history;
+  history.has_changes = in.number_up_to(1) != 0;
   history.width_ticks = in.number();
   history.buckets.resize(static_cast<std::size_t>(in.number_up_to(LiveTimeline::kBuckets)));
   load_buckets(in, history.buckets);
@@ -170,7 +172,7 @@ void LiveHistoryLog::limit() {
 
 LiveHistory LiveHistoryLog::take(const model::LiveTimeline& timeline) {
   follow(timeline.width_ticks());
-  LiveHistory history{timeline.width_ticks(), timeline.buckets(), nodes_.take(), threads_.take()};
+  LiveHistory history{timeline.width_ticks(), timeline.buckets(), nodes_.take(), threads_.take(), !gave_up_};
   if (buckets_of_step_ == 1) return history;
   // The live bytes of a step are those at the end of its last bucket.
   const auto last = static_cast<std::uint32_t>(history.buckets.size() - 1);

@@ -30,6 +30,7 @@ struct LiveHistory {
   std::vector<model::LiveTimeline::Bucket> buckets;  ///< the last one ends with the recording
   std::vector<LiveChange> nodes;                     ///< ascending by index, then by bucket
   std::vector<LiveChange> threads;                   ///< likewise
+  bool has_changes = true;                           ///< else there was no room for them: there are only the buckets
 };
 
 void save(const LiveHistory& history, trace::ByteWriter& out);
@@ -115,7 +116,7 @@ class LiveHistoryLog {
   /// The longest lives of freed blocks, by dense index of the node; may be shorter or longer than the call tree. Also
   /// of a log that gave up.
   const std::vector<model::LongestLife>& longest_lives() const noexcept { return longest_; }
-  /// Call it once, after the last bucket. `timeline`: of the replay, finished.
+  /// Call it once, after the last bucket. `timeline`: of the replay, finished. Without changes if the log gave up.
   LiveHistory take(const model::LiveTimeline& timeline);
 
  private:

@@ -154,7 +154,7 @@ class Replay {
 
   /// Divides the replay into intervals. Precondition: nothing is selected, and there was no batch yet. From then on
   /// peaks and the sums of nodes are those of the current interval. `log` must outlive this.
-  void log_intervals(IntervalLog& log) noexcept {
+  void log_intervals(IntervalLog& log) {
     log_ = &log;
     count_threads_ = true;
     blocks_.start_marking();
@@ -174,10 +174,11 @@ class Replay {
   IntervalSums end_interval();
   /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
   bool restore_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
-  /// The same, but only the blocks in `needed` are known to be live from then on, while the live sums are those of
-  /// all blocks. `sums`: of all intervals up to the state. Precondition: everything is selected.
-  void restore_needed(std::span<trace::ByteReader> states, std::span<const IntervalSums> sums,
-                      const NeededBlocks& needed, std::uint32_t node_count);
+  /// The same, but only the blocks in `needed` are known to be live from then on. The live sums are those that
+  /// add_live() gets afterwards, of each interval up to the state. Precondition: everything is selected.
+  void restore_needed(std::span<trace::ByteReader> states, const NeededBlocks& needed, std::uint32_t node_count);
+  /// Throws trace::FormatError when the sums have a thread that does not exist.
+  void add_live(const IntervalSums& sums);
   /// Instead of replaying the intervals that follow: add_interval() for each of them, then continue_from() the state
   /// at the end of the last one. Precondition: everything is selected, and the slice has begun. What only single
   /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings.

@@ -334,20 +334,19 @@ bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_co
   return threads_.selection_is_unambiguous();
 }
 
-/// What is live is the sum of what all intervals changed.
-void Replay::restore_needed(std::span<ByteReader> states, std::span<const IntervalSums> sums,
-                            const NeededBlocks& needed, std::uint32_t node_count) {
+void Replay::restore_needed(std::span<ByteReader> states, const NeededBlocks& needed, std::uint32_t node_count) {
   continued_ = true;
   take_blocks(read_blocks(states, &needed), node_count);
-  for (const IntervalSums& one : sums) {
-    for (const NodeSums& node : one.nodes) heap_costs_.adjust(node.node, node.live_bytes, node.live_blocks);
-    if (!count_threads_) continue;
-    for (const NodeSums& thread : one.threads) {
-      if (thread.node >= threads_.size()) throw FormatError("it has sums of a thread that does not exist");
-      thread_costs_.adjust(thread.node, thread.live_bytes, thread.live_blocks);
-    }
-  }
   count_restored_mappings();
+}
+
+void Replay::add_live(const IntervalSums& sums) {
+  for (const NodeSums& node : sums.nodes) heap_costs_.adjust(node.node, node.live_bytes, node.live_blocks);
+  if (!count_threads_) return;
+  for (const NodeSums& thread : sums.threads) {
+    if (thread.node >= threads_.size()) throw FormatError("it has sums of a thread that does not exist");
+    thread_costs_.adjust(thread.node, thread.live_bytes, thread.live_blocks);
+  }
 }
 
 void Replay::continue_from(BlocksOfSnapshot read, std::uint32_t node_count) {

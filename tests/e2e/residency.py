@@ -125,9 +125,9 @@ class Residency(harness.Case):
         process = self.popen([harness.program("residency"), "waits", "1"], env=environment, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
-        reader = trace_reader.Trace(trace)
+        reader = trace_reader.while_written(trace)
         earliest = reader.start_monotonic_ns + 20_000_000
-        while not any(one.reason == "residency" for one in trace_reader.Trace(trace).snapshots):
+        while not any(one.reason == "residency" for one in trace_reader.while_written(trace).snapshots):
             self.assertIsNone(process.poll())
         process.communicate("", timeout=60)
         snapshots = trace_reader.Trace(trace).snapshots

@@ -381,6 +381,7 @@ class LargeRecording(Serve):
                     return json.loads(run.stdout), len({json.loads(line.removeprefix("\x1e"))["what"] for line in lines})
                 expected, passes = answer("--no-index")
                 self.assertEqual(passes, 2)
+                self.assertFalse((cache / "heapprof" / "index").exists())
                 self.assertEqual(answer(), (expected, 1))
                 self.assertEqual(len(list(cache.glob("heapprof/index/*.idx"))), 1)
                 self.assertEqual(answer(), (expected, 0))

@@ -112,7 +112,8 @@ std::size_t whole_report(const std::string& path, const replay::Selection& selec
     model::LeakHistory sites(1, analysis.leak_steps(), analysis.clock());
     analysis.follow_leaks(stacks, group, sites, group);
     stacks.finish();
-    bytes += stacks.of(0).freed_blocks;
+    sites.finish();
+    bytes += stacks.of(0).freed_blocks + sites.of(0).rises;
   } catch (const trace::TraceError&) {
     // The trace is rejected.
   }

@@ -254,6 +254,21 @@ def count_events(block):
     return count
 
 
+def while_written(path):
+    """Reads the trace of a program that runs. Its parts do not fit together if it was written meanwhile: then it is
+    read again."""
+    while True:
+        try:
+            return Trace(path)
+        except Malformed as error:
+            before = error
+        try:
+            return Trace(path)
+        except Malformed as error:
+            if str(error) == str(before):
+                raise
+
+
 class Trace:
     def __init__(self, path):
         with open(path, "rb") as file:

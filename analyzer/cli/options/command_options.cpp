@@ -545,7 +545,7 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
       {{"growth", Order::kGrowth}, {"bytes", Order::kBytes}, {"blocks", Order::kBlocks}, {"age", Order::kAge}},
       "Rank by this; growth: by bytes, which count more if they grow, and less if most of what was allocated was "
       "freed");
-  add_switch(command, "!--no-history", options->history, "Read the trace only once; print no trends and no times");
+  add_switch(command, "!--no-history", options->history, "Print no trends and no times; then no trace is read twice");
   add_top(command, options->top,
           "call sites, without the last ones that have less than 1% each, or stacks with --json");
   add_stacks(command, options->stacks);
@@ -1178,7 +1178,8 @@ void declare_index(CLI::App& app, Chosen& chosen) {
   add_text(command, "-o,--output", options->output, "FILE",
            "Write the index to FILE; commands find only the default, TRACE.idx");
   command.footer(
-      "Without this command, the first slice of a large trace writes an index to the user's cache directory "
+      "Without this command, the first slice, leaks, timeline or info of a large trace writes an index to the user's "
+      "cache directory "
       "($XDG_CACHE_HOME/heapprof/index or ~/.cache/heapprof/index). An index beside the trace can be copied with "
       "it.");
   choose(command, chosen, options, [](IndexOptions& read) {

@@ -43,9 +43,9 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   profile_.selection_text = selection_.description;
   // An overview often comes first, and with the index that its pass can leave, the next questions need none.
   // Live bytes over time come from it, too, instead of from another pass.
-  const bool leaves_first = (selection_.only_overview || (selection_.with_timeline && followed == nullptr &&
-                                                          can_have_history() && can_keep_index())) &&
-                            leaves_index(file_, index_use_);
+  const bool leaves_first = leaves_index(file_, index_use_) &&
+                            (selection_.only_overview || (selection_.with_timeline && followed == nullptr &&
+                                                          can_have_history() && can_keep_index()));
   const bool needs_summary = selection_.needs_summary() || file_.compacted() != nullptr || leaves_first;
   PassProgress passes(file_, progress, 1u + needs_summary + selection_.needs_marks() + needs_blocks_first());
 
@@ -56,6 +56,8 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     const bool found = find_summary();
     if (needs_summary && (found || leaves_first)) passes.skip_pass();
     if (needs_summary && !found) read_summary(passes);
+    // There was no room for the history: what it would have had takes a pass.
+    if (leaves_first && !found && !selection_.only_overview && history() == nullptr) passes.add_pass();
   }
   if (summary_ != nullptr) {
     clock_ = summary_->clock;
@@ -454,6 +456,12 @@ const LiveHistory* Analysis::history() const {
   return history_ ? &*history_ : nullptr;
 }
 
+/// The same, with the changes of each stack and thread.
+const LiveHistory* Analysis::history_with_changes() const {
+  const LiveHistory* const known = history();
+  return known != nullptr && known->has_changes ? known : nullptr;
+}
+
 /// The pass that counts.
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   if (counts_live_at()) return count_live_at(passes);
@@ -462,6 +470,13 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   };
   const bool no_timeline = selection_.with_timeline && history() == nullptr;
   if (no_timeline && !history_damage_.empty()) warn(history_damage_, "timeline");
+  if (selection_.with_timeline && history_with_changes() != nullptr) {
+    try {
+      lives_ = index_->lives();
+    } catch (const trace::FormatError& error) {
+      warn(error.what(), "lives of blocks");
+    }
+  }
   if (index_ && can_add_sums() && !no_timeline) {
     try {
       const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
@@ -646,7 +661,8 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     for (std::size_t i = *begin + 1; i <= last && index_->has_snapshot(i); ++i) index_->add_needed_in(i, needed);
     const Snapshot snapshot = index_->snapshot_after(*begin);
     resume(*run, snapshot);
-    snapshot.restore_needed(run->replay, index_->sums_to(*begin), needed, node_count);
+    snapshot.restore_needed(run->replay, needed, node_count);
+    for (std::size_t i = 0; i <= *begin; ++i) run->replay.add_live(index_->sums_of(i));
   } else if (intervals.first == 1) {
     std::uint64_t live_blocks = 0;
     for (const NodeSums& node : index_->sums_of(0).nodes) live_blocks += static_cast<std::uint64_t>(node.live_blocks);

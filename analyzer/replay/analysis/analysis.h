@@ -42,7 +42,7 @@ class PassProgress;
 /// Which index files are used, besides the index inside a compacted trace.
 struct IndexUse {
   bool use = true;   ///< the one beside the trace or in the cache
-  bool keep = true;  ///< leave one in the cache when a large trace had to be read twice
+  bool keep = true;  ///< leave one of a large trace in the cache, if the analysis needs more than one pass without it
 };
 
 /// Unpacks the embedded symbols of a trace; null: they are damaged.
@@ -249,6 +249,7 @@ class Analysis {
   void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                    const EventFilter& which) const;
   const LiveHistory* history() const;
+  const LiveHistory* history_with_changes() const;
   bool can_have_history() const noexcept;
   model::Timeline timeline_from(const LiveHistory& history) const;
   std::unique_ptr<Run> start_at(const Snapshot& snapshot) const;
@@ -297,8 +298,9 @@ class Analysis {
   mutable std::mutex history_mutex_;  // of the next three
   mutable bool history_read_ = false;
   mutable std::optional<LiveHistory> history_;
-  mutable std::string history_damage_;      // a clause; empty: there is none
-  std::uint64_t timeline_width_ticks_ = 1;  // of the buckets of the profile's timeline
+  mutable std::string history_damage_;            // a clause; empty: there is none
+  std::optional<std::vector<StackLives>> lives_;  // of an index that has a history
+  std::uint64_t timeline_width_ticks_ = 1;        // of the buckets of the profile's timeline
   bool began_at_snapshot_ = false;
   const Followed* followed_ = nullptr;            // null: the events are in the trace
   std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed

@@ -156,16 +156,9 @@ void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uin
     follow_in_history(stacks, stack_of_node, *history_, lives);
     return follow_in_history(sites, site_of_node, *history_, lives);
   }
-  if (const LiveHistory* const known = history()) {
-    std::optional<std::vector<StackLives>> lives;
-    try {
-      lives = index_->lives();
-    } catch (const trace::FormatError&) {  // the events are read, as without an index
-    }
-    if (lives) {
-      follow_in_history(stacks, stack_of_node, *known, *lives);
-      return follow_in_history(sites, site_of_node, *known, *lives);
-    }
+  if (const LiveHistory* const known = history_with_changes(); known != nullptr && lives_) {
+    follow_in_history(stacks, stack_of_node, *known, *lives_);
+    return follow_in_history(sites, site_of_node, *known, *lives_);
   }
   std::vector<LeakFollower::Followed> followed;  // by dense index
   followed.reserve(node_of_index_.size());
@@ -345,7 +338,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
                                                                 InBucket which, model::Timeline* timeline) const {
   const auto group_of = [&](std::uint32_t index) { return group_of_node[node_of(index)]; };
   const std::size_t buckets = profile_.timeline.buckets.size();
-  if (const LiveHistory* const known = which == InBucket::kLast ? history() : nullptr) {
+  if (const LiveHistory* const known = which == InBucket::kLast ? history_with_changes() : nullptr) {
     if (timeline != nullptr) *timeline = timeline_from(*known);
     return sums_of(known->nodes, buckets, groups, group_of);
   }
@@ -364,7 +357,7 @@ std::vector<std::vector<std::uint64_t>> Analysis::live_by_group(const std::vecto
 std::vector<std::vector<std::uint64_t>> Analysis::live_by_thread(const Progress& progress, InBucket which) const {
   const std::size_t buckets = profile_.timeline.buckets.size();
   const std::size_t threads = profile_.threads.size();
-  if (const LiveHistory* const known = which == InBucket::kLast ? history() : nullptr)
+  if (const LiveHistory* const known = which == InBucket::kLast ? history_with_changes() : nullptr)
     return sums_of(known->threads, buckets, threads, [](std::uint32_t thread) { return thread; });
   LiveByGroup live(buckets, timeline_width_ticks_, filter_.from_ticks, threads, which);
   read_events(

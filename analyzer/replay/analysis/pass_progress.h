@@ -21,6 +21,8 @@ class PassProgress {
 
   /// A pass that was announced is not needed.
   void skip_pass() noexcept { --passes_; }
+  /// Another pass is needed.
+  void add_pass() noexcept { ++passes_; }
   void begin(const trace::MergedReader& reader, const ResolvedFilter& filter = {}) {
     first_bytes_ = reader.frame_bytes_read();
     first_records_ = reader.records();

@@ -28,7 +28,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 7;
+constexpr std::uint32_t kIndexVersion = 8;
 constexpr int kSummaryLevel = 9;
 constexpr int kFramesLevel = 1;
 constexpr std::uint64_t kMaxFramesShare = 100;  // one part in 100 of the trace
@@ -247,12 +247,6 @@ IntervalSums Index::sums_of(std::size_t interval) const {
   return load_interval_sums(in, summary_->definitions.node_count);
 }
 
-std::vector<IntervalSums> Index::sums_to(std::size_t interval) const {
-  std::vector<IntervalSums> sums;
-  for (std::size_t i = 0; i <= interval; ++i) sums.push_back(sums_of(i));
-  return sums;
-}
-
 std::optional<RecordingTotals> Index::totals() const {
   if (table_.totals.empty()) return std::nullopt;
   const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.totals.back());
@@ -321,10 +315,9 @@ bool Snapshot::restore(Replay& replay, std::uint32_t node_count) const {
   return whole_ ? replay.restore(readers.back(), node_count) : replay.restore_changes(readers, node_count);
 }
 
-void Snapshot::restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
-                              std::uint32_t node_count) const {
+void Snapshot::restore_needed(Replay& replay, const NeededBlocks& needed, std::uint32_t node_count) const {
   std::vector<trace::ByteReader> readers = states();
-  replay.restore_needed(readers, sums, needed, node_count);
+  replay.restore_needed(readers, needed, node_count);
 }
 
 BlocksOfSnapshot Snapshot::blocks(const NeededBlocks* needed) const {

@@ -71,8 +71,7 @@ class Snapshot {
   /// As Replay::restore().
   bool restore(Replay& replay, std::uint32_t node_count) const;
   /// As Replay::restore_needed(). Precondition: not `whole`.
-  void restore_needed(Replay& replay, std::span<const IntervalSums> sums, const NeededBlocks& needed,
-                      std::uint32_t node_count) const;
+  void restore_needed(Replay& replay, const NeededBlocks& needed, std::uint32_t node_count) const;
   /// As read_blocks() and sum_blocks(). They have addresses in this.
   BlocksOfSnapshot blocks(const NeededBlocks* needed) const;
   BlocksOfSnapshot summed_blocks(const NeededBlocks& needed, std::size_t node_count, std::size_t thread_count) const;
@@ -122,8 +121,6 @@ class Index {
   std::uint64_t records_to(std::size_t interval) const noexcept { return table_.changes[interval].header.number; }
   /// Throws trace::FormatError, as the others.
   IntervalSums sums_of(std::size_t interval) const;
-  /// The sums of all intervals up to the end of `interval`.
-  std::vector<IntervalSums> sums_to(std::size_t interval) const;
   /// Adds the blocks from before the interval that its events free or replace.
   void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
   /// The snapshot at the end of the interval.
@@ -145,8 +142,8 @@ class Index {
   /// trace::FormatError.
   std::optional<RecordingTotals> totals() const;
 
-  /// The live bytes over the whole recording; nullopt: there was no room for them. `first_width_ticks`: of the
-  /// timeline of a replay. Throws trace::FormatError.
+  /// The live bytes over the whole recording; nullopt: there was no room for their timeline. `first_width_ticks`: of
+  /// the timeline of a replay. Throws trace::FormatError.
   std::optional<LiveHistory> history(std::uint64_t first_width_ticks) const;
 
   /// The lives of the blocks of the whole recording; nullopt: there was no room for them, or the index is of an older

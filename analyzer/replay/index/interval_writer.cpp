@@ -9,6 +9,7 @@ constexpr std::uint64_t kMaxShareOfTrace = 20;        // one part in 20
 constexpr std::uint64_t kSmallestBudget = 256 << 10;  // bytes
 constexpr std::uint64_t kShareForEnd = 16;            // of the budget, one part in 16 is left for end_of_trace()
 constexpr std::uint64_t kShareForHistory = 8;         // and one in 8 for write_history()
+constexpr std::uint64_t kSmallestHistory = 1 << 20;   // bytes: room for it in an index of a short trace
 constexpr std::uint64_t kMinBytesPerLiveChange = 2;   // of the history, compressed
 constexpr std::uint64_t kMaxLivesShare = 100;         // write_lives(): one part in 100 of the trace
 constexpr std::uint64_t kSmallestLives = 64 << 10;    // bytes
@@ -28,7 +29,7 @@ constexpr std::uint64_t kBytesPerBlock = 6;
 IntervalWriter::IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay)
     : file_(file), replay_(replay), file_id_(trace.file_id()), trace_bytes_(trace.frame_bytes()),
       budget_(std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget)),
-      history_log_(history_budget() / kMinBytesPerLiveChange), bytes_per_change_(kBytesPerChange) {
+      history_log_(max_history() / kMinBytesPerLiveChange), bytes_per_change_(kBytesPerChange) {
   replay_.log_intervals(log_);
   replay_.log_history(history_log_);
 }
@@ -41,6 +42,8 @@ std::uint64_t IntervalWriter::changed_blocks() const noexcept {
 }
 
 std::uint64_t IntervalWriter::history_budget() const noexcept { return budget_ / kShareForHistory; }
+
+std::uint64_t IntervalWriter::max_history() const noexcept { return std::max(history_budget(), kSmallestHistory); }
 
 /// The budget of all snapshots but the one at the end.
 std::uint64_t IntervalWriter::available() const noexcept {
@@ -118,10 +121,17 @@ void IntervalWriter::end_of_trace(std::uint64_t records) {
 }
 
 void IntervalWriter::write_history(std::uint64_t records) {
-  if (history_log_.gave_up()) return;
+  LiveHistory history = history_log_.take(replay_.timeline());
   contents_.clear();
-  save(history_log_.take(replay_.timeline()), contents_);
-  append_if_fits(trace::SectionKind::kHistory, records, history_budget());
+  save(history, contents_);
+  if (append_if_fits(trace::SectionKind::kHistory, records, max_history()) || !history.has_changes) return;
+  // The timeline alone still saves a pass.
+  history.nodes.clear();
+  history.threads.clear();
+  history.has_changes = false;
+  contents_.clear();
+  save(history, contents_);
+  append_if_fits(trace::SectionKind::kHistory, records, max_history());
 }
 
 void IntervalWriter::write_lives(std::uint64_t records) {
@@ -130,16 +140,18 @@ void IntervalWriter::write_lives(std::uint64_t records) {
   append_if_fits(trace::SectionKind::kLives, records, std::max(trace_bytes_ / kMaxLivesShare, kSmallestLives));
 }
 
-/// Appends the contents as a section about the whole recording.
-void IntervalWriter::append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes) {
-  if (contents_.size() > trace::kMaxSectionBytes) return;
+/// Appends the contents as a section about the whole recording. False: there is no room for it.
+bool IntervalWriter::append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes) {
+  if (contents_.size() > trace::kMaxSectionBytes) return false;
   trace::SectionHeader header{};
   header.kind = kind;
   header.file_id = file_id_;
   header.number = records;
   header.last_time = replay_.last_time();
   const std::vector<std::uint8_t> section = trace::make_section(header, contents_.bytes(), kHistoryCompressionLevel);
-  if (section.size() <= max_bytes) file_.append(section);
+  if (section.size() > max_bytes) return false;
+  file_.append(section);
+  return true;
 }
 
 /// A section with the contents. `flags`: of a snapshot.

@@ -2,10 +2,11 @@
 //
 // A snapshot stores the live blocks by what changed since the one before, and all of them only where the changes
 // since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
-// Together they take at most 5 % of the trace. How large the next one would be is known from the blocks that left the
-// table of live blocks since the last one, so the snapshots that there is room for are spread over the rest of the
-// trace. At its end, sums that come without a snapshot of the blocks serve the whole recording, and so do the history
-// of live bytes (live_history.h) and the lives of blocks (stack_lives.h).
+// Together they take at most 5 % of the trace, and what is known of the whole recording a little more. How large the
+// next one would be is known from the blocks that left the table of live blocks since the last one, so the snapshots
+// that there is room for are spread over the rest of the trace. At its end, sums that come without a snapshot of the
+// blocks serve the whole recording, and so do the history of live bytes (live_history.h) and the lives of blocks
+// (stack_lives.h).
 #pragma once
 
 #include <cstdint>
@@ -50,10 +51,11 @@ class IntervalWriter {
  private:
   std::uint64_t changed_blocks() const noexcept;
   std::uint64_t history_budget() const noexcept;
+  std::uint64_t max_history() const noexcept;
   std::uint64_t available() const noexcept;
   bool is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept;
   std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
-  void append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes);
+  bool append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes);
   std::uint64_t append(const std::vector<std::uint8_t>& section);
 
   AtomicFile& file_;
