@@ -6,6 +6,7 @@
 
 #include "analyzer/model/call_tree.h"
 #include "analyzer/replay/analysis/moments.h"
+#include "analyzer/replay/replay.h"
 #include "analyzer/trace/compact/pinned_table.h"
 
 namespace heapprof::pins {

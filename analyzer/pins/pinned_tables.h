@@ -11,10 +11,13 @@
 #include "analyzer/pins/page_history.h"
 #include "analyzer/pins/pinned_memory.h"
 #include "analyzer/replay/analysis/analysis.h"
-#include "analyzer/replay/replay.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/events/merged_event.h"
+
+namespace heapprof::replay {
+class Replay;
+}
 
 namespace heapprof::pins {
 

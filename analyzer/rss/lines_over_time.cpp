@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "analyzer/replay/replay.h"
 #include "analyzer/rss/process_memory.h"
 #include "analyzer/rss/snapshot_lines.h"
 

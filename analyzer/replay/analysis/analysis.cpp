@@ -15,6 +15,7 @@
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/analysis/stopping_replay.h"
+#include "analyzer/replay/analysis/stored.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/replay/summarize.h"
@@ -34,7 +35,8 @@ bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
 Analysis::Analysis(const std::string& path, const Selection& selection, const Progress& progress,
                    const IndexUse& index_use, const SymbolLoader& load_symbols, const LeakVisitor& visit_leaked,
                    const MappingVisitor& visit_mapping, Followed* followed)
-    : selection_(selection), index_use_(index_use), visits_leaked_(visit_leaked != nullptr),
+    : stored_(std::make_unique<Stored>()), selection_(selection), index_use_(index_use),
+      visits_leaked_(visit_leaked != nullptr),
       file_owner_(followed != nullptr ? followed->file_
                                       : std::make_shared<const trace::TraceFile>(
                                             path, index_use.use ? trace::FrameListSource(frames_in_indexes)
@@ -93,6 +95,8 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
   visit_live(run->replay, visit_leaked, visit_mapping);
 }
 
+Analysis::~Analysis() = default;
+
 void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {
   const std::optional<trace::EmbeddedSymbols>& symbols = file_.symbols();
   if (!symbols || !load_symbols) return;
@@ -105,17 +109,17 @@ void Analysis::load_embedded_symbols(const SymbolLoader& load_symbols) {
 bool Analysis::find_summary() {
   if (file_.compacted() != nullptr) {
     summary_ = file_.compacted()->summary;
-    if (index_use_.use) index_ = Index::inside(file_);
+    if (index_use_.use) stored_->index = Index::inside(file_);
     return true;
   }
   if (!index_use_.use || file_.recorder() == trace::RecorderState::kRecording) return false;
   std::string why_not;
-  index_ = Index::open(index_beside(file_), file_, why_not);
+  stored_->index = Index::open(index_beside(file_), file_, why_not);
   if (!why_not.empty()) warnings_.push_back(why_not);
   // An index in the cache that cannot be used is replaced without a warning.
-  if (!index_) index_ = Index::open(index_in_cache(file_), file_, why_not);
-  if (!index_) return false;
-  summary_ = index_->summary();
+  if (!stored_->index) stored_->index = Index::open(index_in_cache(file_), file_, why_not);
+  if (!stored_->index) return false;
+  summary_ = stored_->index->summary();
   return true;
 }
 
@@ -142,10 +146,10 @@ void Analysis::read_summary(PassProgress& passes) {
   if (cached) cached->end_of_trace(run.reader->records());
   run.replay.finish(end_ticks(file_, run.replay.clock()));
   summary_ = std::make_shared<const trace::TraceSummary>(summary_of(*run.reader, run.replay));
-  totals_ = run.replay.totals();
-  if (!cached || !cached->finish(*summary_, *totals_)) return;
+  stored_->totals = run.replay.totals();
+  if (!cached || !cached->finish(*summary_, *stored_->totals)) return;
   std::string why_not;
-  index_ = Index::open(index_in_cache(file_), file_, why_not);
+  stored_->index = Index::open(index_in_cache(file_), file_, why_not);
 }
 
 /// Links the call tree and describes the recording. Precondition: clock_ is final. `last_time`: ticks.
@@ -368,29 +372,29 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
 
 /// Lets replays begin at the last snapshot before the slice, or before its end if only live blocks are needed; but
 /// not if the result could be another one. Returns a replay that begins there. `why_not` becomes a clause if the
-/// snapshots are damaged. Precondition: snapshot_mutex_ is locked.
+/// snapshots are damaged. Precondition: stored_->snapshot_mutex is locked.
 std::unique_ptr<Analysis::Run> Analysis::choose_snapshot(std::string& why_not) const {
-  snapshot_chosen_ = true;
-  snapshot_ = {};
-  if (!index_ || selection_.needs_lifetimes()) return start_at(snapshot_);
+  stored_->snapshot_chosen = true;
+  stored_->snapshot = {};
+  if (!stored_->index || selection_.needs_lifetimes()) return start_at(stored_->snapshot);
   // Blocks have a time, but mappings do not: those of the slice are known only if the reading begins
   // before the slice.
   const bool needs_times_of_mappings = filter_.from_ticks != 0 || filter_.own_blocks_only;
   const bool any_snapshot =
       selection_.only_live && (selection_.kind == model::Kind::kHeap || !needs_times_of_mappings);
   const std::uint64_t before_ticks = any_snapshot ? filter_.certain_end_ticks() : filter_.from_ticks;
-  if (before_ticks == 0) return start_at(snapshot_);
+  if (before_ticks == 0) return start_at(stored_->snapshot);
   try {
-    Snapshot snapshot = index_->snapshot_before(before_ticks);
+    Snapshot snapshot = stored_->index->snapshot_before(before_ticks);
     if (!snapshot.empty())
       if (std::unique_ptr<Run> run = start_at(snapshot)) {
-        snapshot_ = std::move(snapshot);
+        stored_->snapshot = std::move(snapshot);
         return run;
       }
   } catch (const trace::FormatError& error) {
     why_not = error.what();
   }
-  return start_at(snapshot_);
+  return start_at(stored_->snapshot);
 }
 
 /// A reader and a replay at the start of the trace, or at the snapshot if it is not empty. Null: after the snapshot
@@ -415,7 +419,7 @@ std::unique_ptr<Analysis::Run> Analysis::start_at(const Snapshot& snapshot) cons
 std::unique_ptr<Analysis::Run> Analysis::start() const {
   if (followed_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
   {
-    const std::lock_guard lock(snapshot_mutex_);
+    const std::lock_guard lock(stored_->snapshot_mutex);
     if (counts_live_at() && selected_blocks_.empty()) {
       const Progress none;
       PassProgress passes(file_, none, 1);
@@ -423,9 +427,9 @@ std::unique_ptr<Analysis::Run> Analysis::start() const {
       selected_blocks_ = blocks_of_lifetimes(passes, known);
     }
     std::string why_not;
-    if (!snapshot_chosen_) return choose_snapshot(why_not);
+    if (!stored_->snapshot_chosen) return choose_snapshot(why_not);
   }
-  return start_at(snapshot_);
+  return start_at(stored_->snapshot);
 }
 
 /// Whether the sums of an index can be the result.
@@ -443,17 +447,17 @@ bool Analysis::can_have_history() const noexcept {
 /// The live bytes over time from the index; null: there are none, or the analysis is not one of all heap blocks of
 /// the whole recording. Precondition: find_summary() was called if it can be one.
 const LiveHistory* Analysis::history() const {
-  if (followed_ != nullptr) return history_ ? &*history_ : nullptr;
-  if (!index_ || !can_have_history()) return nullptr;
-  const std::lock_guard lock(history_mutex_);
-  if (!std::exchange(history_read_, true)) {
+  if (followed_ != nullptr) return stored_->history ? &*stored_->history : nullptr;
+  if (!stored_->index || !can_have_history()) return nullptr;
+  const std::lock_guard lock(stored_->history_mutex);
+  if (!std::exchange(stored_->history_read, true)) {
     try {
-      history_ = index_->history(Replay::first_bucket_ticks(file_));
+      stored_->history = stored_->index->history(Replay::first_bucket_ticks(file_));
     } catch (const trace::FormatError& error) {
-      history_damage_ = error.what();
+      stored_->history_damage = error.what();
     }
   }
-  return history_ ? &*history_ : nullptr;
+  return stored_->history ? &*stored_->history : nullptr;
 }
 
 /// The same, with the changes of each stack and thread.
@@ -466,20 +470,20 @@ const LiveHistory* Analysis::history_with_changes() const {
 std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   if (counts_live_at()) return count_live_at(passes);
   const auto warn = [&](const std::string& why_not, const char* unused) {
-    warnings_.push_back(index_->path() + ": " + why_not + "; its " + unused + " are not used");
+    warnings_.push_back(stored_->index->path() + ": " + why_not + "; its " + unused + " are not used");
   };
   const bool no_timeline = selection_.with_timeline && history() == nullptr;
-  if (no_timeline && !history_damage_.empty()) warn(history_damage_, "timeline");
+  if (no_timeline && !stored_->history_damage.empty()) warn(stored_->history_damage, "timeline");
   if (selection_.with_timeline && history_with_changes() != nullptr) {
     try {
-      lives_ = index_->lives();
+      stored_->lives = stored_->index->lives();
     } catch (const trace::FormatError& error) {
       warn(error.what(), "lives of blocks");
     }
   }
-  if (index_ && can_add_sums() && !no_timeline) {
+  if (stored_->index && can_add_sums() && !no_timeline) {
     try {
-      const auto intervals = index_->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
+      const auto intervals = stored_->index->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
       if (intervals) return count_with_sums(passes, *intervals);
     } catch (const trace::FormatError& error) {
       warn(error.what(), "sums");
@@ -488,9 +492,9 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   std::string why_not;
   std::unique_ptr<Run> run;
   {
-    const std::lock_guard lock(snapshot_mutex_);
+    const std::lock_guard lock(stored_->snapshot_mutex);
     run = choose_snapshot(why_not);
-    began_at_snapshot_ = !snapshot_.empty();
+    began_at_snapshot_ = !stored_->snapshot.empty();
   }
   if (!why_not.empty()) warn(why_not, "snapshots");
   passes.begin(*run->reader, filter_);
@@ -506,7 +510,7 @@ void Analysis::take_over(Followed& followed) {
   followed_ = &followed;
   summary_ = std::make_shared<trace::TraceSummary>(summary_of(followed.batches_, followed.run_->replay));
   if (followed.logs_history_ && !followed.history_.gave_up())
-    history_ = followed.history_.take(followed.run_->replay.timeline());
+    stored_->history = followed.history_.take(followed.run_->replay.timeline());
 }
 
 /// The first tick after the moment of --live-at.
@@ -519,28 +523,29 @@ std::uint64_t Analysis::ticks_after_moment() const { return clock_.first_tick_at
 std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
   const std::optional<EventPosition>& position = selection_.live_at->position;
   const std::uint64_t ticks_after = ticks_after_moment();
-  std::optional<Index::Intervals> later;  // the intervals after that of the moment
+  std::optional<SliceIntervals> later;  // the intervals after that of the moment
   // At a position, other blocks of its time are allocated later.
-  if (index_ && !position && selection_.all_sizes() && selection_.all_threads() && !selection_.select_stacks)
-    later = index_->intervals_of(ticks_after, ResolvedFilter{}.end_ticks);
-  if (later && (!later->whole_ones() || !index_->ends_trace(later->end - 1) || !index_->has_snapshot(later->end - 1)))
+  if (stored_->index && !position && selection_.all_sizes() && selection_.all_threads() && !selection_.select_stacks)
+    later = stored_->index->intervals_of(ticks_after, ResolvedFilter{}.end_ticks);
+  if (later && (!later->whole_ones() || !stored_->index->ends_trace(later->end - 1) ||
+                !stored_->index->has_snapshot(later->end - 1)))
     later.reset();
 
   const auto replay_from_snapshot = [&]() -> std::unique_ptr<Run> {
     std::unique_ptr<Run> run;
-    if (index_) {
+    if (stored_->index) {
       try {
-        const Snapshot snapshot = index_->snapshot_before(position ? position->ticks : ticks_after);
+        const Snapshot snapshot = stored_->index->snapshot_before(position ? position->ticks : ticks_after);
         if (!snapshot.empty()) run = start_at(snapshot, filter_);
       } catch (const trace::FormatError& error) {
-        warnings_.push_back(index_->path() + ": " + error.what() + "; its snapshots are not used");
+        warnings_.push_back(stored_->index->path() + ": " + error.what() + "; its snapshots are not used");
       }
     }
     began_at_snapshot_ = run != nullptr;
     if (run == nullptr) run = start_at({}, filter_);
     const std::uint64_t snapshot_ticks = run->replay.now();
     const std::uint64_t end_records =
-        later ? index_->records_to(later->first - 1) : std::numeric_limits<std::uint64_t>::max();
+        later ? stored_->index->records_to(later->first - 1) : std::numeric_limits<std::uint64_t>::max();
     run->replay.keep_sample_before(ticks_after);
     StoppingReplay replay(run->replay);
     replay.stop_at(ticks_after, position);
@@ -559,9 +564,9 @@ std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
       return batch.records < end_records;
     });
     if (!after_moment) run->replay.select_live();
-    std::optional<Replay::Sample> sample = run->replay.kept_sample();
-    if (!sample && began_at_snapshot_) sample = sample_before(ticks_after, snapshot_ticks);
-    if (sample) profile_.resident = {clock_.to_ns(trace::Ticks{sample->ticks}), sample->rss_bytes};
+    if (const std::optional<Replay::Sample>& sample = run->replay.kept_sample())
+      profile_.resident = {clock_.to_ns(trace::Ticks{sample->ticks}), sample->rss_bytes};
+    else if (began_at_snapshot_) profile_.resident = sample_before(ticks_after, snapshot_ticks);
     return run;
   };
 
@@ -572,10 +577,10 @@ std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
     filter.allocated_end_ticks = ticks_after;
     auto at_end = std::make_unique<Run>(file_, selection_, filter);
     try {
-      const Snapshot last = index_->snapshot_after(later->end - 1);
+      const Snapshot last = stored_->index->snapshot_after(later->end - 1);
       if (last.restore(at_end->replay, summary_->definitions.node_count)) {
         at_end->replay.finish(summary_->last_time);  // what is live now is leaked
-        if (add_costs_until_end(run->replay, *index_, *later, ticks_after, at_end->replay)) {
+        if (add_costs_until_end(run->replay, *stored_->index, *later, ticks_after, at_end->replay)) {
           for (const Replay::Thread& thread : run->replay.threads())
             at_end->thread_sums.push_back({thread.allocations, thread.allocated_bytes});
           intervals_added_ = later->end - later->first;
@@ -583,7 +588,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
         }
       }
     } catch (const trace::FormatError& error) {
-      warnings_.push_back(index_->path() + ": " + error.what() + "; its sums are not used");
+      warnings_.push_back(stored_->index->path() + ": " + error.what() + "; its sums are not used");
     }
     later.reset();
     run = replay_from_snapshot();
@@ -593,36 +598,36 @@ std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
 }
 
 /// The last sample of resident memory before `ticks`, in the records from the snapshot before `last_snapshot_ticks`
-/// on, or else in all of them.
-std::optional<Replay::Sample> Analysis::sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const {
+/// on, or else in all of them; none: zeros.
+model::ResidentAt Analysis::sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const {
   const auto last_of = [&](trace::MergedReader& reader) {
-    std::optional<Replay::Sample> sample;
+    std::optional<model::ResidentAt> sample;
     pump(reader, file_.frame_bytes(), [&](trace::Batch& batch) {
       for (const trace::MergedEvent& event : batch.events()) {
         if (event.time >= ticks) return false;
-        if (event.op() == Op::kSample) sample = {event.time, event.size()};
+        if (event.op() == Op::kSample) sample = {clock_.to_ns(trace::Ticks{event.time}), event.size()};
       }
       return true;
     });
     return sample;
   };
   try {
-    const Snapshot before = index_->snapshot_before(last_snapshot_ticks);
+    const Snapshot before = stored_->index->snapshot_before(last_snapshot_ticks);
     if (!before.empty()) {
       trace::ByteReader position = before.position();
       trace::MergedReader reader(file_, *summary_, position);
-      if (const auto sample = last_of(reader)) return sample;
+      if (const auto sample = last_of(reader)) return *sample;
     }
   } catch (const trace::FormatError&) {  // the snapshot is damaged; all records have the sample, too
   }
   trace::MergedReader reader(file_);
-  return last_of(reader);
+  return last_of(reader).value_or(model::ResidentAt{});
 }
 
 /// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. What the table
 /// of live blocks lacks is neither freed nor counted as leaked in the slice. Throws trace::FormatError when the index
 /// is damaged.
-std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, const Index::Intervals& intervals) {
+std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, const SliceIntervals& intervals) {
   const std::uint32_t node_count = summary_->definitions.node_count;
   const auto resume = [&](Run& run, const Snapshot& snapshot) {
     trace::ByteReader position = snapshot.position();
@@ -630,8 +635,8 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   };
   // The blocks at the end of the intervals: another thread reads them meanwhile, which takes as long; but not if
   // there were two tables of all blocks at a time.
-  const bool needs_all =
-      intervals.whole_ones() && !index_->ends_trace(intervals.end - 1) && !index_->has_snapshot(intervals.end);
+  const bool needs_all = intervals.whole_ones() && !stored_->index->ends_trace(intervals.end - 1) &&
+                         !stored_->index->has_snapshot(intervals.end);
   const bool of_slice = filter_.from_ticks != 0;
   const bool sums_blocks = !needs_all && of_slice && !visits_leaked_ && summary_->overview.has_value();
   const bool reads_few = intervals.begin() || sums_blocks || (!needs_all && !of_slice);
@@ -642,8 +647,8 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   const auto read_end = [&] {
     NeededBlocks needed;
     if (of_slice) needed.from_ticks = filter_.from_ticks;
-    if (index_->has_snapshot(intervals.end)) index_->add_needed_in(intervals.end, needed);
-    Snapshot snapshot = index_->snapshot_after(intervals.end - 1);
+    if (stored_->index->has_snapshot(intervals.end)) stored_->index->add_needed_in(intervals.end, needed);
+    Snapshot snapshot = stored_->index->snapshot_after(intervals.end - 1);
     BlocksOfSnapshot blocks = sums_blocks
                                   ? snapshot.summed_blocks(needed, node_count, summary_->overview->threads.size())
                                   : snapshot.blocks(needs_all ? nullptr : &needed);
@@ -658,14 +663,16 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   if (const auto begin = intervals.begin()) {
     NeededBlocks needed;
     const std::size_t last = intervals.whole_ones() ? intervals.first - 1 : intervals.end;
-    for (std::size_t i = *begin + 1; i <= last && index_->has_snapshot(i); ++i) index_->add_needed_in(i, needed);
-    const Snapshot snapshot = index_->snapshot_after(*begin);
+    for (std::size_t i = *begin + 1; i <= last && stored_->index->has_snapshot(i); ++i)
+      stored_->index->add_needed_in(i, needed);
+    const Snapshot snapshot = stored_->index->snapshot_after(*begin);
     resume(*run, snapshot);
     snapshot.restore_needed(run->replay, needed, node_count);
-    for (std::size_t i = 0; i <= *begin; ++i) run->replay.add_live(index_->sums_of(i));
+    for (std::size_t i = 0; i <= *begin; ++i) run->replay.add_live(stored_->index->sums_of(i));
   } else if (intervals.first == 1) {
     std::uint64_t live_blocks = 0;
-    for (const NodeSums& node : index_->sums_of(0).nodes) live_blocks += static_cast<std::uint64_t>(node.live_blocks);
+    for (const NodeSums& node : stored_->index->sums_of(0).nodes)
+      live_blocks += static_cast<std::uint64_t>(node.live_blocks);
     constexpr std::uint64_t kMaxReserved = 1 << 23;  // also if the sums are wrong
     run->replay.reserve(std::min(live_blocks, kMaxReserved));
   }
@@ -675,13 +682,13 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
     began_at_snapshot_ = true;
     return run;
   }
-  if (intervals.first != 0) replay_records(*run, passes, index_->records_to(intervals.first - 1));
+  if (intervals.first != 0) replay_records(*run, passes, stored_->index->records_to(intervals.first - 1));
   if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
-  for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(index_->sums_of(i));
+  for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(stored_->index->sums_of(i));
 
   run->replay.reserve(0);  // the blocks are replaced
   End end = reading_end.get();
-  const bool to_end_of_trace = index_->ends_trace(intervals.end - 1);
+  const bool to_end_of_trace = stored_->index->ends_trace(intervals.end - 1);
   if (!to_end_of_trace) resume(*run, end.snapshot);
   run->replay.continue_from(std::move(end.blocks), node_count);
   if (to_end_of_trace) run->replay.finish(summary_->last_time);
@@ -761,26 +768,26 @@ bool Analysis::is_whole() const noexcept {
 /// Sets Profile::whole: from this replay if it has read everything, from the pass for the trace summary, from the
 /// index, or from another pass.
 void Analysis::fill_whole(const Replay& replay, const Progress& progress) {
-  if (replay.has_all_totals()) totals_ = replay.totals();
-  if (!totals_ && index_) {
+  if (replay.has_all_totals()) stored_->totals = replay.totals();
+  if (!stored_->totals && stored_->index) {
     try {
-      totals_ = index_->totals();
+      stored_->totals = stored_->index->totals();
     } catch (const trace::FormatError& error) {
-      warnings_.push_back(index_->path() + ": " + error.what() + "; its totals are not used");
+      warnings_.push_back(stored_->index->path() + ": " + error.what() + "; its totals are not used");
     }
   }
-  if (!totals_) {
+  if (!stored_->totals) {
     Run run(file_, Selection{}, ResolvedFilter{});
     PassProgress passes(file_, progress, 1);
     passes.begin(*run.reader);
     replay_to_end(run, passes);
-    totals_ = run.replay.totals();
+    stored_->totals = run.replay.totals();
   }
   profile_.whole.resize(profile_.nodes.size());
-  const std::size_t count = std::min(totals_->size(), node_of_index_.size());
+  const std::size_t count = std::min(stored_->totals->size(), node_of_index_.size());
   for (std::size_t index = 0; index < count; ++index)
-    profile_.whole[node_of_index_[index]] += totals_->of(selection_.kind, index);
-  totals_.reset();
+    profile_.whole[node_of_index_[index]] += stored_->totals->of(selection_.kind, index);
+  stored_->totals.reset();
 }
 
 /// The timeline of the whole recording. Precondition: the profile's timeline has at least samples and the resident

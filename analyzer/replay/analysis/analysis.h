@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,10 +22,7 @@
 #include "analyzer/model/leak_history.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/replay/analysis/moments.h"
-#include "analyzer/replay/index/index.h"
-#include "analyzer/replay/live_history.h"
 #include "analyzer/replay/progress.h"
-#include "analyzer/replay/replay.h"
 #include "analyzer/replay/resolved_event.h"
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
@@ -38,6 +34,11 @@ namespace heapprof::replay {
 
 class Followed;
 class PassProgress;
+class Replay;
+class Snapshot;
+struct LiveHistory;
+struct SliceIntervals;
+struct StackLives;
 
 /// Which index files are used, besides the index inside a compacted trace.
 struct IndexUse {
@@ -136,6 +137,9 @@ class Analysis {
            const IndexUse& index_use = {}, const SymbolLoader& load_symbols = {},
            const LeakVisitor& visit_leaked = {}, const MappingVisitor& visit_mapping = {},
            Followed* followed = nullptr);
+  ~Analysis();
+  Analysis(const Analysis&) = delete;
+  Analysis& operator=(const Analysis&) = delete;
 
   const trace::TraceFile& file() const noexcept { return file_; }
   const model::Profile& profile() const noexcept { return profile_; }
@@ -227,6 +231,7 @@ class Analysis {
  private:
   friend class Followed;
   struct Run;
+  struct Stored;
   std::unique_ptr<Run> start() const;
   void load_embedded_symbols(const SymbolLoader& load_symbols);
   bool find_summary();
@@ -261,8 +266,8 @@ class Analysis {
   void follow_in_history(model::LeakHistory& leaks, std::span<const std::uint32_t> position_of_node,
                          const LiveHistory& history, std::span<const StackLives> lives) const;
   std::unique_ptr<Run> count_live_at(PassProgress& passes);
-  std::optional<Replay::Sample> sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
-  std::unique_ptr<Run> count_with_sums(PassProgress& passes, const Index::Intervals& intervals);
+  model::ResidentAt sample_before(std::uint64_t ticks, std::uint64_t last_snapshot_ticks) const;
+  std::unique_ptr<Run> count_with_sums(PassProgress& passes, const SliceIntervals& intervals);
   void replay_records(Run& run, PassProgress& passes, std::uint64_t end) const;
   void replay_to_end(Run& run, PassProgress& passes) const;
   bool fill_overview();
@@ -271,6 +276,7 @@ class Analysis {
   void fill_whole(const Replay& replay, const Progress& progress);
   void fill_integrity(const Run* run);
 
+  const std::unique_ptr<Stored> stored_;
   const Selection selection_;
   const IndexUse index_use_;
   const bool visits_leaked_;  // the constructor calls a visitor for each leaked block
@@ -287,20 +293,10 @@ class Analysis {
   ResolvedFilter filter_;
   std::vector<std::uint8_t> selected_nodes_;  // by dense index; of filter_
   std::optional<EventPosition> peak_position_;
-  std::optional<Index> index_;
-  std::optional<RecordingTotals> totals_;               // of the pass for the trace summary
   std::shared_ptr<const trace::TraceSummary> summary_;  // null: the pass that counts finds it
   // By ordinal of the allocation; empty until a pass that needs them starts, if counts_live_at().
-  mutable std::vector<bool> selected_blocks_;
-  mutable std::mutex snapshot_mutex_;  // of the next two, and of selected_blocks_
-  mutable bool snapshot_chosen_ = false;
-  mutable Snapshot snapshot_;         // where a replay of all events begins; empty: at the start of the trace
-  mutable std::mutex history_mutex_;  // of the next three
-  mutable bool history_read_ = false;
-  mutable std::optional<LiveHistory> history_;
-  mutable std::string history_damage_;            // a clause; empty: there is none
-  std::optional<std::vector<StackLives>> lives_;  // of an index that has a history
-  std::uint64_t timeline_width_ticks_ = 1;        // of the buckets of the profile's timeline
+  mutable std::vector<bool> selected_blocks_;  // guarded by Stored::snapshot_mutex
+  std::uint64_t timeline_width_ticks_ = 1;     // of the buckets of the profile's timeline
   bool began_at_snapshot_ = false;
   const Followed* followed_ = nullptr;            // null: the events are in the trace
   std::optional<std::vector<MarkedTime>> marks_;  // of the whole recording; none: they were not needed

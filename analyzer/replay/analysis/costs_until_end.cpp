@@ -38,7 +38,7 @@ void add_temporary(NodeSums& sums, std::uint64_t size) {
 
 }  // namespace
 
-bool add_costs_until_end(const Replay& at_moment, const Index& index, const Index::Intervals& later,
+bool add_costs_until_end(const Replay& at_moment, const Index& index, const SliceIntervals& later,
                          std::uint64_t ticks_after, Replay& at_end) {
   const model::HeapTotals& heap = at_moment.heap();
   IntervalSums sums;

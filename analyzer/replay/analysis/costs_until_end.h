@@ -14,7 +14,7 @@ namespace heapprof::replay {
 /// end of the interval before `later`, which ends with the trace. The blocks are those allocated before
 /// `ticks_after`; nothing else is selected. Returns false if an interval has implied frees: it is not known of which
 /// blocks. Throws trace::FormatError.
-bool add_costs_until_end(const Replay& at_moment, const Index& index, const Index::Intervals& later,
+bool add_costs_until_end(const Replay& at_moment, const Index& index, const SliceIntervals& later,
                          std::uint64_t ticks_after, Replay& at_end);
 
 }  // namespace heapprof::replay

@@ -12,6 +12,7 @@
 #include "analyzer/replay/analysis/profile_parts.h"
 #include "analyzer/replay/analysis/run.h"
 #include "analyzer/replay/analysis/stopping_replay.h"
+#include "analyzer/replay/analysis/stored.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/summarize.h"
@@ -32,9 +33,10 @@ std::unique_ptr<trace::MergedReader> reader_at(const trace::TraceFile& file, con
 /// Whether intervals of the index may be left out where nothing happens to the blocks that are asked for. A snapshot
 /// does not have all earlier names of a thread.
 bool Analysis::can_leave_out_intervals() const noexcept {
-  return index_ && summary_ != nullptr && NeededIntervals::can_read(*index_) && file_.compacted() == nullptr &&
-         selection_.kind == model::Kind::kHeap && filter_.blocks == nullptr && filter_.allocations_at_end == 0 &&
-         selection_.thread_names.empty() && selection_.excluded_thread_names.empty();
+  return stored_->index && summary_ != nullptr && NeededIntervals::can_read(*stored_->index) &&
+         file_.compacted() == nullptr && selection_.kind == model::Kind::kHeap && filter_.blocks == nullptr &&
+         filter_.allocations_at_end == 0 && selection_.thread_names.empty() &&
+         selection_.excluded_thread_names.empty();
 }
 
 /// Calls sink with the resolved events, a batch at a time.
@@ -59,7 +61,7 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     if (*which.blocks_until_ns < clock_.to_ns(trace::Ticks{summary_->last_time}))
       asked.end_ticks = clock_.first_tick_at(*which.blocks_until_ns + 1);
     try {
-      intervals.emplace(*index_, file_, asked);
+      intervals.emplace(*stored_->index, file_, asked);
     } catch (const trace::FormatError&) {  // everything is read, as without an index
     }
   }
@@ -73,7 +75,7 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
       intervals.reset();
     }
     passes.end(*run->reader);
-    run->reader = reader_at(file_, summary_.get(), snapshot_);
+    run->reader = reader_at(file_, summary_.get(), stored_->snapshot);
     passes.begin(*run->reader, filter_);
   }
   std::vector<ResolvedEvent> resolved;
@@ -89,7 +91,7 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     passes.show(batch);
     return more_needed;
   };
-  if (which.with_older && !snapshot_.empty()) {
+  if (which.with_older && !stored_->snapshot.empty()) {
     replay.resolve_restored(resolved);
     pass_on();
   }
@@ -97,7 +99,8 @@ void Analysis::read_events(const std::function<void(std::span<const ResolvedEven
     try {
       intervals->read(run->reader, replay, consume);
     } catch (const trace::FormatError& error) {
-      throw trace::TraceError(index_->path() + ": " + error.what() + "; write the index again, or use --no-index");
+      throw trace::TraceError(stored_->index->path() + ": " + error.what() +
+                              "; write the index again, or use --no-index");
     }
   } else {
     if (lists && summary_ != nullptr) {
@@ -151,14 +154,14 @@ void Analysis::follow_leaks(model::LeakHistory& stacks, std::span<const std::uin
                             model::LeakHistory& sites, std::span<const std::uint32_t> site_of_node,
                             const Progress& progress) const {
   if (followed_ != nullptr) {
-    if (!history_) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
+    if (!stored_->history) throw trace::TraceError(file_.input().path() + ": what is followed cannot be read again");
     const std::vector<StackLives> lives = followed_->run_->replay.lives();
-    follow_in_history(stacks, stack_of_node, *history_, lives);
-    return follow_in_history(sites, site_of_node, *history_, lives);
+    follow_in_history(stacks, stack_of_node, *stored_->history, lives);
+    return follow_in_history(sites, site_of_node, *stored_->history, lives);
   }
-  if (const LiveHistory* const known = history_with_changes(); known != nullptr && lives_) {
-    follow_in_history(stacks, stack_of_node, *known, *lives_);
-    return follow_in_history(sites, site_of_node, *known, *lives_);
+  if (const LiveHistory* const known = history_with_changes(); known != nullptr && stored_->lives) {
+    follow_in_history(stacks, stack_of_node, *known, *stored_->lives);
+    return follow_in_history(sites, site_of_node, *known, *stored_->lives);
   }
   std::vector<LeakFollower::Followed> followed;  // by dense index
   followed.reserve(node_of_index_.size());

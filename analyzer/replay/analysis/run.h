@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/replay/analysis/analysis.h"
+#include "analyzer/replay/replay.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::replay {

@@ -208,7 +208,7 @@ bool Index::ends_trace(std::size_t interval) const noexcept {
   return interval + 1 == table_.changes.size() && (table_.changes[interval].header.events & kEndOfTrace) != 0;
 }
 
-std::optional<Index::Intervals> Index::intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
+std::optional<SliceIntervals> Index::intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
   const std::vector<trace::Section>& changes = table_.changes;
   if (changes.empty() || changes.size() != table_.sums.size()) return std::nullopt;
   // Without its blocks the end of the trace serves only slices that begin with the trace.
@@ -218,7 +218,7 @@ std::optional<Index::Intervals> Index::intervals_of(std::uint64_t from_ticks, st
     while (i < usable && changes[i].header.last_time < ticks) ++i;
     return i;
   };
-  Intervals found;
+  SliceIntervals found;
   if (from_ticks != 0) found.first = first_not_before(0, from_ticks) + 1;
   found.end = first_not_before(found.first == 0 ? 0 : found.first - 1, end_ticks);
   const bool to_end_of_trace = found.end != 0 && ends_trace(found.end - 1);

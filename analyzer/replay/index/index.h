@@ -85,6 +85,18 @@ class Snapshot {
   bool whole_ = false;
 };
 
+/// How a slice of time consists of intervals. Interval i is between the snapshots i - 1 and i; the first one begins
+/// at the start of the trace, and the one after the last snapshot ends with the trace.
+struct SliceIntervals {
+  std::size_t first = 0;     ///< the first interval whose events are all in the slice; 0: all before it are, too
+  std::size_t end = 0;       ///< the one after the last such interval, so that events of it may be in the slice
+  bool replays_all = false;  ///< the whole intervals are few: replaying them is faster than reading where they end
+  /// Whether the sums of whole intervals are added.
+  bool whole_ones() const noexcept { return first < end && !replays_all; }
+  /// Where the reading begins: a snapshot's number; nullopt: at the start of the trace.
+  std::optional<std::size_t> begin() const noexcept { return first < 2 ? std::nullopt : std::optional(first - 2); }
+};
+
 class Index {
  public:
   /// Opens the index of `file` in `path`. nullopt: there is none (`why_not` is empty), or it is damaged or of another
@@ -99,20 +111,9 @@ class Index {
   /// The latest snapshot whose events are all before `ticks`. Empty: there is none. Throws trace::FormatError.
   Snapshot snapshot_before(std::uint64_t ticks) const;
 
-  /// How a slice of time consists of intervals. Interval i is between the snapshots i - 1 and i; the first one begins
-  /// at the start of the trace, and the one after the last snapshot ends with the trace.
-  struct Intervals {
-    std::size_t first = 0;     ///< the first interval whose events are all in the slice; 0: all before it are, too
-    std::size_t end = 0;       ///< the one after the last such interval, so that events of it may be in the slice
-    bool replays_all = false;  ///< the whole intervals are few: replaying them is faster than reading where they end
-    /// Whether the sums of whole intervals are added.
-    bool whole_ones() const noexcept { return first < end && !replays_all; }
-    /// Where the reading begins: a snapshot's number; nullopt: at the start of the trace.
-    std::optional<std::size_t> begin() const noexcept { return first < 2 ? std::nullopt : std::optional(first - 2); }
-  };
   /// Of the slice [from_ticks, end_ticks); 0 as `from_ticks` is the start of the trace. nullopt: there are no sums,
   /// or the slice is read faster without them.
-  std::optional<Intervals> intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
+  std::optional<SliceIntervals> intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
   /// Whether there is a snapshot with blocks at the end of the interval.
   bool has_snapshot(std::size_t interval) const noexcept;
   /// Whether the trace ends with this interval, so that its snapshot has no position.
