@@ -63,10 +63,10 @@ class LiveTimeline {
     moves_at_ = bucket.busy ? end_ : 0;
   }
   void rose(std::uint64_t live_bytes) noexcept {
-    if (live_bytes > buckets_[current_].max_bytes) buckets_[current_].max_bytes = live_bytes;
+    if (live_bytes > max_bytes_) max_bytes_ = live_bytes;
   }
   void fell(std::uint64_t live_bytes) noexcept {
-    if (live_bytes < buckets_[current_].min_bytes) buckets_[current_].min_bytes = live_bytes;
+    if (live_bytes < min_bytes_) min_bytes_ = live_bytes;
   }
   void rss(std::uint64_t bytes) noexcept {
     if (bytes > buckets_[current_].rss_bytes) buckets_[current_].rss_bytes = bytes;
@@ -109,14 +109,15 @@ class LiveTimeline {
     current_ = static_cast<std::size_t>(time / width_);
     end_ = (time / width_ + 1) * width_;
     Bucket& bucket = buckets_[current_];
-    if (!bucket.touched) {
-      bucket.touched = true;
-      bucket.min_bytes = bucket.max_bytes = state.live_bytes;
-    }
+    min_bytes_ = bucket.touched ? bucket.min_bytes : state.live_bytes;
+    max_bytes_ = bucket.touched ? bucket.max_bytes : state.live_bytes;
+    bucket.touched = true;
   }
 
   void close(const State& state) noexcept {
     Bucket& bucket = buckets_[current_];
+    bucket.min_bytes = min_bytes_;
+    bucket.max_bytes = max_bytes_;
     bucket.last_bytes = state.live_bytes;
     bucket.last_blocks = state.live_blocks;
     bucket.allocations = state.allocations;
@@ -148,6 +149,8 @@ class LiveTimeline {
   std::uint64_t end_ = 0;       ///< of the current bucket
   std::uint64_t moves_at_ = 0;  ///< 0 until the current bucket is busy, so that must_move() is true for each event
   std::size_t current_ = kNone;
+  std::uint64_t min_bytes_ = 0;  ///< of the current bucket, so far; in the bucket when it ends
+  std::uint64_t max_bytes_ = 0;
 };
 
 }  // namespace heapprof::model

@@ -86,25 +86,15 @@ class BlockTable {
   Block& insert(std::uint64_t address, std::uint64_t hash, bool& fresh) {
     if (unused_left_ == 0) [[unlikely]]
       rehash();
-    std::size_t free_entry = kNoEntry;
-    for (std::size_t group = group_of(hash);; group = group_after(group)) {
-      const std::uint64_t control = control_[group];
-      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
-        Block& block = entries_[entry_of(group, found)];
-        if (block.address == address) [[likely]] {
-          fresh = false;
-          return block;
-        }
-      }
-      if (const std::uint64_t free = control & kTopBits; free != 0 && free_entry == kNoEntry)
-        free_entry = entry_of(group, free);
-      if (never_used(control) != 0) [[likely]]
-        break;
-    }
+    const std::size_t group = group_of(hash);
+    const std::uint64_t control = control_[group];
     fresh = true;
-    Block& block = put(free_entry, hash);
-    block.address = address;
-    return block;
+    Block* block;
+    if (matches(control, tag_of(hash)) == 0 && never_used(control) != 0) [[likely]]
+      block = &put(entry_of(group, control & kTopBits), hash);
+    else block = &insert_from(group, address, hash, fresh);
+    block->address = address;
+    return *block;
   }
 
   /// Removes a block that find() or insert() returned.
@@ -279,6 +269,24 @@ class BlockTable {
         return true;
       }
     return false;
+  }
+
+  /// insert() where the first group does not tell.
+  [[gnu::noinline]] Block& insert_from(std::size_t group, std::uint64_t address, std::uint64_t hash, bool& fresh) {
+    std::size_t free_entry = kNoEntry;
+    for (;; group = group_after(group)) {
+      const std::uint64_t control = control_[group];
+      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+        Block& block = entries_[entry_of(group, found)];
+        if (block.address == address) [[likely]] {
+          fresh = false;
+          return block;
+        }
+      }
+      if (const std::uint64_t free = control & kTopBits; free != 0 && free_entry == kNoEntry)
+        free_entry = entry_of(group, free);
+      if (never_used(control) != 0) return put(free_entry, hash);
+    }
   }
 
   Block* lookup(std::uint64_t address, std::uint64_t hash) const noexcept {

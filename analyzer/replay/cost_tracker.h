@@ -80,6 +80,20 @@ class CostTracker {
     costs.temporary_bytes += temporary ? size : 0;
   }
 
+  /// add(), and then remove() of the same block as a temporary one. Below the peak, live sums do not change.
+  void add_freed_at_once(std::uint32_t node, std::uint64_t size, std::uint64_t time, std::uint64_t allocations = 0) {
+    if (live_bytes_ + size > peak_bytes_) [[unlikely]] {
+      add(node, size, time, allocations);
+      remove(node, size, true);
+      return;
+    }
+    NodeCosts& costs = at(node);
+    ++costs.allocations;
+    costs.allocated_bytes += size;
+    ++costs.temporary;
+    costs.temporary_bytes += size;
+  }
+
   /// The block that was freed last was replaced by a realloc.
   void moved(std::uint32_t node, std::uint64_t size) { add_moved(node, size, 1); }
 

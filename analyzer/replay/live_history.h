@@ -91,12 +91,16 @@ class LiveHistoryLog {
   /// A block of this stack was allocated by this thread.
   void allocated(std::uint32_t node, std::uint32_t thread) {
     nodes_.touch(node);
-    threads_.touch(thread);
+    touch_thread(thread);
   }
   /// Such a block is freed `at` this time (ticks).
   void freed(std::uint32_t node, std::uint32_t thread, std::uint64_t at, std::uint64_t allocated_at) {
     nodes_.touch(node);
-    threads_.touch(thread);
+    touch_thread(thread);
+    freed_at_once(node, at, allocated_at);
+  }
+  /// A block was freed `at` this time and allocated in the same bucket, so that the live bytes are as before.
+  void freed_at_once(std::uint32_t node, std::uint64_t at, std::uint64_t allocated_at) {
     if (node >= longest_.size()) [[unlikely]]
       longest_.resize(std::size_t{node} < 32 ? 64 : std::size_t{node} * 2);
     longest_[node].freed(at, allocated_at);
@@ -105,6 +109,7 @@ class LiveHistoryLog {
   template <typename LiveOfNode, typename LiveOfThread>
   void end_bucket(std::size_t bucket, std::uint64_t width_ticks, LiveOfNode&& live_of_node,
                   LiveOfThread&& live_of_thread) {
+    latest_thread_ = kNone;
     if (gave_up_) return;
     follow(width_ticks);
     const auto step = static_cast<std::uint32_t>(bucket / buckets_of_step_);
@@ -120,12 +125,20 @@ class LiveHistoryLog {
   LiveHistory take(const model::LiveTimeline& timeline);
 
  private:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  /// Many events in a row are of the same thread.
+  void touch_thread(std::uint32_t thread) {
+    if (thread == latest_thread_) return;
+    threads_.touch(thread);
+    latest_thread_ = thread;
+  }
   void follow(std::uint64_t width_ticks);
   void join(std::uint32_t buckets);
   void limit();
 
   ChangeLog nodes_;
   ChangeLog threads_;
+  std::uint32_t latest_thread_ = kNone;  ///< touched in this bucket
   std::vector<model::LongestLife> longest_;
   const std::size_t max_changes_;
   const IfTooLarge if_too_large_;

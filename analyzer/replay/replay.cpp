@@ -179,22 +179,33 @@ void Replay::run_part(std::size_t from, std::size_t to) {
     hashes[i % kHashes] = BlockTable::hash_of(events_[i].address);
     blocks_.prefetch_group(hashes[i % kHashes]);
   };
-  for (std::size_t i = from; i < std::min(from + kGroupAhead, to); ++i) prefetch_group(i);
-  for (std::size_t i = from; i < to; ++i) {
-    if (i + kGroupAhead < to) [[likely]] {
-      if (i + kEventAhead < to) __builtin_prefetch(&events_[i + kEventAhead]);
-      prefetch_group(i + kGroupAhead);
-      blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
-      if (prefetch_nodes) {
-        const MergedEvent& soon = events_[i + kNodeAhead];
-        const std::uint32_t own_node = soon.op() == Op::kAlloc ? ~std::uint32_t{0} : 0;  // a mask: no branch
-        const std::uint32_t node = (soon.node & own_node) |
-                                   (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~own_node);
-        if constexpr (kPass == Pass::kFollow) follower_->prefetch(node);
-        else heap_costs_.prefetch(node);
-      }
+  const auto prefetch_for = [&](std::size_t i) {
+    if (i + kGroupAhead >= to) [[unlikely]]
+      return;
+    __builtin_prefetch(&events_[std::min(i + kEventAhead, to - 1)]);
+    prefetch_group(i + kGroupAhead);
+    blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
+    if (prefetch_nodes) {
+      const MergedEvent& soon = events_[i + kNodeAhead];
+      const std::uint32_t own_node = soon.op() == Op::kAlloc ? ~std::uint32_t{0} : 0;  // a mask: no branch
+      const std::uint32_t node =
+          (soon.node & own_node) | (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~own_node);
+      if constexpr (kPass == Pass::kFollow) follower_->prefetch(node);
+      else heap_costs_.prefetch(node);
     }
-    handle<kPass>(i, hashes[i % kHashes]);
+  };
+  for (std::size_t i = from; i < std::min(from + kGroupAhead, to); ++i) prefetch_group(i);
+  std::size_t counted = to;  // the event that was counted with the one before it
+  for (std::size_t i = from; i < to; ++i) {
+    prefetch_for(i);
+    if (i == counted) continue;
+    const std::uint64_t hash = hashes[i % kHashes];
+    if constexpr (kPass != Pass::kResolve)
+      if (i + 1 < to && events_[i].address == events_[i + 1].address && count_freed_at_once<kPass>(i, hash)) {
+        counted = i + 1;
+        continue;
+      }
+    handle<kPass>(i, hash);
   }
 }
 
@@ -251,7 +262,7 @@ inline bool Replay::is_temporary(const Block& block, const StreamState& stream) 
 /// quarter longer.
 template <Replay::Pass kPass>
 [[gnu::flatten]] inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address) {
-  const MergedEvent event = events_[i];
+  const MergedEvent& event = events_[i];
   if (event.address == 0) [[unlikely]] {
     ++bad_events_;
     return;
@@ -344,7 +355,7 @@ void Replay::count_rare_free(const Block& block) {
 
 template <Replay::Pass kPass>
 [[gnu::flatten]] inline void Replay::free(std::size_t i, std::uint64_t hash) {
-  const MergedEvent event = events_[i];
+  const MergedEvent& event = events_[i];
   Block* block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
     if (event.address == 0 || !settle_tie<kPass>(i, event.address, false) || has_stopped_ ||
@@ -363,6 +374,57 @@ template <Replay::Pass kPass>
   count_free<kPass>(*block, temporary, by);
   log_removal(*block);
   blocks_.erase(block);
+}
+
+/// Counts an allocation that the next event frees, without the table of blocks: what allocate() and free() would do.
+/// Up to half of a program's blocks are freed so. False, and nothing is changed: the events are something else, or
+/// are not the plain case.
+template <Replay::Pass kPass>
+[[gnu::always_inline]] inline bool Replay::count_freed_at_once(std::size_t i, std::uint64_t hash) {
+  const MergedEvent& event = events_[i];
+  const MergedEvent& next = events_[i + 1];
+  const std::uint64_t address = event.address, ticks = event.time;
+  if (event.op() != Op::kAlloc || (next.op() != Op::kFree && next.op() != Op::kFreeStack)) return false;
+  if (event.stream() != next.stream() || address == 0 || !every_block_ || !every_size_) return false;
+  const StreamState& stream = streams_[event.stream()];
+  if (stream.thread == kNoThread) [[unlikely]]
+    return false;
+  Thread& thread = threads_[stream.thread];
+  if (!thread.started || !thread.selected || pending_in_slot_[pending_slot(hash)] != 0) return false;
+  if (kPass != Pass::kFollow && timeline_.must_move(next.time - timeline_start_)) [[unlikely]]
+    return false;
+  if (log_ != nullptr && ticks <= log_->begin_ticks) [[unlikely]]
+    return false;
+  if (blocks_.find(address, hash) != nullptr) [[unlikely]]
+    return false;
+
+  now_ = next.time;
+  allocations_at_ticks_ = ticks == allocation_ticks_ ? allocations_at_ticks_ + 1 : 1;
+  allocation_ticks_ = ticks;
+  thread.last_allocation = 0;
+  const std::uint32_t node = event.node;
+  const std::uint64_t size = event.size();
+  if constexpr (kPass == Pass::kFollow) {
+    if (in_slice_) {
+      follower_->allocated(node, size, ticks);
+      follower_->freed(node, size, next.time, ticks);
+    }
+    ++heap_.frees;
+    return true;
+  }
+  ++thread.allocations;
+  thread.allocated_bytes += size;
+  ++heap_.allocations;
+  heap_.allocated_bytes += size;
+  ++heap_.frees;
+  ++heap_.temporary_allocations;
+  sizes_.count(size);
+  if (selection_.kind != model::Kind::kMmap) timeline_.rose(costs().live_bytes() + size);
+  heap_costs_.add_freed_at_once(node, size, ticks, allocations_at_ticks_);
+  if (count_all_) all_costs_.add_freed_at_once(node, size, ticks, allocations_at_ticks_);
+  if (count_threads_) thread_costs_.add_freed_at_once(stream.thread, size, ticks);
+  if (history_log_ != nullptr) history_log_->freed_at_once(node, next.time, ticks);
+  return true;
 }
 
 /// The block was freed by a realloc that allocated another one. Like an allocation, a block from before the slice

@@ -293,7 +293,7 @@ class Replay {
     bool remap = false;
     std::vector<Region> pieces;
   };
-  struct StreamState {
+  struct alignas(64) StreamState {
     std::uint32_t thread = kNoThread;
     std::vector<PendingRealloc> reallocs;  // a stack: calls of a signal handler are above those it interrupted
     std::vector<PendingMapping> mappings;
@@ -318,6 +318,8 @@ class Replay {
   void allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address = 0);
   template <Pass kPass>
   void free(std::size_t i, std::uint64_t hash);
+  template <Pass kPass>
+  bool count_freed_at_once(std::size_t i, std::uint64_t hash);
   void count_unmatched_free() noexcept;
   void count_failure(const trace::MergedEvent& event);
   template <Pass kPass>

@@ -18,7 +18,7 @@ namespace heapprof::replay {
 
 class ThreadTable {
  public:
-  struct Thread {
+  struct alignas(64) Thread {
     std::uint32_t tid = 0;
     std::string name;
     std::uint64_t start_ticks = 0;

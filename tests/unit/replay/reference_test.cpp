@@ -91,7 +91,13 @@ TEST_CASE("The costs of random programs equal those of the reference") {
     // Waves: growing, then shrinking.
     const bool grow = random() % 100 < ((i / 6'000) % 2 == 0 ? 65u : 40u);
     const unsigned what = static_cast<unsigned>(random() % 10);
-    if (live.empty() || (grow && what != 9)) {
+    if (random() % 4 == 0) {  // freed at once, sometimes in the same tick
+      const std::uint64_t address = 0x10000 + 16 * (200'000 + random() % 20);
+      stream.alloc(time, address, size, node);
+      reference.alloc(time, thread, address, size, node);
+      stream.free(time += random() % 2, address);
+      reference.free(thread, address);
+    } else if (live.empty() || (grow && what != 9)) {
       std::uint64_t address;
       do address = 0x10000 + 16 * (random() % 200'000);
       while (reference.blocks.count(address) != 0);
