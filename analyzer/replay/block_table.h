@@ -132,26 +132,6 @@ class BlockTable {
       if ((*control_byte(entry) & 0x80) == 0) visit(static_cast<const Block&>(entries_[entry]));
   }
 
-  /// From now on mark() remembers groups of entries. At first all are marked.
-  void start_marking() { mark_all(); }
-  /// Marks the group of a block that find() or insert() returned. Precondition: start_marking() was called.
-  void mark(const Block& block) noexcept {
-    const std::size_t group = static_cast<std::size_t>(&block - entries_) / kGroup;
-    marks_[group / 64] |= std::uint64_t{1} << group % 64;
-  }
-  void clear_marks() noexcept { std::fill(marks_.begin(), marks_.end(), 0); }
-  /// Calls visit(const Block&) for all blocks of marked groups, those that were not marked, too.
-  template <typename Visit>
-  void for_each_marked(Visit&& visit) const {
-    for (std::size_t i = 0; i < marks_.size(); ++i)
-      for (std::uint64_t marked = marks_[i]; marked != 0; marked &= marked - 1) {
-        const std::size_t group = i * 64 + static_cast<std::size_t>(std::countr_zero(marked));
-        if (group >= groups_) break;
-        for (std::uint64_t used = ~control_[group] & kTopBits; used != 0; used &= used - 1)
-          visit(static_cast<const Block&>(entries_[entry_of(group, used)]));
-      }
-  }
-
   void swap(BlockTable& other) noexcept {
     entry_memory_.swap(other.entry_memory_);
     control_memory_.swap(other.control_memory_);
@@ -160,7 +140,6 @@ class BlockTable {
     std::swap(groups_, other.groups_);
     std::swap(size_, other.size_);
     std::swap(unused_left_, other.unused_left_);
-    marks_.swap(other.marks_);
   }
 
  private:
@@ -230,9 +209,7 @@ class BlockTable {
     entries_ = static_cast<Block*>(entry_memory_.begin());
     control_ = static_cast<std::uint64_t*>(control_memory_.begin());
     groups_ = groups;
-    if (!marks_.empty()) mark_all();
   }
-  void mark_all() { marks_.assign(groups_ / 64 + 1, ~std::uint64_t{0}); }
 
   /// Enlarges the table, or keeps its size when most used entries are tombstones. Goes from the last group to the
   /// first, so that the groups to which entries move have been emptied.
@@ -309,7 +286,6 @@ class BlockTable {
   std::size_t groups_ = 0;
   std::size_t size_ = 0;
   std::size_t unused_left_ = 0;
-  std::vector<std::uint64_t> marks_;  ///< a bit for each group; empty: nothing is marked
 };
 
 }  // namespace heapprof::replay

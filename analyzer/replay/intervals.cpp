@@ -1,5 +1,6 @@
 // Intervals of a replay: their sums, and how another replay adds them (interval_sums.h).
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "analyzer/replay/replay.h"
@@ -62,15 +63,84 @@ IntervalSums Replay::end_interval() {
   mmap_costs_.begin_interval();
 
   log_->begin_ticks = now_;
-  blocks_.clear_marks();
-  log_->removed.clear();
-  log_->returned.clear();
+  for (std::vector<Block>* const blocks : {&log_->removed, &log_->given, &log_->freed_by_reallocs, &log_->returned})
+    blocks->clear();
+  log_->at_begin.clear();
+  log_->begins_within_time = false;
   sums.older_temporary = std::exchange(log_->older_temporary, {});
   sums.older_moved = std::exchange(log_->older_moved, {});
   return sums;
 }
 
-void Replay::add_interval(const IntervalSums& sums) {
+/// A block that is as old as the interval may be one of it.
+void Replay::log_older(const Block& block, bool to_realloc) {
+  if (block.time == log_->begin_ticks && log_->at_begin.erase(block.address) != 0) return;
+  (to_realloc ? log_->given : log_->removed).push_back(block);
+}
+
+OlderBlocks Replay::take_older_blocks() {
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  const auto key_of = [](const Block& block) { return Key(block.address, block.time); };
+  const auto keys_of = [&](const std::vector<Block>& blocks) {
+    std::set<Key> keys;
+    for (const Block& block : blocks) keys.insert(key_of(block));
+    return keys;
+  };
+  OlderBlocks older;
+  const std::set<Key> given = keys_of(log_->given);  // few, as the next
+  const std::set<Key> returned = keys_of(log_->returned);
+  std::set<Key> freed;
+  const auto add = [&](const Block& block, bool was_live) {
+    (was_live ? older.freed : older.freed_by_older).push_back(block);
+    freed.insert(key_of(block));
+  };
+  for (const Block& block : log_->freed_by_reallocs) add(block, given.contains(key_of(block)));
+  if (given.empty() && returned.empty() && freed.empty()) {
+    older.freed = std::exchange(log_->removed, {});
+    return older;
+  }
+  for (const Block& block : log_->removed)
+    add(block, !returned.contains(key_of(block)) || given.contains(key_of(block)));
+  for (const Block& block : log_->given)
+    if (!freed.contains(key_of(block))) older.given.push_back(block);
+  return older;
+}
+
+/// What is left of the slice's blocks is counted from now on, if it is not known otherwise.
+void Replay::begin_left() {
+  if (counts_left_ || filter_.from_ticks == 0) return;
+  counts_left_ = true;
+  const auto add = [&](const Block& block) {
+    if (block.address != 0 && block.time >= filter_.from_ticks)
+      change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
+  };
+  blocks_.for_each(add);
+  for_each_pending(add);
+}
+
+/// The change of the live bytes, without the frees of blocks from before the slice, is what it leaves.
+void Replay::add_to_left(const IntervalSums& sums, const OlderBlocks& older) {
+  begin_left();
+  if (!counts_left_) return;
+  const auto add = [](std::vector<LeftSums::Sum>& left, const std::vector<NodeSums>& changes) {
+    for (const NodeSums& change : changes) {
+      if (change.node >= left.size()) left.resize(std::size_t{change.node} + 1);
+      left[change.node].bytes += static_cast<std::uint64_t>(change.live_bytes);
+      left[change.node].blocks += static_cast<std::uint64_t>(change.live_blocks);
+    }
+  };
+  add(left_.nodes, sums.nodes);
+  add(left_.threads, sums.threads);
+  for (const std::vector<Block>* const freed : {&older.freed, &older.freed_by_older})
+    for (const Block& block : *freed) {
+      if (block.time >= filter_.from_ticks) continue;
+      if (block.thread >= sums.threads.size()) throw trace::FormatError("it has a block without a thread");
+      change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
+    }
+}
+
+void Replay::add_interval(const IntervalSums& sums, const OlderBlocks& older) {
+  add_to_left(sums, older);
   added_intervals_ = true;
   for (const auto field : kSummedHeapFields) heap_.*field += sums.heap.*field;
   for (const auto field : kMappingFields) mappings_.*field += sums.mappings.*field;

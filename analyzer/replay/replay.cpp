@@ -293,8 +293,10 @@ template <Replay::Pass kPass>
                (filter_.blocks == nullptr || (ordinal < filter_.blocks->size() && (*filter_.blocks)[ordinal]));
   }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
-  if (log_ != nullptr) [[unlikely]]
-    blocks_.mark(*block);
+  if (log_ != nullptr && event.time <= log_->begin_ticks) [[unlikely]] {
+    log_->at_begin.insert(event.address);
+    log_->begins_within_time = true;
+  }
   thread.last_allocation = event.address;
   if (!selected) [[unlikely]] {
     block->thread |= kNotSelected;
@@ -466,7 +468,7 @@ void Replay::realloc_begin(std::size_t i) {
     pending.block = *block;
     pending.temporary = is_temporary(*block, stream);
     if (pending.temporary) thread.last_allocation = 0;
-    log_removal(*block);
+    log_removal(*block, true);
     blocks_.erase(block);
   }
   add_pending(stream.reallocs, pending);
@@ -510,6 +512,8 @@ void Replay::realloc_end(std::size_t i) {
     if (pending.block.address != 0) {
       heap_.frees += (pending.block.thread & kNotSelected) == 0;
       count_free<kPass>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
+      if (log_ != nullptr && pending.block.time <= log_->begin_ticks)
+        log_->freed_by_reallocs.push_back(pending.block);
       if (kPass != Pass::kFollow && events_[i].address != 0) count_move(pending.block);
       old_address = pending.block.address;
     } else {
@@ -558,10 +562,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
     count_rare_free(block);
   }
   block = pending.block;
-  if (log_ != nullptr) {
-    blocks_.mark(block);
-    if (block.time <= log_->begin_ticks) log_->returned.push_back(block);
-  }
+  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.push_back(block);
   if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
 }
 

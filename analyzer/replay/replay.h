@@ -26,7 +26,6 @@
 #include "analyzer/model/live_timeline.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/model/size_counts.h"
-#include "analyzer/replay/block_changes.h"
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/cost_tracker.h"
 #include "analyzer/replay/interval_sums.h"
@@ -39,6 +38,7 @@
 #include "analyzer/replay/resolved_filter.h"
 #include "analyzer/replay/selection.h"
 #include "analyzer/replay/stack_lives.h"
+#include "analyzer/replay/stored_blocks.h"
 #include "analyzer/replay/thread_table.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/events/tick_clock.h"
@@ -157,7 +157,6 @@ class Replay {
   void log_intervals(IntervalLog& log) {
     log_ = &log;
     count_threads_ = true;
-    blocks_.start_marking();
   }
   /// Writes the live bytes of all stacks and threads over time to `log`, which must outlive this. Precondition: as
   /// that of log_intervals().
@@ -165,29 +164,31 @@ class Replay {
     history_log_ = &log;
     count_threads_ = true;
   }
-  /// Stores the same as save(), but of the live blocks only what changed since the begin of the interval; `whole`:
-  /// all of them. Precondition: log_intervals() was called.
-  void save_changes(trace::ByteWriter& out, bool whole) const;
-  /// The same, as if no live block had changed. What continues there with replay() would be wrong.
-  void save_without_blocks(trace::ByteWriter& out) const;
+  /// Store the same as save() in two parts: the table of live blocks, and everything else.
+  void save_live_blocks(trace::ByteWriter& out) const;
+  void save_other_state(trace::ByteWriter& out) const;
+  /// Of the interval up to now. Call it once. Precondition: log_intervals() was called.
+  OlderBlocks take_older_blocks();
   /// Ends the interval, returns its sums, and begins the next one.
   IntervalSums end_interval();
-  /// Like restore(), from states of save_changes(): a whole one, then each that followed, up to the wanted one.
-  bool restore_changes(std::span<trace::ByteReader> states, std::uint32_t node_count);
-  /// The same, but only the blocks in `needed` are known to be live from then on. The live sums are those that
-  /// add_live() gets afterwards, of each interval up to the state. Precondition: everything is selected.
-  void restore_needed(std::span<trace::ByteReader> states, const NeededBlocks& needed, std::uint32_t node_count);
+  /// Like restore(): `other_state` is of save_other_state(). `blocks` may also have those of calls in it.
+  bool restore_parts(BlockTable blocks, trace::ByteReader other_state, std::uint32_t node_count);
+  /// The same, but only `blocks` are known to be live from then on. The live sums are those that add_live() gets
+  /// afterwards, of each interval up to the state. Precondition: everything is selected.
+  void restore_needed(std::span<const Block> blocks, trace::ByteReader other_state, std::uint32_t node_count);
   /// Throws trace::FormatError when the sums have a thread that does not exist.
   void add_live(const IntervalSums& sums);
   /// Instead of replaying the intervals that follow: add_interval() for each of them, then continue_from() the state
   /// at the end of the last one. Precondition: everything is selected, and the slice has begun. What only single
-  /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings.
-  void add_interval(const IntervalSums& sums);
-  /// Throws trace::FormatError, also when the state has other live blocks than the sums say.
-  void continue_from(BlocksOfSnapshot read, std::uint32_t node_count);
-  /// Continues at a snapshot with changes: `blocks` are live there, others are not known. No sums are valid then.
+  /// events show is incomplete from then on: timeline, sizes, marks, costs of single mappings. `older`: only a slice
+  /// that does not begin with the trace needs them. Throws trace::FormatError when a block has an unknown thread.
+  void add_interval(const IntervalSums& sums, const OlderBlocks& older);
+  /// `blocks`: those that the next events need; `all`: the table has all live ones. Throws trace::FormatError, also
+  /// when the sums say something else.
+  void continue_from(BlockTable blocks, bool all, trace::ByteReader other_state, std::uint32_t node_count);
+  /// Continues at the end of an interval: `blocks` are live there, others are not known. No sums are valid then.
   /// Throws trace::FormatError.
-  void skip_to(trace::ByteReader state, std::uint32_t node_count, std::span<const Block> blocks);
+  void skip_to(std::span<const Block> blocks, trace::ByteReader other_state, std::uint32_t node_count);
   /// There are blocks at these addresses, of which nothing else is known, and none is selected.
   void add_unselected(std::span<const std::uint64_t> addresses);
   bool slice_has_begun() const noexcept { return in_slice_; }
@@ -237,7 +238,7 @@ class Replay {
       if ((block.thread & kNotSelected) == 0 && block.time >= filter_.from_ticks) visit(block);
     });
   }
-  /// What for_each_leak() does not visit: after continue_from() a snapshot whose blocks were summed.
+  /// What for_each_leak() does not visit: after continue_from(), blocks of the slice that are not in the table.
   const LeftSums& left_sums() const noexcept { return left_; }
   /// The selected blocks that are live now, were allocated before `ticks`, and are events (resolve_nodes()). nullopt:
   /// a realloc has not returned, so that nobody knows what becomes of its block.
@@ -375,13 +376,11 @@ class Replay {
 
   // snapshot.cpp
   void save_calls(trace::ByteWriter& out) const;
-  void save_other_state(trace::ByteWriter& out) const;
   void restore_other_state(trace::ByteReader& in, std::uint32_t node_count);
   void restore_calls(trace::ByteReader& in, std::uint32_t node_count);
   void restore_mappings(trace::ByteReader& in, std::uint32_t node_count);
   void restore_blocks(trace::ByteReader& in, std::uint32_t node_count);
-  void take_blocks(BlocksOfSnapshot read, std::uint32_t node_count);
-  void read_state_after_blocks(trace::ByteReader& in, std::uint32_t node_count);
+  void take_parts(BlockTable blocks, trace::ByteReader other_state, std::uint32_t node_count);
   void expect_live_of_sums();
   Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
@@ -411,9 +410,20 @@ class Replay {
 
   // intervals.cpp
   /// Notes that a block left the table of live blocks.
-  void log_removal(const Block& block) {
+  void log_removal(const Block& block, bool to_realloc = false) {
     if (log_ != nullptr && block.time <= log_->begin_ticks) [[unlikely]]
-      log_->removed.push_back(block.address);
+      log_older(block, to_realloc);
+  }
+  void log_older(const Block& block, bool to_realloc);
+  void begin_left();
+  void add_to_left(const IntervalSums& sums, const OlderBlocks& older);
+  template <typename Change>
+  void change_left(const Block& block, Change&& change) {
+    if (!counts_left_) return;
+    if (block.node >= left_.nodes.size()) left_.nodes.resize(std::size_t{block.node} + 1);
+    change(left_.nodes[block.node]);
+    if (block.thread >= left_.threads.size()) left_.threads.resize(std::size_t{block.thread} + 1);
+    change(left_.threads[block.thread]);
   }
 
   const Selection selection_;
@@ -428,6 +438,7 @@ class Replay {
   const std::uint64_t page_bytes_;  // the trace's unit, which is at least a page of the recorded machine
   BlockTable blocks_;
   LeftSums left_;
+  bool counts_left_ = false;  // left_ is counted
   MappingTable mapping_table_;
   CostTracker heap_costs_;
   CostTracker mmap_costs_;

@@ -87,29 +87,11 @@ void Replay::save(ByteWriter& out) const {
   }
 }
 
-void Replay::save_changes(ByteWriter& out, bool whole) const {
-  std::vector<Block> added;
-  if (whole) {
-    added.reserve(blocks_.size());
-    blocks_.for_each([&](const Block& block) { added.push_back(block); });
-  } else {
-    // Those of the interval are in marked groups. Events before and after its begin can have its time; such a block
-    // may be stored twice, which changes nothing.
-    blocks_.for_each_marked([&](const Block& block) {
-      if (block.time >= log_->begin_ticks) added.push_back(block);
-    });
-    for (const Block& block : log_->returned) {
-      const Block* const live = blocks_.find(block.address);
-      if (live != nullptr && live->time == block.time) added.push_back(*live);
-    }
-  }
-  save_block_changes(whole, log_->removed, std::move(added), out);
-  save_other_state(out);
-}
-
-void Replay::save_without_blocks(ByteWriter& out) const {
-  save_block_changes(false, {}, {}, out);
-  save_other_state(out);
+void Replay::save_live_blocks(ByteWriter& out) const {
+  std::vector<Block> blocks;
+  blocks.reserve(blocks_.size());
+  blocks_.for_each([&](const Block& block) { blocks.push_back(block); });
+  save_blocks(std::move(blocks), out);
 }
 
 Block Replay::restored_block(ByteReader& in, std::uint32_t node_count) const {
@@ -255,88 +237,32 @@ bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
   return threads_.selection_is_unambiguous();
 }
 
-namespace {
-
-/// Some at a time, because their entries are prefetched.
-void remove_blocks(BlockChangesReader& changes, BlockTable& blocks) {
-  std::array<std::uint64_t, 64> addresses;
-  std::size_t count = 0;
-  const auto remove = [&] {
-    for (std::size_t i = 0; i < count; ++i) blocks.prefetch_entry(BlockTable::hash_of(addresses[i]));
-    for (std::size_t i = 0; i < count; ++i)
-      if (Block* const block = blocks.find(addresses[i])) blocks.erase(block);
-    count = 0;
-  };
-  changes.for_each_removed([&](std::uint64_t address) {
-    blocks.prefetch_group(BlockTable::hash_of(address));
-    addresses[count++] = address;
-    if (count == addresses.size()) remove();
+void Replay::take_parts(BlockTable blocks, ByteReader other_state, std::uint32_t node_count) {
+  blocks_ = std::move(blocks);
+  restore_other_state(other_state, node_count);
+  other_state.expect_end();
+  for_each_pending([&](const Block& block) {
+    Block* const in_table = blocks_.find(block.address);
+    if (in_table != nullptr && in_table->time == block.time) blocks_.erase(in_table);
   });
-  remove();
-}
-
-/// Removes and adds blocks. `needed`: which ones are added; null: all.
-void apply_changes(BlockChangesReader& changes, bool first, const NeededBlocks* needed, BlockTable& blocks) {
-  if (changes.whole() != first) throw FormatError("its changes do not follow a whole state");
-  if (first) blocks.reset(needed == nullptr ? changes.added() : changes.added_since(needed->from_ticks));
-  else remove_blocks(changes, blocks);
-  std::vector<Block> chosen;
-  changes.for_each_added([&](std::span<const Block> added) {
-    if (needed != nullptr) {
-      for (const Block& block : added) needed->addresses.prefetch_group(BlockTable::hash_of(block.address));
-      chosen.clear();
-      for (const Block& block : added)
-        if (needed->contain(block)) chosen.push_back(block);
-      added = chosen;
-    }
-    for (const Block& block : added) blocks.prefetch_group(BlockTable::hash_of(block.address));
-    for (const Block& block : added) blocks.prefetch_entry(BlockTable::hash_of(block.address));
-    for (const Block& block : added) {
-      bool fresh;
-      blocks.insert(block.address, fresh) = block;
-    }
-  });
-}
-
-}  // namespace
-
-BlocksOfSnapshot read_blocks(std::span<ByteReader> states, const NeededBlocks* needed) {
-  BlocksOfSnapshot read;
-  for (ByteReader& in : states) {
-    BlockChangesReader changes(in);
-    apply_changes(changes, &in == states.data(), needed, read.table);
-  }
-  read.all = needed == nullptr;
-  read.rest = states.back();
-  return read;
-}
-
-void Replay::take_blocks(BlocksOfSnapshot read, std::uint32_t node_count) {
-  blocks_ = std::move(read.table);
-  read_state_after_blocks(read.rest, node_count);
-}
-
-void Replay::read_state_after_blocks(ByteReader& in, std::uint32_t node_count) {
-  restore_other_state(in, node_count);
-  in.expect_end();
   blocks_.for_each([&](const Block& block) {
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
       throw FormatError("it has a block with an invalid field");
   });
 }
 
-bool Replay::restore_changes(std::span<ByteReader> states, std::uint32_t node_count) {
+bool Replay::restore_parts(BlockTable blocks, ByteReader other_state, std::uint32_t node_count) {
   continued_ = true;
-  take_blocks(read_blocks(states, nullptr), node_count);
+  take_parts(std::move(blocks), other_state, node_count);
   for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
   count_restored_mappings();
   blocks_.for_each_entry([&](Block& block) { count_restored(block); });
   return threads_.selection_is_unambiguous();
 }
 
-void Replay::restore_needed(std::span<ByteReader> states, const NeededBlocks& needed, std::uint32_t node_count) {
+void Replay::restore_needed(std::span<const Block> blocks, ByteReader other_state, std::uint32_t node_count) {
   continued_ = true;
-  take_blocks(read_blocks(states, &needed), node_count);
+  take_parts(table_of(blocks), other_state, node_count);
   count_restored_mappings();
 }
 
@@ -349,14 +275,23 @@ void Replay::add_live(const IntervalSums& sums) {
   }
 }
 
-void Replay::continue_from(BlocksOfSnapshot read, std::uint32_t node_count) {
+void Replay::continue_from(BlockTable blocks, bool all, ByteReader other_state, std::uint32_t node_count) {
   continued_ = true;
+  begin_left();
   std::vector<ThreadSums> sums;
   for (const Thread& thread : threads_.all()) sums.push_back({thread.allocations, thread.allocated_bytes});
-  const bool has_all = read.all;
-  left_ = std::move(read.left);
-  take_blocks(std::move(read), node_count);
-  if (has_all) expect_live_of_sums();
+  take_parts(std::move(blocks), other_state, node_count);
+  if (all) expect_live_of_sums();
+  // The table and the calls have these from now on.
+  const auto take = [&](const Block& block) {
+    if (block.address != 0 && block.time >= filter_.from_ticks)
+      change_left(block, [&](LeftSums::Sum& sum) { sum.remove(block.size); });
+  };
+  blocks_.for_each(take);
+  for_each_pending(take);
+  const auto too_many = [](const LeftSums::Sum& sum) { return sum.blocks >> 63 != 0; };
+  if (std::ranges::any_of(left_.nodes, too_many) || std::ranges::any_of(left_.threads, too_many))
+    throw FormatError("its sums have fewer live blocks than its states");
   mmap_costs_.clear_live();
   count_restored_mappings();
   for (std::size_t i = 0; i < added_threads_.size() || i < sums.size(); ++i) {
@@ -384,14 +319,8 @@ std::optional<std::vector<Block>> Replay::live_events_before(std::uint64_t ticks
   return live;
 }
 
-void Replay::skip_to(ByteReader state, std::uint32_t node_count, std::span<const Block> blocks) {
-  const BlockChangesReader not_read(state);
-  blocks_.reset(blocks.size());
-  for (const Block& block : blocks) {
-    bool fresh;
-    blocks_.insert(block.address, fresh) = block;
-  }
-  read_state_after_blocks(state, node_count);
+void Replay::skip_to(std::span<const Block> blocks, ByteReader other_state, std::uint32_t node_count) {
+  take_parts(table_of(blocks), other_state, node_count);
 }
 
 void Replay::add_unselected(std::span<const std::uint64_t> addresses) {

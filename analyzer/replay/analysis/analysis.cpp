@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <future>
 #include <limits>
 #include <utility>
 
@@ -484,7 +483,9 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   if (stored_->index && can_add_sums() && !no_timeline) {
     try {
       const auto intervals = stored_->index->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
-      if (intervals) return count_with_sums(passes, *intervals);
+      // A visitor gets the blocks that are left.
+      if (intervals && (!visits_leaked_ || stored_->index->has_snapshot(intervals->end - 1)))
+        return count_with_sums(passes, *intervals);
     } catch (const trace::FormatError& error) {
       warn(error.what(), "sums");
     }
@@ -527,7 +528,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
   // At a position, other blocks of its time are allocated later.
   if (stored_->index && !position && selection_.all_sizes() && selection_.all_threads() && !selection_.select_stacks)
     later = stored_->index->intervals_of(ticks_after, ResolvedFilter{}.end_ticks);
-  if (later && (!later->whole_ones() || !stored_->index->ends_trace(later->end - 1) ||
+  if (later && (later->first >= later->end || !stored_->index->ends_trace(later->end - 1) ||
                 !stored_->index->has_snapshot(later->end - 1)))
     later.reset();
 
@@ -624,76 +625,55 @@ model::ResidentAt Analysis::sample_before(std::uint64_t ticks, std::uint64_t las
   return last_of(reader).value_or(model::ResidentAt{});
 }
 
-/// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. What the table
-/// of live blocks lacks is neither freed nor counted as leaked in the slice. Throws trace::FormatError when the index
-/// is damaged.
+/// Replays the slice up to the first interval, adds the sums of the intervals, and replays the rest. Of the blocks
+/// from before a replayed part only those are known that its events need. Throws trace::FormatError when the index is
+/// damaged.
 std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, const SliceIntervals& intervals) {
+  const Index& index = *stored_->index;
   const std::uint32_t node_count = summary_->definitions.node_count;
-  const auto resume = [&](Run& run, const Snapshot& snapshot) {
-    trace::ByteReader position = snapshot.position();
+  const auto resume = [&](Run& run, const IntervalState& state) {
+    trace::ByteReader position = state.position();
     run.reader = std::make_unique<trace::MergedReader>(file_, *summary_, position);
   };
-  // The blocks at the end of the intervals: another thread reads them meanwhile, which takes as long; but not if
-  // there were two tables of all blocks at a time.
-  const bool needs_all = intervals.whole_ones() && !stored_->index->ends_trace(intervals.end - 1) &&
-                         !stored_->index->has_snapshot(intervals.end);
-  const bool of_slice = filter_.from_ticks != 0;
-  const bool sums_blocks = !needs_all && of_slice && !visits_leaked_ && summary_->overview.has_value();
-  const bool reads_few = intervals.begin() || sums_blocks || (!needs_all && !of_slice);
-  struct End {
-    Snapshot snapshot;
-    BlocksOfSnapshot blocks;  // with addresses in the snapshot
-  };
-  const auto read_end = [&] {
-    NeededBlocks needed;
-    if (of_slice) needed.from_ticks = filter_.from_ticks;
-    if (stored_->index->has_snapshot(intervals.end)) stored_->index->add_needed_in(intervals.end, needed);
-    Snapshot snapshot = stored_->index->snapshot_after(intervals.end - 1);
-    BlocksOfSnapshot blocks = sums_blocks
-                                  ? snapshot.summed_blocks(needed, node_count, summary_->overview->threads.size())
-                                  : snapshot.blocks(needs_all ? nullptr : &needed);
-    return End{std::move(snapshot), std::move(blocks)};
-  };
-  std::future<End> reading_end;
-  if (intervals.whole_ones())  // if no thread can be started, get() reads them
-    reading_end =
-        std::async(reads_few ? std::launch::async | std::launch::deferred : std::launch::deferred, read_end);
-
   auto run = std::make_unique<Run>(file_, selection_, filter_);
   if (const auto begin = intervals.begin()) {
-    NeededBlocks needed;
-    const std::size_t last = intervals.whole_ones() ? intervals.first - 1 : intervals.end;
-    for (std::size_t i = *begin + 1; i <= last && stored_->index->has_snapshot(i); ++i)
-      stored_->index->add_needed_in(i, needed);
-    const Snapshot snapshot = stored_->index->snapshot_after(*begin);
-    resume(*run, snapshot);
-    snapshot.restore_needed(run->replay, needed, node_count);
-    for (std::size_t i = 0; i <= *begin; ++i) run->replay.add_live(stored_->index->sums_of(i));
+    const std::shared_ptr<const IntervalState> state = index.state_of(*begin);
+    resume(*run, *state);
+    run->replay.restore_needed(index.needed_in(*begin + 1), state->of_replay(), node_count);
+    for (std::size_t i = 0; i <= *begin; ++i) run->replay.add_live(index.sums_of(i));
   } else if (intervals.first == 1) {
     std::uint64_t live_blocks = 0;
-    for (const NodeSums& node : stored_->index->sums_of(0).nodes)
-      live_blocks += static_cast<std::uint64_t>(node.live_blocks);
+    for (const NodeSums& node : index.sums_of(0).nodes) live_blocks += static_cast<std::uint64_t>(node.live_blocks);
     constexpr std::uint64_t kMaxReserved = 1 << 23;  // also if the sums are wrong
     run->replay.reserve(std::min(live_blocks, kMaxReserved));
   }
+  began_at_snapshot_ = intervals.begin().has_value();
   passes.begin(*run->reader, filter_);
-  if (!intervals.whole_ones()) {
+  if (intervals.within_one()) {
     replay_to_end(*run, passes);
-    began_at_snapshot_ = true;
     return run;
   }
-  if (intervals.first != 0) replay_records(*run, passes, stored_->index->records_to(intervals.first - 1));
+  if (intervals.first != 0) replay_records(*run, passes, index.records_to(intervals.first - 1));
   if (!run->replay.slice_has_begun()) throw trace::FormatError("its snapshots have wrong times");
-  for (std::size_t i = intervals.first; i < intervals.end; ++i) run->replay.add_interval(stored_->index->sums_of(i));
+  const bool of_slice = filter_.from_ticks != 0;
+  for (std::size_t i = intervals.first; i < intervals.end; ++i)
+    run->replay.add_interval(index.sums_of(i), of_slice ? index.state_of(i)->older(node_count) : OlderBlocks());
 
-  run->replay.reserve(0);  // the blocks are replaced
-  End end = reading_end.get();
-  const bool to_end_of_trace = stored_->index->ends_trace(intervals.end - 1);
-  if (!to_end_of_trace) resume(*run, end.snapshot);
-  run->replay.continue_from(std::move(end.blocks), node_count);
+  const std::size_t last = intervals.end - 1;
+  const bool to_end_of_trace = index.ends_trace(last);
+  // A visitor gets all blocks; and of what follows the last snapshot nobody knows which ones it needs.
+  const bool needs_all = visits_leaked_ || (!to_end_of_trace && !index.has_older_blocks(intervals.end));
+  const std::shared_ptr<const IntervalState> state = index.state_of(last);
+  if (!to_end_of_trace) resume(*run, *state);
+  if (needs_all) {
+    run->replay.reserve(0);  // they are replaced
+    run->replay.continue_from(index.snapshot_after(last).blocks(node_count), true, state->of_replay(), node_count);
+  } else {
+    const std::vector<Block> needed = to_end_of_trace ? std::vector<Block>() : index.needed_in(intervals.end);
+    run->replay.continue_from(table_of(needed), false, state->of_replay(), node_count);
+  }
   if (to_end_of_trace) run->replay.finish(summary_->last_time);
   else replay_to_end(*run, passes);
-  began_at_snapshot_ = intervals.begin().has_value();
   intervals_added_ = intervals.end - intervals.first;
   return run;
 }

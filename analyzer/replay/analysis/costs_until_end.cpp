@@ -69,7 +69,7 @@ bool add_costs_until_end(const Replay& at_moment, const Index& index, const Slic
   sums.heap.frees = heap.allocations - otherwise;
   if (at_moment.threads().size() > at_end.threads().size())
     throw trace::FormatError("its snapshots have different threads");
-  at_end.add_interval(sums);
+  at_end.add_interval(sums, {});
   return true;
 }
 

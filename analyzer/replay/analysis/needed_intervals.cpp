@@ -9,6 +9,15 @@
 namespace heapprof::replay {
 namespace {
 
+/// Ascending.
+std::vector<std::uint64_t> addresses_of(std::span<const Block> blocks) {
+  std::vector<std::uint64_t> addresses;
+  addresses.reserve(blocks.size());
+  for (const Block& block : blocks) addresses.push_back(block.address);
+  std::ranges::sort(addresses);
+  return addresses;
+}
+
 /// Both ascending.
 bool have_common(std::span<const std::uint64_t> some, std::span<const std::uint64_t> others) {
   std::size_t at = 0;
@@ -22,7 +31,7 @@ bool have_common(std::span<const std::uint64_t> some, std::span<const std::uint6
 
 bool NeededIntervals::can_read(const Index& index) noexcept {
   const std::size_t count = index.intervals();
-  return count != 0 && index.has_sums() && index.ends_trace(count - 1) && index.has_snapshot(count - 1);
+  return count != 0 && index.has_sums() && index.ends_trace(count - 1) && index.has_older_blocks(count - 1);
 }
 
 NeededIntervals::NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)
@@ -77,12 +86,9 @@ void NeededIntervals::find(trace::MergedReader& reader, const std::function<void
 
 /// The first needed interval from `interval` on; these blocks are live at its begin. intervals(): none is needed.
 std::size_t NeededIntervals::next(std::size_t interval, std::span<const Block> blocks) const {
-  std::vector<std::uint64_t> addresses;
-  addresses.reserve(blocks.size());
-  for (const Block& block : blocks) addresses.push_back(block.address);
-  std::ranges::sort(addresses);
+  const std::vector<std::uint64_t> addresses = addresses_of(blocks);
   while (interval < index_.intervals() && allocate_[interval] == 0 &&
-         (addresses.empty() || !have_common(addresses, index_.removed_in(interval))))
+         (addresses.empty() || !have_common(addresses, addresses_of(index_.needed_in(interval)))))
     ++interval;
   return interval;
 }
@@ -101,18 +107,18 @@ void NeededIntervals::read(std::unique_ptr<trace::MergedReader>& reader, Replay&
     const std::size_t needed = live ? next(interval, *live) : interval;
     if (needed >= index_.intervals()) return;
     if (needed != interval || !first) {
-      const Snapshot snapshot = index_.end_of(needed - 1);
-      trace::ByteReader position = snapshot.position();
+      const std::shared_ptr<const IntervalState> state = index_.state_of(needed - 1);
+      trace::ByteReader position = state->position();
       reader = std::make_unique<trace::MergedReader>(file_, *index_.summary(), position);
       if (needed != interval) {
-        snapshot.skip(replay, node_count, *live);
+        replay.skip_to(*live, state->of_replay(), node_count);
         skipped = true;
       }
     }
     // While each interval is needed, looking at all live blocks after each would take as long as reading it.
     together = skipped || needed != interval ? 1 : 2 * together;
     const std::size_t last = std::min(needed + together, index_.intervals()) - 1;
-    if (skipped && asked_.frees) replay.add_unselected(index_.removed_in(needed));
+    if (skipped && asked_.frees) replay.add_unselected(addresses_of(index_.needed_in(needed)));
     const std::uint64_t end = index_.records_to(last);
     bool more = true;
     pump(*reader, file_.frame_bytes(), [&](trace::Batch& batch) {

@@ -28,7 +28,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 8;
+constexpr std::uint32_t kIndexVersion = 9;
 constexpr int kSummaryLevel = 9;
 constexpr int kFramesLevel = 1;
 constexpr std::uint64_t kMaxFramesShare = 100;  // one part in 100 of the trace
@@ -174,73 +174,73 @@ Snapshot Index::snapshot_before(std::uint64_t ticks) const {
   for (const trace::Section& snapshot : table_.snapshots)
     if (snapshot.header.last_time < ticks && (best == nullptr || snapshot.header.number > best->header.number))
       best = &snapshot;
-  if (best != nullptr) return {{trace::read_contents(*input_, *best)}, true};
+  if (best != nullptr) return Snapshot(trace::read_contents(*input_, *best));
   // The intervals are in order of time.
   std::size_t count = 0;
-  while (count < table_.changes.size() && table_.changes[count].header.last_time < ticks && !ends_trace(count))
-    ++count;
-  if (count == 0) return {};
-  return snapshot_after(count - 1);
+  while (count < table_.states.size() && table_.states[count].header.last_time < ticks && !ends_trace(count)) ++count;
+  while (count != 0 && !has_snapshot(count - 1)) --count;
+  return count == 0 ? Snapshot() : snapshot_after(count - 1);
 }
 
-/// The last whole snapshot up to the end of the interval.
-std::size_t Index::whole_snapshot(std::size_t interval) const {
-  while (interval != 0 && table_.changes[interval].header.events != kWholeSnapshot) --interval;
-  return interval;
+std::optional<Index::BlocksAfter> Index::blocks_after(std::size_t interval) const noexcept {
+  // Both are in order of their numbers.
+  std::size_t next = 0;
+  for (std::size_t i = interval; i < table_.states.size(); ++i) {
+    const std::uint64_t number = table_.states[i].header.number;
+    // Blocks that were allocated at that time may be of either interval.
+    if (i == interval + 1 && (table_.states[i].header.events & kBeginsWithinTime) != 0) return std::nullopt;
+    if (i != interval && !has_older_blocks(i)) return std::nullopt;
+    while (next < table_.blocks.size() && table_.blocks[next].header.number < number) ++next;
+    if (next == table_.blocks.size()) return std::nullopt;
+    if (table_.blocks[next].header.number == number) return BlocksAfter{i, &table_.blocks[next]};
+  }
+  return std::nullopt;
 }
 
 Snapshot Index::snapshot_after(std::size_t interval) const {
-  std::vector<std::vector<std::uint8_t>> contents;
-  for (std::size_t i = whole_snapshot(interval); i <= interval; ++i)
-    contents.push_back(trace::read_contents(*input_, table_.changes[i]));
-  return {std::move(contents), false};
+  const BlocksAfter found = blocks_after(interval).value();
+  std::vector<std::shared_ptr<const IntervalState>> later;
+  for (std::size_t i = interval + 1; i <= found.interval; ++i) later.push_back(state_of(i));
+  return {table_.states[interval].header.last_time, state_of(interval), trace::read_contents(*input_, *found.section),
+          std::move(later)};
 }
 
-Snapshot Index::end_of(std::size_t interval) const {
-  return {{trace::read_contents(*input_, table_.changes[interval])}, false};
+std::shared_ptr<const IntervalState> Index::state_of(std::size_t interval) const {
+  return std::make_shared<const IntervalState>(trace::read_contents(*input_, table_.states[interval]));
 }
 
-bool Index::has_snapshot(std::size_t interval) const noexcept {
-  return interval < table_.changes.size() && (table_.changes[interval].header.events & kWithoutBlocks) == 0;
+bool Index::has_older_blocks(std::size_t interval) const noexcept {
+  return interval < table_.states.size() && (table_.states[interval].header.events & kWithoutBlocks) == 0;
 }
 
 bool Index::ends_trace(std::size_t interval) const noexcept {
-  return interval + 1 == table_.changes.size() && (table_.changes[interval].header.events & kEndOfTrace) != 0;
+  return interval + 1 == table_.states.size() && (table_.states[interval].header.events & kEndOfTrace) != 0;
 }
 
 std::optional<SliceIntervals> Index::intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const {
-  const std::vector<trace::Section>& changes = table_.changes;
-  if (changes.empty() || changes.size() != table_.sums.size()) return std::nullopt;
-  // Without its blocks the end of the trace serves only slices that begin with the trace.
+  const std::vector<trace::Section>& states = table_.states;
+  if (states.empty() || states.size() != table_.sums.size()) return std::nullopt;
+  // Without its older blocks the end of the trace serves only slices that begin with the trace.
   const std::size_t usable =
-      from_ticks == 0 || has_snapshot(changes.size() - 1) ? changes.size() : changes.size() - 1;
+      from_ticks == 0 || has_older_blocks(states.size() - 1) ? states.size() : states.size() - 1;
   const auto first_not_before = [&](std::size_t i, std::uint64_t ticks) {
-    while (i < usable && changes[i].header.last_time < ticks) ++i;
+    while (i < usable && states[i].header.last_time < ticks) ++i;
     return i;
   };
   SliceIntervals found;
   if (from_ticks != 0) found.first = first_not_before(0, from_ticks) + 1;
   found.end = first_not_before(found.first == 0 ? 0 : found.first - 1, end_ticks);
-  const bool to_end_of_trace = found.end != 0 && ends_trace(found.end - 1);
-  if (!found.whole_ones()) {
-    const bool needed_blocks_known = has_snapshot(found.end) || to_end_of_trace;
-    return found.begin() && needed_blocks_known ? std::optional(found) : std::nullopt;
-  }
-  if (to_end_of_trace) return found;
-  // Eight bytes of a snapshot take about as much time as an event.
-  constexpr std::uint64_t kBytesPerRecord = 8;
-  const std::uint64_t end_records = records_to(found.end - 1);
-  const std::uint64_t first_records = found.first == 0 ? 0 : records_to(found.first - 1);
-  std::uint64_t bytes = 0;
-  for (std::size_t i = whole_snapshot(found.end - 1); i < found.end; ++i) bytes += changes[i].header.raw_bytes;
-  if (end_records > first_records && (end_records - first_records) * kBytesPerRecord >= bytes) return found;
-  if (!found.begin() || !has_snapshot(found.end)) return std::nullopt;
-  found.replays_all = true;
+  if (found.end == 0) return std::nullopt;  // it ends in the first interval
+  if (found.begin() && !has_older_blocks(found.first - 1)) return std::nullopt;
+  // Nobody knows which blocks the events after the last interval need.
+  if (!found.within_one() && !ends_trace(found.end - 1) && !has_older_blocks(found.end) &&
+      !has_snapshot(found.end - 1))
+    return std::nullopt;
   return found;
 }
 
 IntervalSums Index::sums_of(std::size_t interval) const {
-  if (table_.sums[interval].header.number != table_.changes[interval].header.number)
+  if (table_.sums[interval].header.number != table_.states[interval].header.number)
     throw trace::FormatError("has sums of another interval");
   const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.sums[interval]);
   trace::ByteReader in(contents);
@@ -273,66 +273,37 @@ std::optional<std::vector<StackLives>> Index::lives() const {
   return load_stack_lives(in, summary_->definitions.node_count);
 }
 
-std::vector<std::uint64_t> Index::removed_in(std::size_t interval) const {
-  const std::vector<std::uint8_t> contents = trace::read_contents(*input_, table_.changes[interval]);
-  trace::ByteReader in(contents);
-  const std::size_t position_bytes = in.count();
-  in.raw(position_bytes);
-  std::vector<std::uint64_t> addresses;
-  BlockChangesReader(in).for_each_removed([&](std::uint64_t address) { addresses.push_back(address); });
-  return addresses;
+std::vector<Block> Index::needed_in(std::size_t interval) const {
+  OlderBlocks older = state_of(interval)->older(summary_->definitions.node_count);
+  std::vector<Block> needed = std::move(older.freed);
+  needed.insert(needed.end(), older.given.begin(), older.given.end());
+  return needed;
 }
 
-void Index::add_needed_in(std::size_t interval, NeededBlocks& needed) const {
-  for (const std::uint64_t address : removed_in(interval)) {
-    bool fresh;
-    needed.addresses.insert(address, fresh);
-  }
-}
-
-Snapshot::Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole)
-    : contents_(std::move(contents)), whole_(whole) {}
+Snapshot::Snapshot(std::vector<std::uint8_t> whole) : whole_(std::move(whole)) {}
+Snapshot::Snapshot(std::uint64_t ticks, std::shared_ptr<const IntervalState> state,
+                   std::vector<std::uint8_t> later_blocks, std::vector<std::shared_ptr<const IntervalState>> later)
+    : ticks_(ticks), state_(std::move(state)), later_blocks_(std::move(later_blocks)), later_(std::move(later)) {}
 
 trace::ByteReader Snapshot::position() const {
-  trace::ByteReader in(contents_.back());
+  if (state_ != nullptr) return state_->position();
+  trace::ByteReader in(whole_);
   const std::size_t bytes = in.count();
   return trace::ByteReader(in.raw(bytes));
 }
 
-std::vector<trace::ByteReader> Snapshot::states() const {
-  std::vector<trace::ByteReader> states;
-  for (const std::vector<std::uint8_t>& one : contents_) {
-    trace::ByteReader in(one);
-    const std::size_t position_bytes = in.count();
-    in.raw(position_bytes);
-    states.push_back(in);
-  }
-  return states;
-}
-
 bool Snapshot::restore(Replay& replay, std::uint32_t node_count) const {
-  std::vector<trace::ByteReader> readers = states();
-  return whole_ ? replay.restore(readers.back(), node_count) : replay.restore_changes(readers, node_count);
+  if (state_ != nullptr) return replay.restore_parts(blocks(node_count), state_->of_replay(), node_count);
+  trace::ByteReader in(whole_);
+  const std::size_t position_bytes = in.count();
+  in.raw(position_bytes);
+  return replay.restore(in, node_count);
 }
 
-void Snapshot::restore_needed(Replay& replay, const NeededBlocks& needed, std::uint32_t node_count) const {
-  std::vector<trace::ByteReader> readers = states();
-  replay.restore_needed(readers, needed, node_count);
-}
-
-BlocksOfSnapshot Snapshot::blocks(const NeededBlocks* needed) const {
-  std::vector<trace::ByteReader> readers = states();
-  return read_blocks(readers, needed);
-}
-
-BlocksOfSnapshot Snapshot::summed_blocks(const NeededBlocks& needed, std::size_t node_count,
-                                         std::size_t thread_count) const {
-  std::vector<trace::ByteReader> readers = states();
-  return sum_blocks(readers, needed, node_count, thread_count);
-}
-
-void Snapshot::skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const {
-  replay.skip_to(states().back(), node_count, blocks);
+BlockTable Snapshot::blocks(std::uint32_t node_count) const {
+  BlockTable table = blocks_up_to(ticks_, trace::ByteReader(later_blocks_));
+  for (const std::shared_ptr<const IntervalState>& state : later_) add_up_to(ticks_, state->older(node_count), table);
+  return table;
 }
 
 std::string index_beside(const trace::TraceFile& file) { return index_beside(file.input()); }

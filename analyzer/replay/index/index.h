@@ -1,5 +1,5 @@
-// The index of a trace: its trace summary, snapshots of the replay, and the sums of the intervals between these. With
-// it the analysis of a slice of time starts at the last snapshot before the slice instead of the beginning, and adds
+// The index of a trace: its trace summary, and the sums of intervals with the state of the replay at their ends. With
+// it the analysis of a slice of time starts at the last interval before the slice instead of the beginning, and adds
 // the sums of the intervals within the slice instead of replaying them, with the same result. The history
 // (live_history.h) has the live bytes over time of the whole recording, its totals (recording_totals.h) are what it
 // allocated, and its lives (stack_lives.h) how long.
@@ -8,12 +8,12 @@
 // or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
 // fingerprint, and is not used for another.
 //
-// A compacted trace has no sums, and each of its snapshots is stored as a whole (snapshot_writer.h).
+// A compacted trace has no intervals, but snapshots, each stored as a whole (snapshot_writer.h).
 //
 // A list of the frames lets other processes open the trace without reading the headers of all frames.
 //
-//   index file = header (changes sums)* [history] [lives] [frames] totals [python] summary    header: index.cpp;
-//   sections: analyzer/trace/compact/section.h
+//   index file = header (state sums [blocks])* [history] [lives] [frames] totals [python] summary    header:
+//   index.cpp; sections: analyzer/trace/compact/section.h
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
-#include "analyzer/replay/block_changes.h"
+#include "analyzer/replay/index/interval_state.h"
 #include "analyzer/replay/index/interval_writer.h"
 #include "analyzer/replay/interval_sums.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/recording_totals.h"
 #include "analyzer/replay/stack_lives.h"
+#include "analyzer/replay/stored_blocks.h"
 #include "analyzer/trace/compact/section.h"
 #include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/files/input_file.h"
@@ -57,43 +58,41 @@ void write_totals(AtomicFile& out, std::uint64_t file_id, const RecordingTotals&
 void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each = {});
 
-/// A snapshot that was read: where the reader continues, and the state of the replay.
+/// A snapshot that was read: where the reader continues, and the state of the replay with its live blocks.
 class Snapshot {
  public:
   Snapshot() = default;
-  /// `whole`: of a compacted trace, for Replay::restore(). Else `contents` are those of a whole snapshot and of each
-  /// one that followed. Throws trace::FormatError.
-  Snapshot(std::vector<std::vector<std::uint8_t>> contents, bool whole);
+  /// Of a compacted trace, for Replay::restore(): one piece. Throws trace::FormatError, as the next.
+  explicit Snapshot(std::vector<std::uint8_t> whole);
+  /// Of an interval that ends at `ticks`. `later_blocks`: live at the end of a later interval, or of this one;
+  /// `later`: the states of the intervals from this one to that one.
+  Snapshot(std::uint64_t ticks, std::shared_ptr<const IntervalState> state, std::vector<std::uint8_t> later_blocks,
+           std::vector<std::shared_ptr<const IntervalState>> later);
 
-  bool empty() const noexcept { return contents_.empty(); }
+  bool empty() const noexcept { return whole_.empty() && state_ == nullptr; }
   /// For MergedReader. Precondition: not empty, as for the others.
   trace::ByteReader position() const;
-  /// As Replay::restore().
+  /// As Replay::restore(). Throws trace::FormatError.
   bool restore(Replay& replay, std::uint32_t node_count) const;
-  /// As Replay::restore_needed(). Precondition: not `whole`.
-  void restore_needed(Replay& replay, const NeededBlocks& needed, std::uint32_t node_count) const;
-  /// As read_blocks() and sum_blocks(). They have addresses in this.
-  BlocksOfSnapshot blocks(const NeededBlocks* needed) const;
-  BlocksOfSnapshot summed_blocks(const NeededBlocks& needed, std::size_t node_count, std::size_t thread_count) const;
-  /// As Replay::skip_to(). Precondition: not `whole`.
-  void skip(Replay& replay, std::uint32_t node_count, std::span<const Block> blocks) const;
+  /// Precondition: not of a compacted trace. Throws trace::FormatError.
+  BlockTable blocks(std::uint32_t node_count) const;
 
  private:
-  std::vector<trace::ByteReader> states() const;
-
-  std::vector<std::vector<std::uint8_t>> contents_;
-  bool whole_ = false;
+  std::vector<std::uint8_t> whole_;
+  std::uint64_t ticks_ = 0;
+  std::shared_ptr<const IntervalState> state_;
+  std::vector<std::uint8_t> later_blocks_;
+  std::vector<std::shared_ptr<const IntervalState>> later_;
 };
 
-/// How a slice of time consists of intervals. Interval i is between the snapshots i - 1 and i; the first one begins
-/// at the start of the trace, and the one after the last snapshot ends with the trace.
+/// How a slice of time consists of intervals. The first one begins at the start of the trace, each other where the
+/// one before ends; one after the last in the index ends with the trace.
 struct SliceIntervals {
-  std::size_t first = 0;     ///< the first interval whose events are all in the slice; 0: all before it are, too
-  std::size_t end = 0;       ///< the one after the last such interval, so that events of it may be in the slice
-  bool replays_all = false;  ///< the whole intervals are few: replaying them is faster than reading where they end
-  /// Whether the sums of whole intervals are added.
-  bool whole_ones() const noexcept { return first < end && !replays_all; }
-  /// Where the reading begins: a snapshot's number; nullopt: at the start of the trace.
+  std::size_t first = 0;  ///< the first interval whose events are all in the slice; 0: all before it are, too
+  std::size_t end = 0;    ///< the one after the last such interval, so that events of it may be in the slice
+  /// Whether the slice begins and ends in the same interval, so that no sums are added.
+  bool within_one() const noexcept { return first > end; }
+  /// Where the reading begins: at the end of this interval; nullopt: at the start of the trace.
   std::optional<std::size_t> begin() const noexcept { return first < 2 ? std::nullopt : std::optional(first - 2); }
 };
 
@@ -112,32 +111,30 @@ class Index {
   Snapshot snapshot_before(std::uint64_t ticks) const;
 
   /// Of the slice [from_ticks, end_ticks); 0 as `from_ticks` is the start of the trace. nullopt: there are no sums,
-  /// or the slice is read faster without them.
+  /// or they are of no use.
   std::optional<SliceIntervals> intervals_of(std::uint64_t from_ticks, std::uint64_t end_ticks) const;
-  /// Whether there is a snapshot with blocks at the end of the interval.
-  bool has_snapshot(std::size_t interval) const noexcept;
-  /// Whether the trace ends with this interval, so that its snapshot has no position.
+  /// Whether its older blocks are known.
+  bool has_older_blocks(std::size_t interval) const noexcept;
+  /// Whether the live blocks at the end of the interval are known.
+  bool has_snapshot(std::size_t interval) const noexcept { return blocks_after(interval).has_value(); }
+  /// Whether the trace ends with this interval, so that its state has no position.
   bool ends_trace(std::size_t interval) const noexcept;
   /// Records of the trace before the end of the interval.
-  std::uint64_t records_to(std::size_t interval) const noexcept { return table_.changes[interval].header.number; }
+  std::uint64_t records_to(std::size_t interval) const noexcept { return table_.states[interval].header.number; }
   /// Throws trace::FormatError, as the others.
   IntervalSums sums_of(std::size_t interval) const;
-  /// Adds the blocks from before the interval that its events free or replace.
-  void add_needed_in(std::size_t interval, NeededBlocks& needed) const;
-  /// The snapshot at the end of the interval.
+  std::shared_ptr<const IntervalState> state_of(std::size_t interval) const;
+  /// The snapshot at the end of the interval. Precondition: has_snapshot(interval).
   Snapshot snapshot_after(std::size_t interval) const;
-  /// The same for Snapshot::skip(), which needs less of it.
-  Snapshot end_of(std::size_t interval) const;
   /// How many intervals there are; 0: no index, or one inside a compacted trace.
-  std::size_t intervals() const noexcept { return table_.changes.size(); }
+  std::size_t intervals() const noexcept { return table_.states.size(); }
   /// Whether sums are known of each interval.
-  bool has_sums() const noexcept { return table_.sums.size() == table_.changes.size(); }
+  bool has_sums() const noexcept { return table_.sums.size() == table_.states.size(); }
   /// Ticks of the last event of the interval.
-  std::uint64_t last_time_of(std::size_t interval) const noexcept {
-    return table_.changes[interval].header.last_time;
-  }
-  /// The addresses of the blocks from before the interval that its events free or replace, ascending.
-  std::vector<std::uint64_t> removed_in(std::size_t interval) const;
+  std::uint64_t last_time_of(std::size_t interval) const noexcept { return table_.states[interval].header.last_time; }
+  /// The blocks that are live when the interval begins, and that its events free or give to realloc. Precondition:
+  /// has_older_blocks(interval).
+  std::vector<Block> needed_in(std::size_t interval) const;
 
   /// What the whole recording allocated; nullopt: the trace was compacted before this was written. Throws
   /// trace::FormatError.
@@ -153,7 +150,13 @@ class Index {
 
  private:
   Index() = default;
-  std::size_t whole_snapshot(std::size_t interval) const;
+  /// The nearest interval, this one or a later one, at whose end all live blocks are known, and from which those at
+  /// the end of this one follow: its index, and the section.
+  struct BlocksAfter {
+    std::size_t interval;
+    const trace::Section* section;
+  };
+  std::optional<BlocksAfter> blocks_after(std::size_t interval) const noexcept;
   std::shared_ptr<const trace::InputFile> input_;
   std::shared_ptr<const trace::TraceSummary> summary_;
   trace::SectionTable table_;

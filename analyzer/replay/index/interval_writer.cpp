@@ -1,6 +1,9 @@
 #include "analyzer/replay/index/interval_writer.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "analyzer/replay/index/interval_state.h"
 
 namespace heapprof::replay {
 namespace {
@@ -13,15 +16,14 @@ constexpr std::uint64_t kSmallestHistory = 1 << 20;   // bytes: room for it in a
 constexpr std::uint64_t kMinBytesPerLiveChange = 2;   // of the history, compressed
 constexpr std::uint64_t kMaxLivesShare = 100;         // write_lives(): one part in 100 of the trace
 constexpr std::uint64_t kSmallestLives = 64 << 10;    // bytes
-constexpr std::uint64_t kChangesPerWhole = 2;         // how much larger the changes are before a whole snapshot
+constexpr std::uint64_t kIntervalsPerBlocks = 2;      // how much larger intervals are before all live blocks come
 constexpr int kIntervalCompressionLevel = 3;
 constexpr int kHistoryCompressionLevel = 9;
 
-// Bytes of a block, until some have been written: of a change, and in a whole snapshot of blocks that were allocated
-// one after the other, or at all times.
-constexpr std::uint64_t kBytesPerChange = 6;
-constexpr std::uint64_t kMaxBytesPerChange = 12;
-constexpr std::uint64_t kBytesPerNewBlock = 3;
+// Bytes of a block, until some have been written.
+constexpr std::uint64_t kBytesPerOlder = 6;
+constexpr std::uint64_t kMaxBytesPerOlder = 12;
+constexpr std::uint64_t kManyOlder = 1000;  // fewer say nothing about the next ones
 constexpr std::uint64_t kBytesPerBlock = 6;
 
 }  // namespace
@@ -29,95 +31,96 @@ constexpr std::uint64_t kBytesPerBlock = 6;
 IntervalWriter::IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay)
     : file_(file), replay_(replay), file_id_(trace.file_id()), trace_bytes_(trace.frame_bytes()),
       budget_(std::max(trace_bytes_ / kMaxShareOfTrace, kSmallestBudget)),
-      history_log_(max_history() / kMinBytesPerLiveChange), bytes_per_change_(kBytesPerChange) {
+      history_log_(max_history() / kMinBytesPerLiveChange), bytes_per_older_(kBytesPerOlder),
+      bytes_per_block_(kBytesPerBlock) {
   replay_.log_intervals(log_);
   replay_.log_history(history_log_);
 }
 
-/// How many blocks were removed from the table of live blocks, or added to it, since the last snapshot, without those
-/// that were both.
-std::uint64_t IntervalWriter::changed_blocks() const noexcept {
-  const std::uint64_t removed = log_.removed.size();
-  return removed + std::max(removed + replay_.live_blocks(), live_at_last_) - live_at_last_;
-}
+/// Of the interval so far.
+std::uint64_t IntervalWriter::older_blocks() const noexcept { return log_.removed.size() + log_.given.size(); }
+
+/// Of a section with all live blocks.
+std::uint64_t IntervalWriter::bytes_of_blocks() const noexcept { return replay_.live_blocks() * bytes_per_block_; }
 
 std::uint64_t IntervalWriter::history_budget() const noexcept { return budget_ / kShareForHistory; }
 
 std::uint64_t IntervalWriter::max_history() const noexcept { return std::max(history_budget(), kSmallestHistory); }
 
-/// The budget of all snapshots but the one at the end.
+/// The budget of all intervals but the one at the end.
 std::uint64_t IntervalWriter::available() const noexcept {
   return budget_ - budget_ / kShareForEnd - history_budget();
 }
 
-/// Whether it is time for a snapshot of `bytes`: as many as there is room for are spread over the rest of the trace.
+/// What is left for the live blocks at the end, without which no others are known. Where they are too many, the
+/// intervals do without.
+std::uint64_t IntervalWriter::reserved() const noexcept {
+  const std::uint64_t bytes = bytes_of_blocks();
+  return bytes <= available() / 2 ? bytes : 0;
+}
+
+/// Whether it is time for an interval of `bytes`: there will be room for the rest of the trace, if it is divided into
+/// intervals like this one. Longer intervals have fewer older blocks, because more blocks come and go in one.
 bool IntervalWriter::is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept {
-  if (written_bytes_ + bytes > available()) return false;
-  // Without a first one no other is of use.
-  if (whole_bytes_ == 0 && bytes <= available() / 4) return true;
-  const std::uint64_t count = (available() - written_bytes_) / (bytes + 1);
-  const std::uint64_t rest = std::max(trace_bytes_, last_position_) - last_position_;
-  return frame_bytes_read - last_position_ >= rest / (count + 1);
+  const std::uint64_t used = written_bytes_ + reserved();
+  if (used + bytes > available()) return false;
+  const std::uint64_t length = std::max<std::uint64_t>(frame_bytes_read - last_position_, 1);
+  const std::uint64_t rest = std::max(trace_bytes_, frame_bytes_read) - last_position_;
+  constexpr double kMargin = 1.25;  // later ones can be larger
+  const double expected =
+      kMargin * static_cast<double>(bytes) * static_cast<double>(rest) / static_cast<double>(length);
+  return static_cast<double>(used) + expected <= static_cast<double>(budget_ - history_budget());
 }
 
 void IntervalWriter::after(const trace::Batch& batch) {
   if (batch.position.size() == 0 || stopped_) return;
-  const std::uint64_t live = replay_.live_blocks();
-  const std::uint64_t changed = changed_blocks();
-  const std::uint64_t changes_bytes = changed * bytes_per_change_ + other_bytes_;
+  const std::uint64_t older = older_blocks();
+  const std::uint64_t expected_bytes = older * bytes_per_older_ + other_bytes_;
   const std::uint64_t read = std::max(batch.frame_bytes_read, last_position_);
-  if (!is_due(read, whole_bytes_ == 0 ? live * kBytesPerNewBlock : changes_bytes)) return;
+  if (!is_due(read, expected_bytes)) return;
 
-  // A whole snapshot must leave room for the changes that follow: otherwise the next snapshots would be far apart.
-  const auto leaves_room = [&] {
-    const std::uint64_t to_come =
-        (std::max(trace_bytes_, read) - read) / std::max<std::uint64_t>(read - last_position_, 1);
-    return written_bytes_ + live * kBytesPerBlock + (to_come + 1) * changes_bytes <= available();
-  };
-  const bool whole = whole_bytes_ == 0 || (changes_bytes_ >= kChangesPerWhole * whole_bytes_ && leaves_room());
-  contents_.clear();
-  contents_.number(batch.position.size());
-  contents_.raw(batch.position.bytes());
-  replay_.save_changes(contents_, whole);
-  const std::uint64_t snapshot_bytes =
-      append(section(trace::SectionKind::kChanges, batch.records, whole ? kWholeSnapshot : 0));
+  const std::uint64_t flags = log_.begins_within_time ? kBeginsWithinTime : 0;
+  const std::uint64_t state_bytes =
+      append(state_section(batch.position.bytes(), batch.records, flags, replay_.take_older_blocks()));
   contents_.clear();
   save(replay_.end_interval(), contents_);
-  const std::uint64_t sums_bytes = append(section(trace::SectionKind::kSums, batch.records));
-  if (whole) {
-    whole_bytes_ = snapshot_bytes;
-    changes_bytes_ = 0;
-  } else {
-    changes_bytes_ += snapshot_bytes;
-    bytes_per_change_ = std::min(snapshot_bytes / std::max<std::uint64_t>(changed, 1) + 1, kMaxBytesPerChange);
-    other_bytes_ = snapshot_bytes + sums_bytes - std::min(changed * bytes_per_change_, snapshot_bytes);
-  }
+  const std::uint64_t bytes = state_bytes + append(section(trace::SectionKind::kSums, batch.records));
+  since_blocks_ += bytes;
+  if (older >= kManyOlder) bytes_per_older_ = std::min(state_bytes / older + 1, kMaxBytesPerOlder);
+  other_bytes_ = bytes - std::min(older * bytes_per_older_, state_bytes);
+
+  // All live blocks must leave room for the intervals that follow: otherwise these would be long.
+  const std::uint64_t to_come =
+      (std::max(trace_bytes_, read) - read) / std::max<std::uint64_t>(read - last_position_, 1);
   last_position_ = read;
-  live_at_last_ = live;
+  const std::uint64_t blocks_bytes = bytes_of_blocks();
+  if (since_blocks_ < kIntervalsPerBlocks * blocks_bytes ||
+      written_bytes_ + blocks_bytes + reserved() + (to_come + 1) * bytes > available())
+    return;
+  const std::uint64_t live = std::max<std::uint64_t>(replay_.live_blocks(), 1);
+  bytes_per_block_ = append(blocks_section(batch.records)) / live + 1;
+  since_blocks_ = 0;
 }
 
 void IntervalWriter::end_of_trace(std::uint64_t records) {
-  if (stopped_ || whole_bytes_ == 0) return;
-  contents_.clear();
-  contents_.number(0);  // no position
-  replay_.save_changes(contents_, false);
-  std::vector<std::uint8_t> changes = section(trace::SectionKind::kChanges, records, kEndOfTrace);
+  if (stopped_ || written_bytes_ == 0) return;
+  const auto fits = [&](const std::vector<std::uint8_t>& section, std::uint64_t more = 0) {
+    return !section.empty() && written_bytes_ + section.size() + more <= budget_ - history_budget();
+  };
+  const std::uint64_t flags = kEndOfTrace | (log_.begins_within_time ? kBeginsWithinTime : 0);
+  std::vector<std::uint8_t> state = state_section({}, records, flags, replay_.take_older_blocks());
   contents_.clear();
   save(replay_.end_interval(), contents_);
   const std::vector<std::uint8_t> sums = section(trace::SectionKind::kSums, records);
-  const auto fits = [&] {
-    return !changes.empty() && !sums.empty() &&
-           written_bytes_ + changes.size() + sums.size() <= budget_ - history_budget();
-  };
-  if (!fits()) {
-    contents_.clear();
-    contents_.number(0);
-    replay_.save_without_blocks(contents_);
-    changes = section(trace::SectionKind::kChanges, records, kEndOfTrace | kWithoutBlocks);
-    if (!fits()) return;
-  }
-  append(changes);
+  if (sums.empty()) return;
+  const bool has_older = fits(state, sums.size());
+  if (!has_older) state = state_section({}, records, flags | kWithoutBlocks, {});
+  if (!fits(state, sums.size())) return;
+  append(state);
   append(sums);
+  if (!has_older) return;
+  const std::vector<std::uint8_t> blocks = blocks_section(records);
+  if (fits(blocks)) append(blocks);
 }
 
 void IntervalWriter::write_history(std::uint64_t records) {
@@ -154,7 +157,23 @@ bool IntervalWriter::append_if_fits(trace::SectionKind kind, std::uint64_t recor
   return true;
 }
 
-/// A section with the contents. `flags`: of a snapshot.
+/// A section with the state of the replay. `position`: empty at the end of the trace.
+std::vector<std::uint8_t> IntervalWriter::state_section(std::span<const std::uint8_t> position, std::uint64_t records,
+                                                        std::uint64_t flags, OlderBlocks older) {
+  trace::ByteWriter state;
+  replay_.save_other_state(state);
+  contents_.clear();
+  save_interval_state(position, state, std::move(older), contents_);
+  return section(trace::SectionKind::kState, records, flags);
+}
+
+std::vector<std::uint8_t> IntervalWriter::blocks_section(std::uint64_t records) {
+  contents_.clear();
+  replay_.save_live_blocks(contents_);
+  return section(trace::SectionKind::kBlocks, records);
+}
+
+/// A section with the contents. `flags`: of a state.
 std::vector<std::uint8_t> IntervalWriter::section(trace::SectionKind kind, std::uint64_t records,
                                                   std::uint64_t flags) const {
   if (contents_.size() > trace::kMaxSectionBytes) return {};

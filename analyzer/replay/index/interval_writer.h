@@ -1,15 +1,17 @@
-// Writes an index's snapshots and the sums of the intervals between them, while the trace is replayed.
+// Writes the intervals of an index while the trace is replayed: of each its sums (interval_sums.h), and its state
+// with the older blocks that left in it (interval_state.h), and of some all live blocks at their end
+// (stored_blocks.h).
 //
-// A snapshot stores the live blocks by what changed since the one before, and all of them only where the changes
-// since the last such snapshot are larger: so snapshots can be close together however many blocks are live.
-// Together they take at most 5 % of the trace, and what is known of the whole recording a little more. How large the
-// next one would be is known from the blocks that left the table of live blocks since the last one, so the snapshots
-// that there is room for are spread over the rest of the trace. At its end, sums that come without a snapshot of the
-// blocks serve the whole recording, and so do the history of live bytes (live_history.h) and the lives of blocks
-// (stack_lives.h).
+// A slice needs no live blocks, however many there are, so intervals can be short; what needs them gets them from a
+// later interval that has them. Together they take at most 5 % of the trace, and what is known of the whole recording
+// a little more. How large the next interval would be is known from the blocks that left the table of live blocks
+// since the last one, so the intervals that there is room for are spread over the rest of the trace. At its end, an
+// interval without its older blocks serves the whole recording, and so do the history of live bytes (live_history.h)
+// and the lives of blocks (stack_lives.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
@@ -23,13 +25,13 @@
 
 namespace heapprof::replay {
 
-/// Records between two snapshots of an index, at least. Pass it to MergedReader::give_positions().
-inline constexpr std::uint64_t kIntervalRecords = 1 << 20;
+/// Records of an interval, at least. Pass it to MergedReader::give_positions().
+inline constexpr std::uint64_t kIntervalRecords = 1 << 18;
 
-/// SectionHeader::events of a snapshot.
-inline constexpr std::uint64_t kWholeSnapshot = 1;  ///< it has all live blocks
-inline constexpr std::uint64_t kEndOfTrace = 2;     ///< after the last event: it has no position
-inline constexpr std::uint64_t kWithoutBlocks = 4;  ///< with kEndOfTrace: the changes of the live blocks are left out
+/// SectionHeader::events of a state.
+inline constexpr std::uint64_t kEndOfTrace = 2;        ///< after the last event: it has no position
+inline constexpr std::uint64_t kWithoutBlocks = 4;     ///< with kEndOfTrace: its older blocks are left out
+inline constexpr std::uint64_t kBeginsWithinTime = 8;  ///< events before and after its begin have the same time
 
 class IntervalWriter {
  public:
@@ -37,10 +39,10 @@ class IntervalWriter {
   IntervalWriter(AtomicFile& file, const trace::TraceFile& trace, Replay& replay);
   IntervalWriter(const IntervalWriter&) = delete;
   IntervalWriter& operator=(const IntervalWriter&) = delete;
-  /// Call it after each batch was replayed. Writes a snapshot and sums when the batch has a position and there is
-  /// room for them. Throws FileError.
+  /// Call it after each batch was replayed. Ends an interval when the batch has a position and there is room for it.
+  /// Throws FileError.
   void after(const trace::Batch& batch);
-  /// Writes the sums of the last interval, if there is room for them. Call it after the last batch, before
+  /// Ends the last interval, if there is room for it. Call it after the last batch, before
   /// Replay::finish(). `records`: of the trace. Throws FileError.
   void end_of_trace(std::uint64_t records);
   /// Write what is known of the whole recording, if there is room for it. Call them after Replay::finish(). Throw
@@ -49,12 +51,17 @@ class IntervalWriter {
   void write_lives(std::uint64_t records);
 
  private:
-  std::uint64_t changed_blocks() const noexcept;
+  std::uint64_t older_blocks() const noexcept;
+  std::uint64_t bytes_of_blocks() const noexcept;
+  std::uint64_t reserved() const noexcept;
   std::uint64_t history_budget() const noexcept;
   std::uint64_t max_history() const noexcept;
   std::uint64_t available() const noexcept;
   bool is_due(std::uint64_t frame_bytes_read, std::uint64_t bytes) const noexcept;
   std::vector<std::uint8_t> section(trace::SectionKind kind, std::uint64_t records, std::uint64_t flags = 0) const;
+  std::vector<std::uint8_t> state_section(std::span<const std::uint8_t> position, std::uint64_t records,
+                                          std::uint64_t flags, OlderBlocks older);
+  std::vector<std::uint8_t> blocks_section(std::uint64_t records);
   bool append_if_fits(trace::SectionKind kind, std::uint64_t records, std::uint64_t max_bytes);
   std::uint64_t append(const std::vector<std::uint8_t>& section);
 
@@ -67,12 +74,11 @@ class IntervalWriter {
   const std::uint64_t budget_;  // bytes of all sections
   LiveHistoryLog history_log_;
   std::uint64_t written_bytes_ = 0;  // all sections
-  std::uint64_t bytes_per_change_;   // of the last snapshot by changes
-  std::uint64_t other_bytes_ = 0;    // of the last snapshot by changes, and of its sums
-  std::uint64_t last_position_ = 0;  // of the last snapshot: bytes of frames before it
-  std::uint64_t live_at_last_ = 0;   // live blocks at the last snapshot
-  std::uint64_t whole_bytes_ = 0;    // the last whole snapshot; 0: there is none
-  std::uint64_t changes_bytes_ = 0;  // snapshots by changes since then
+  std::uint64_t bytes_per_older_;    // of the last interval's state
+  std::uint64_t other_bytes_ = 0;    // of the last interval without its older blocks
+  std::uint64_t last_position_ = 0;  // of the last interval: bytes of frames before its end
+  std::uint64_t bytes_per_block_;    // of the last section with all live blocks
+  std::uint64_t since_blocks_ = 0;   // bytes of the intervals since then
   bool stopped_ = false;             // a section was too large
 };
 

@@ -33,7 +33,8 @@ SectionTable walk_sections(const InputFile& input, std::uint64_t file_id, std::u
       case SectionKind::kSnapshot: table.snapshots.push_back(section); break;
       case SectionKind::kPinned: table.pinned.push_back(section); break;
       case SectionKind::kSums: table.sums.push_back(section); break;
-      case SectionKind::kChanges: table.changes.push_back(section); break;
+      case SectionKind::kBlocks: table.blocks.push_back(section); break;
+      case SectionKind::kState: table.states.push_back(section); break;
       case SectionKind::kHistory: table.histories.push_back(section); break;
       case SectionKind::kFrames: table.frame_lists.push_back(section); break;
       case SectionKind::kPython: table.python.push_back(section); break;

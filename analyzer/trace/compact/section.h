@@ -22,13 +22,14 @@ enum class SectionKind : std::uint32_t {
   kSnapshot = 4,  ///< state of a replay; number: records before it; last_time: of the last of them
   kPadding = 5,   ///< zeros, never read: they enlarge the file, and with it the limits in limits.h
   kPinned = 6,    ///< pinned_table.h; number: moment, ns; events: number of the snapshot, 0: the end of the recording
-  kSums = 7,      ///< interval_sums.h: of the interval that ends at the snapshot with this number; only in indexes
-  kChanges = 8,   ///< a snapshot by changes; events: 1 if it has all live blocks; only in indexes
+  kSums = 7,      ///< replay/interval_sums.h: of the interval with this number; only in indexes
+  kBlocks = 8,    ///< replay/stored_blocks.h: live at the end of the interval with this number; only in indexes
   kHistory = 9,   ///< live_history.h: of the whole recording; number: records; only in indexes
   kFrames = 10,   ///< frame_list.h; number: 0; only in indexes
   kPython = 11,   ///< python_code.h: a part of the summary, absent without Python; number: 0
   kTotals = 12,   ///< replay/recording_totals.h; number: records
   kLives = 13,    ///< replay/stack_lives.h; number: records; only in indexes
+  kState = 14,    ///< replay/index/interval_state.h; number: records up to the end of the interval; only in indexes
 };
 
 struct SectionHeader {
@@ -82,7 +83,8 @@ struct SectionTable {
   std::vector<Section> snapshots;
   std::vector<Section> pinned;
   std::vector<Section> sums;
-  std::vector<Section> changes;
+  std::vector<Section> blocks;
+  std::vector<Section> states;
   std::vector<Section> histories;
   std::vector<Section> frame_lists;
   std::vector<Section> python;

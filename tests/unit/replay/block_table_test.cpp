@@ -129,39 +129,3 @@ TEST_CASE("An emptied table has room for what is announced") {
     CHECK(table.size() == (blocks == 0 ? 1 : blocks));
   }
 }
-
-TEST_CASE("The marked groups have all blocks that were marked, whatever the table did since, and few others") {
-  std::mt19937_64 random(heapprof::test::seed(9));
-  BlockTable table;
-  table.start_marking();
-  std::vector<std::uint64_t> addresses;
-  for (std::uint64_t round = 0; round < 30; ++round) {
-    table.clear_marks();
-    std::unordered_map<std::uint64_t, std::uint64_t> marked;  // address to time
-    // At some rounds the table grows.
-    const std::size_t blocks = round % 10 == 5 ? 40'000 : 500;
-    for (std::size_t i = 0; i < blocks; ++i) {
-      bool fresh;
-      Block& block = table.insert(16 * (1 + random() % 1'000'000), fresh);
-      if (fresh) addresses.push_back(block.address);
-      block.time = round + 1;
-      table.mark(block);
-      marked[block.address] = block.time;
-      if (i % 4 != 0) continue;
-      const std::size_t gone = random() % addresses.size();
-      table.erase(table.find(addresses[gone]));
-      marked.erase(addresses[gone]);
-      addresses[gone] = addresses.back();
-      addresses.pop_back();
-    }
-    std::size_t visited = 0, found = 0;
-    table.for_each_marked([&](const Block& block) {
-      ++visited;
-      const auto at = marked.find(block.address);
-      found += at != marked.end() && at->second == block.time;
-    });
-    CHECK(found == marked.size());
-    CHECK(visited <= table.size());
-    if (round >= 20 && blocks == 500) CHECK(visited < 500 * 8);
-  }
-}

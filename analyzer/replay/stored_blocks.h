@@ -1,0 +1,60 @@
+// Blocks in an index: those that are live at the end of an interval, and those from before an interval that leave the
+// table of live blocks in it. A block that leaves in a later interval was live before, so the former of a later
+// moment and the latter of the intervals up to it are the live blocks of any earlier one.
+//
+//   blocks = number, then columns in order of time: times, addresses, sizes, nodes, threads
+//   older  = blocks * 3, as in OlderBlocks
+//
+// Columns compress better than rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analyzer/replay/block_table.h"
+#include "analyzer/trace/files/byte_stream.h"
+
+namespace heapprof::replay {
+
+/// Blocks in the order in which snapshots have them.
+bool precedes_in_snapshot(const Block& a, const Block& b) noexcept;
+
+/// Of `blocks`, which may be in any order and contain duplicates.
+void save_blocks(std::vector<Block> blocks, trace::ByteWriter& out);
+
+/// Blocks from before an interval. What a replay of the interval needs to know of the time before are the first two,
+/// and those of calls that have not returned.
+struct OlderBlocks {
+  std::vector<Block> freed;           ///< live at its begin, and freed in it
+  std::vector<Block> given;           ///< live at its begin, and given to a realloc that did not free them in it
+  std::vector<Block> freed_by_older;  ///< freed by a realloc that had begun before, or after it had failed
+};
+
+/// Each in any order.
+void save(OlderBlocks blocks, trace::ByteWriter& out);
+/// Throws FormatError, also when a node is not less than its count. Threads are not checked.
+OlderBlocks load_older_blocks(trace::ByteReader& in, std::size_t node_count);
+
+/// A table of these blocks; of those at one address the last one.
+BlockTable table_of(std::span<const Block> blocks);
+
+/// Sums of live blocks that are not in the table of live blocks.
+struct LeftSums {
+  struct Sum {
+    std::uint64_t bytes = 0;
+    std::uint64_t blocks = 0;
+    void add(std::uint64_t size) noexcept { bytes += size, ++blocks; }
+    void remove(std::uint64_t size) noexcept { bytes -= size, --blocks; }
+  };
+  std::vector<Sum> nodes;    ///< by dense index; may be shorter than the call tree
+  std::vector<Sum> threads;  ///< by index; likewise
+};
+
+/// The blocks of save_blocks() that were allocated at `ticks` or before. Throws trace::FormatError.
+BlockTable blocks_up_to(std::uint64_t ticks, trace::ByteReader in);
+/// Adds those of the blocks that were live when the interval began.
+void add_up_to(std::uint64_t ticks, const OlderBlocks& blocks, BlockTable& table);
+
+}  // namespace heapprof::replay
