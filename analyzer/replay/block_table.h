@@ -36,6 +36,7 @@ struct Block {
   std::uint64_t time = 0;  ///< of its allocation, ticks
   std::uint32_t node = 0;  ///< dense index
   std::uint32_t thread = 0;
+  bool operator==(const Block&) const = default;
 };
 static_assert(sizeof(Block) == 32);
 
@@ -77,7 +78,6 @@ class BlockTable {
 
   /// The block at `address`, or null. The pointer is valid until the next insert() or erase().
   Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
-  const Block* find(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)); }
   Block* find(std::uint64_t address, std::uint64_t hash) noexcept { return lookup(address, hash); }
   bool contains(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)) != nullptr; }
 

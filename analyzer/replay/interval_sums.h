@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cstdint>
-#include <unordered_set>
+#include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "analyzer/model/profile.h"
@@ -99,13 +101,14 @@ IntervalSums load_interval_sums(trace::ByteReader& in, std::uint32_t node_count)
 /// What a replay keeps during an interval for its sums and its older blocks. Memory: a few words for each
 /// block that was live at the begin of the interval and was freed since, and for each node.
 struct IntervalLog {
-  std::uint64_t begin_ticks = 0;  ///< the time of its begin: other events of this time can be in the interval before
-  std::vector<Block> removed;     ///< older blocks that left the table of live blocks, except:
-  std::vector<Block> given;       ///< those that were given to a realloc
-  std::vector<Block> freed_by_reallocs;        ///< older blocks whose realloc returned
-  std::vector<Block> returned;                 ///< older blocks that failed reallocs put back
-  std::unordered_set<std::uint64_t> at_begin;  ///< addresses of live blocks that were allocated in it at begin_ticks
-  bool begins_within_time = false;             ///< there was such a block
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  ///< address and time of a block
+  static Key key_of(const Block& block) noexcept { return {block.address, block.time}; }
+
+  std::uint64_t begin_ticks = 0;         ///< of the last event before it; its own blocks are younger
+  std::vector<Block> removed;            ///< older blocks that left the table of live blocks, except:
+  std::map<Key, Block> given;            ///< those that were given to a realloc
+  std::vector<Block> freed_by_reallocs;  ///< older blocks whose realloc returned
+  std::set<Key> returned;                ///< older blocks that failed reallocs put back
   std::vector<OlderBlock> older_temporary;
   std::vector<OlderBlock> older_moved;
   // Of the replay, at the begin of the interval:

@@ -1,5 +1,7 @@
 // Intervals of a replay: their sums, and how another replay adds them (interval_sums.h).
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -63,46 +65,44 @@ IntervalSums Replay::end_interval() {
   mmap_costs_.begin_interval();
 
   log_->begin_ticks = now_;
-  for (std::vector<Block>* const blocks : {&log_->removed, &log_->given, &log_->freed_by_reallocs, &log_->returned})
-    blocks->clear();
-  log_->at_begin.clear();
-  log_->begins_within_time = false;
+  log_->removed.clear();
+  log_->given.clear();
+  log_->freed_by_reallocs.clear();
+  log_->returned.clear();
   sums.older_temporary = std::exchange(log_->older_temporary, {});
   sums.older_moved = std::exchange(log_->older_moved, {});
   return sums;
 }
 
-/// A block that is as old as the interval may be one of it.
 void Replay::log_older(const Block& block, bool to_realloc) {
-  if (block.time == log_->begin_ticks && log_->at_begin.erase(block.address) != 0) return;
-  (to_realloc ? log_->given : log_->removed).push_back(block);
+  if (to_realloc) log_->given.emplace(IntervalLog::key_of(block), block);
+  else log_->removed.push_back(block);
 }
 
 OlderBlocks Replay::take_older_blocks() {
-  using Key = std::pair<std::uint64_t, std::uint64_t>;
-  const auto key_of = [](const Block& block) { return Key(block.address, block.time); };
-  const auto keys_of = [&](const std::vector<Block>& blocks) {
-    std::set<Key> keys;
-    for (const Block& block : blocks) keys.insert(key_of(block));
-    return keys;
-  };
   OlderBlocks older;
-  const std::set<Key> given = keys_of(log_->given);  // few, as the next
-  const std::set<Key> returned = keys_of(log_->returned);
-  std::set<Key> freed;
-  const auto add = [&](const Block& block, bool was_live) {
-    (was_live ? older.freed : older.freed_by_older).push_back(block);
-    freed.insert(key_of(block));
+  older.freed = std::exchange(log_->removed, {});
+  const std::map<IntervalLog::Key, Block>& given = log_->given;
+  std::set<IntervalLog::Key> freed_after_all;  // of those that were given to a realloc
+  // A block that a realloc had before the interval was not in the table, until the realloc failed.
+  const auto came_back = [&](const Block& block) {
+    const IntervalLog::Key key = IntervalLog::key_of(block);
+    if (!given.contains(key)) return log_->returned.contains(key);
+    freed_after_all.insert(key);
+    return false;
   };
-  for (const Block& block : log_->freed_by_reallocs) add(block, given.contains(key_of(block)));
-  if (given.empty() && returned.empty() && freed.empty()) {
-    older.freed = std::exchange(log_->removed, {});
-    return older;
+  if (!given.empty() || !log_->returned.empty()) {
+    const auto rest = std::partition(older.freed.begin(), older.freed.end(), std::not_fn(came_back));
+    older.freed_by_older.assign(rest, older.freed.end());
+    older.freed.erase(rest, older.freed.end());
   }
-  for (const Block& block : log_->removed)
-    add(block, !returned.contains(key_of(block)) || given.contains(key_of(block)));
-  for (const Block& block : log_->given)
-    if (!freed.contains(key_of(block))) older.given.push_back(block);
+  for (const Block& block : log_->freed_by_reallocs) {
+    const bool was_in_table = given.contains(IntervalLog::key_of(block));
+    (was_in_table ? older.freed : older.freed_by_older).push_back(block);
+    freed_after_all.insert(IntervalLog::key_of(block));
+  }
+  for (const auto& [key, block] : given)
+    if (!freed_after_all.contains(key)) older.given.push_back(block);
   return older;
 }
 

@@ -293,10 +293,6 @@ template <Replay::Pass kPass>
                (filter_.blocks == nullptr || (ordinal < filter_.blocks->size() && (*filter_.blocks)[ordinal]));
   }
   *block = {event.address, size, event.time, event.node, streams_[event.stream()].thread};
-  if (log_ != nullptr && event.time <= log_->begin_ticks) [[unlikely]] {
-    log_->at_begin.insert(event.address);
-    log_->begins_within_time = true;
-  }
   thread.last_allocation = event.address;
   if (!selected) [[unlikely]] {
     block->thread |= kNotSelected;
@@ -562,7 +558,7 @@ void Replay::realloc_failed(const MergedEvent& event) {
     count_rare_free(block);
   }
   block = pending.block;
-  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.push_back(block);
+  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.insert(IntervalLog::key_of(block));
   if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
 }
 

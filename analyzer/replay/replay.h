@@ -164,7 +164,7 @@ class Replay {
     history_log_ = &log;
     count_threads_ = true;
   }
-  /// Store the same as save() in two parts: the table of live blocks, and everything else.
+  /// Store what save() stores in two parts: the table of live blocks (save_blocks()), and everything else.
   void save_live_blocks(trace::ByteWriter& out) const;
   void save_other_state(trace::ByteWriter& out) const;
   /// Of the interval up to now. Call it once. Precondition: log_intervals() was called.

@@ -243,7 +243,7 @@ void Replay::take_parts(BlockTable blocks, ByteReader other_state, std::uint32_t
   other_state.expect_end();
   for_each_pending([&](const Block& block) {
     Block* const in_table = blocks_.find(block.address);
-    if (in_table != nullptr && in_table->time == block.time) blocks_.erase(in_table);
+    if (in_table != nullptr && *in_table == block) blocks_.erase(in_table);
   });
   blocks_.for_each([&](const Block& block) {
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)

@@ -53,23 +53,11 @@ class BlocksReader {
   std::vector<Block> blocks_;
 };
 
-/// Inserts those that were allocated at `ticks` or before.
-void insert_up_to(std::uint64_t ticks, std::span<const Block> blocks, BlockTable& table) {
-  constexpr std::size_t kTogether = 128;
-  std::vector<Block> chosen;
-  while (!blocks.empty()) {
-    const std::span<const Block> some = blocks.first(std::min(kTogether, blocks.size()));
-    blocks = blocks.subspan(some.size());
-    chosen.clear();
-    for (const Block& block : some)
-      if (block.time <= ticks) chosen.push_back(block);
-    for (const Block& block : chosen) table.prefetch_group(BlockTable::hash_of(block.address));
-    for (const Block& block : chosen) table.prefetch_entry(BlockTable::hash_of(block.address));
-    for (const Block& block : chosen) {
-      bool fresh;
-      table.insert(block.address, fresh) = block;
-    }
-  }
+/// Of blocks at one address the youngest is live: a realloc has the others, which fails later.
+void insert_younger(const Block& block, BlockTable& table) {
+  bool fresh;
+  Block& entry = table.insert(block.address, fresh);
+  if (fresh || entry.time <= block.time) entry = block;
 }
 
 }  // namespace
@@ -129,11 +117,23 @@ OlderBlocks load_older_blocks(ByteReader& in, std::size_t node_count) {
 BlockTable table_of(std::span<const Block> blocks) {
   BlockTable table;
   table.reset(blocks.size());
-  for (const Block& block : blocks) {
-    bool fresh;
-    table.insert(block.address, fresh) = block;
-  }
+  for (const Block& block : blocks) insert_younger(block, table);
   return table;
+}
+
+void add_up_to(std::uint64_t ticks, std::span<const Block> blocks, BlockTable& table) {
+  constexpr std::size_t kTogether = 128;
+  std::vector<Block> chosen;
+  while (!blocks.empty()) {
+    const std::span<const Block> some = blocks.first(std::min(kTogether, blocks.size()));
+    blocks = blocks.subspan(some.size());
+    chosen.clear();
+    for (const Block& block : some)
+      if (block.time <= ticks) chosen.push_back(block);
+    for (const Block& block : chosen) table.prefetch_group(BlockTable::hash_of(block.address));
+    for (const Block& block : chosen) table.prefetch_entry(BlockTable::hash_of(block.address));
+    for (const Block& block : chosen) insert_younger(block, table);
+  }
 }
 
 BlockTable blocks_up_to(std::uint64_t ticks, ByteReader in) {
@@ -141,13 +141,8 @@ BlockTable blocks_up_to(std::uint64_t ticks, ByteReader in) {
   in.expect_end();
   BlockTable table;
   table.reset(reader.count());
-  reader.for_each([&](std::span<const Block> blocks) { insert_up_to(ticks, blocks, table); });
+  reader.for_each([&](std::span<const Block> blocks) { add_up_to(ticks, blocks, table); });
   return table;
-}
-
-void add_up_to(std::uint64_t ticks, const OlderBlocks& blocks, BlockTable& table) {
-  insert_up_to(ticks, blocks.freed, table);
-  insert_up_to(ticks, blocks.given, table);
 }
 
 }  // namespace heapprof::replay

@@ -37,7 +37,7 @@ void save(OlderBlocks blocks, trace::ByteWriter& out);
 /// Throws FormatError, also when a node is not less than its count. Threads are not checked.
 OlderBlocks load_older_blocks(trace::ByteReader& in, std::size_t node_count);
 
-/// A table of these blocks; of those at one address the last one.
+/// A table of these blocks; of those at one address the youngest one.
 BlockTable table_of(std::span<const Block> blocks);
 
 /// Sums of live blocks that are not in the table of live blocks.
@@ -54,7 +54,7 @@ struct LeftSums {
 
 /// The blocks of save_blocks() that were allocated at `ticks` or before. Throws trace::FormatError.
 BlockTable blocks_up_to(std::uint64_t ticks, trace::ByteReader in);
-/// Adds those of the blocks that were live when the interval began.
-void add_up_to(std::uint64_t ticks, const OlderBlocks& blocks, BlockTable& table);
+/// Adds such blocks.
+void add_up_to(std::uint64_t ticks, std::span<const Block> blocks, BlockTable& table);
 
 }  // namespace heapprof::replay

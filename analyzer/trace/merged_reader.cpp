@@ -80,7 +80,9 @@ bool MergedReader::next(Batch& batch) {
   bool may_have_position = false;
   bool ended = true;  // known only where a batch may be empty
   if (chunks_ == nullptr) {
-    may_have_position = merge(batch) && records_ + batch.count >= next_position_;
+    // Between events of one time, what happened before and after could not be told apart by its time.
+    may_have_position = merge(batch) && records_ + batch.count >= next_position_ &&
+                        (heads_.empty() || heads_[0].time != shared_.last_time);
     ended = heads_.empty();
   } else {
     std::uint64_t until_position = std::numeric_limits<std::uint64_t>::max();

@@ -43,7 +43,8 @@ class MergedReader {
   void ask(const AskedAllocations& asked, const TraceSummary& summary,
            unsigned threads = AskedFrames::threads_of_machine());
 
-  /// From now on about every `interval` merged events a batch has a position. 0, the default: none has.
+  /// From now on about every `interval` merged events a batch has a position, never between events of one time,
+  /// unless the trace is compacted. 0, the default: none has.
   void give_positions(std::uint64_t interval) noexcept {
     position_interval_ = interval;
     next_position_ = records_ + interval;

@@ -85,7 +85,7 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
     if (section.kind == trace::SectionKind::kChunk) section.kind = trace::SectionKind::kFrames;
     if (section.kind == trace::SectionKind::kPadding) section.kind = trace::SectionKind::kLives;
     if (section.kind == trace::SectionKind::kPinned) section.kind = trace::SectionKind::kState;
-    // At the end of the trace, with its older blocks or without, or begun within a time.
+    // At the end of the trace or not, with its older blocks or without.
     if (section.kind == trace::SectionKind::kState) section.events = (what >> 5) * std::uint64_t{2};
     section.file_id = file.file_id();
     section.number = (what & 8) != 0 ? input.take<std::uint64_t>() : 100;

@@ -484,8 +484,9 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
     try {
       const auto intervals = stored_->index->intervals_of(filter_.from_ticks, filter_.certain_end_ticks());
       // A visitor gets the blocks that are left.
-      if (intervals && (!visits_leaked_ || stored_->index->has_snapshot(intervals->end - 1)))
-        return count_with_sums(passes, *intervals);
+      const bool known = intervals && (!visits_leaked_ || intervals->within_one() ||
+                                       stored_->index->has_snapshot(intervals->end - 1));
+      if (known) return count_with_sums(passes, *intervals);
     } catch (const trace::FormatError& error) {
       warn(error.what(), "sums");
     }
@@ -519,8 +520,8 @@ std::uint64_t Analysis::ticks_after_moment() const { return clock_.first_tick_at
 
 /// Counts the blocks that are live at the moment: replays from the last snapshot before it, leaves out all others
 /// there, and replays the rest of the trace. If nothing else is selected and an index has sums, it replays only to
-/// the next snapshot: what becomes of the blocks later follows from the lists of the intervals, and from the blocks
-/// that are live at the end of the trace.
+/// the end of the interval: what becomes of the blocks later follows from the lists of the intervals, and from the
+/// blocks that are live at the end of the trace.
 std::unique_ptr<Analysis::Run> Analysis::count_live_at(PassProgress& passes) {
   const std::optional<EventPosition>& position = selection_.live_at->position;
   const std::uint64_t ticks_after = ticks_after_moment();
@@ -667,7 +668,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   if (!to_end_of_trace) resume(*run, *state);
   if (needs_all) {
     run->replay.reserve(0);  // they are replaced
-    run->replay.continue_from(index.snapshot_after(last).blocks(node_count), true, state->of_replay(), node_count);
+    run->replay.continue_from(index.snapshot_after(last).blocks(), true, state->of_replay(), node_count);
   } else {
     const std::vector<Block> needed = to_end_of_trace ? std::vector<Block>() : index.needed_in(intervals.end);
     run->replay.continue_from(table_of(needed), false, state->of_replay(), node_count);

@@ -31,7 +31,10 @@ bool have_common(std::span<const std::uint64_t> some, std::span<const std::uint6
 
 bool NeededIntervals::can_read(const Index& index) noexcept {
   const std::size_t count = index.intervals();
-  return count != 0 && index.has_sums() && index.ends_trace(count - 1) && index.has_older_blocks(count - 1);
+  if (count == 0 || !index.has_sums() || !index.ends_trace(count - 1)) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!index.has_older_blocks(i)) return false;
+  return true;
 }
 
 NeededIntervals::NeededIntervals(const Index& index, const trace::TraceFile& file, const AskedBlocks& asked)

@@ -11,8 +11,8 @@ namespace {
 
 using Leak = LeftSums::Sum;
 
-/// By dense index, and in `of_threads` by thread. Not all live blocks at the end of a slice are leaks of
-/// the slice, so they are counted one by one.
+/// By dense index, and in `of_threads` by thread. Not all live blocks at the end of a slice are leaks of the slice:
+/// those in the table are counted one by one.
 std::vector<Leak> leaks_of_slice(const Replay& replay, model::Kind kind, std::size_t nodes,
                                  std::vector<Leak>& of_threads) {
   std::vector<Leak> leaks(nodes);

@@ -150,6 +150,7 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
       throw trace::FormatError("is the index of another trace, or the trace has changed since");
     index.table_ = trace::walk_sections(*index.input_, file.file_id(), sizeof header, index.input_->size());
     if (index.table_.summaries.empty()) throw trace::FormatError("is not complete");
+    index.find_blocks();
     index.summary_ =
         std::make_shared<const trace::TraceSummary>(trace::read_summary(*index.input_, index.table_, file.header()));
     return index;
@@ -182,27 +183,33 @@ Snapshot Index::snapshot_before(std::uint64_t ticks) const {
   return count == 0 ? Snapshot() : snapshot_after(count - 1);
 }
 
-std::optional<Index::BlocksAfter> Index::blocks_after(std::size_t interval) const noexcept {
-  // Both are in order of their numbers.
-  std::size_t next = 0;
-  for (std::size_t i = interval; i < table_.states.size(); ++i) {
+void Index::find_blocks() {
+  blocks_after_.assign(table_.states.size(), nullptr);
+  auto own = table_.blocks.rbegin();
+  for (std::size_t i = table_.states.size(); i-- != 0;) {
+    if (i + 1 < blocks_after_.size() && has_older_blocks(i + 1)) blocks_after_[i] = blocks_after_[i + 1];
     const std::uint64_t number = table_.states[i].header.number;
-    // Blocks that were allocated at that time may be of either interval.
-    if (i == interval + 1 && (table_.states[i].header.events & kBeginsWithinTime) != 0) return std::nullopt;
-    if (i != interval && !has_older_blocks(i)) return std::nullopt;
-    while (next < table_.blocks.size() && table_.blocks[next].header.number < number) ++next;
-    if (next == table_.blocks.size()) return std::nullopt;
-    if (table_.blocks[next].header.number == number) return BlocksAfter{i, &table_.blocks[next]};
+    while (own != table_.blocks.rend() && own->header.number > number) ++own;
+    if (own != table_.blocks.rend() && own->header.number == number) blocks_after_[i] = &*own;
   }
-  return std::nullopt;
 }
 
 Snapshot Index::snapshot_after(std::size_t interval) const {
-  const BlocksAfter found = blocks_after(interval).value();
-  std::vector<std::shared_ptr<const IntervalState>> later;
-  for (std::size_t i = interval + 1; i <= found.interval; ++i) later.push_back(state_of(i));
-  return {table_.states[interval].header.last_time, state_of(interval), trace::read_contents(*input_, *found.section),
-          std::move(later)};
+  const trace::Section& blocks = *blocks_after_[interval];
+  const std::uint64_t ticks = table_.states[interval].header.last_time;
+  std::vector<Block> left;
+  std::uint64_t payload_bytes = 0, contents_bytes = 0;
+  for (std::size_t i = interval + 1; i < table_.states.size(); ++i) {
+    const trace::SectionHeader& header = table_.states[i].header;
+    if (header.number > blocks.header.number) break;
+    payload_bytes += header.payload_bytes;
+    contents_bytes += header.raw_bytes;
+    if (contents_bytes > trace::max_contents_bytes(payload_bytes))
+      throw trace::FormatError("has states that are larger than those of an index");
+    for (const Block& block : needed_in(i))
+      if (block.time <= ticks) left.push_back(block);
+  }
+  return {ticks, state_of(interval), trace::read_contents(*input_, blocks), std::move(left)};
 }
 
 std::shared_ptr<const IntervalState> Index::state_of(std::size_t interval) const {
@@ -231,7 +238,9 @@ std::optional<SliceIntervals> Index::intervals_of(std::uint64_t from_ticks, std:
   if (from_ticks != 0) found.first = first_not_before(0, from_ticks) + 1;
   found.end = first_not_before(found.first == 0 ? 0 : found.first - 1, end_ticks);
   if (found.end == 0) return std::nullopt;  // it ends in the first interval
-  if (found.begin() && !has_older_blocks(found.first - 1)) return std::nullopt;
+  if (found.first != 0)
+    for (std::size_t i = found.first - 1; i < std::max(found.first, found.end); ++i)
+      if (!has_older_blocks(i)) return std::nullopt;
   // Nobody knows which blocks the events after the last interval need.
   if (!found.within_one() && !ends_trace(found.end - 1) && !has_older_blocks(found.end) &&
       !has_snapshot(found.end - 1))
@@ -282,8 +291,8 @@ std::vector<Block> Index::needed_in(std::size_t interval) const {
 
 Snapshot::Snapshot(std::vector<std::uint8_t> whole) : whole_(std::move(whole)) {}
 Snapshot::Snapshot(std::uint64_t ticks, std::shared_ptr<const IntervalState> state,
-                   std::vector<std::uint8_t> later_blocks, std::vector<std::shared_ptr<const IntervalState>> later)
-    : ticks_(ticks), state_(std::move(state)), later_blocks_(std::move(later_blocks)), later_(std::move(later)) {}
+                   std::vector<std::uint8_t> later_blocks, std::vector<Block> left)
+    : ticks_(ticks), state_(std::move(state)), later_blocks_(std::move(later_blocks)), left_(std::move(left)) {}
 
 trace::ByteReader Snapshot::position() const {
   if (state_ != nullptr) return state_->position();
@@ -293,16 +302,16 @@ trace::ByteReader Snapshot::position() const {
 }
 
 bool Snapshot::restore(Replay& replay, std::uint32_t node_count) const {
-  if (state_ != nullptr) return replay.restore_parts(blocks(node_count), state_->of_replay(), node_count);
+  if (state_ != nullptr) return replay.restore_parts(blocks(), state_->of_replay(), node_count);
   trace::ByteReader in(whole_);
   const std::size_t position_bytes = in.count();
   in.raw(position_bytes);
   return replay.restore(in, node_count);
 }
 
-BlockTable Snapshot::blocks(std::uint32_t node_count) const {
+BlockTable Snapshot::blocks() const {
   BlockTable table = blocks_up_to(ticks_, trace::ByteReader(later_blocks_));
-  for (const std::shared_ptr<const IntervalState>& state : later_) add_up_to(ticks_, state->older(node_count), table);
+  add_up_to(ticks_, left_, table);
   return table;
 }
 

@@ -53,7 +53,7 @@ void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSum
 /// Writes the section with what the recording allocated. Throws FileError.
 void write_totals(AtomicFile& out, std::uint64_t file_id, const RecordingTotals& totals, std::uint64_t records);
 
-/// Replays the trace once and writes snapshots, about `interval` records apart, sums, and the summary. `each`, if
+/// Replays the trace once and writes intervals of at least `interval` records, and the summary. `each`, if
 /// given, is called after each batch was replayed. Throws trace::TraceError or FileError.
 void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
                const std::function<void(const trace::Batch&)>& each = {});
@@ -65,9 +65,9 @@ class Snapshot {
   /// Of a compacted trace, for Replay::restore(): one piece. Throws trace::FormatError, as the next.
   explicit Snapshot(std::vector<std::uint8_t> whole);
   /// Of an interval that ends at `ticks`. `later_blocks`: live at the end of a later interval, or of this one;
-  /// `later`: the states of the intervals from this one to that one.
+  /// `left`: blocks that left the table of live blocks from then to that moment.
   Snapshot(std::uint64_t ticks, std::shared_ptr<const IntervalState> state, std::vector<std::uint8_t> later_blocks,
-           std::vector<std::shared_ptr<const IntervalState>> later);
+           std::vector<Block> left);
 
   bool empty() const noexcept { return whole_.empty() && state_ == nullptr; }
   /// For MergedReader. Precondition: not empty, as for the others.
@@ -75,14 +75,14 @@ class Snapshot {
   /// As Replay::restore(). Throws trace::FormatError.
   bool restore(Replay& replay, std::uint32_t node_count) const;
   /// Precondition: not of a compacted trace. Throws trace::FormatError.
-  BlockTable blocks(std::uint32_t node_count) const;
+  BlockTable blocks() const;
 
  private:
   std::vector<std::uint8_t> whole_;
   std::uint64_t ticks_ = 0;
   std::shared_ptr<const IntervalState> state_;
   std::vector<std::uint8_t> later_blocks_;
-  std::vector<std::shared_ptr<const IntervalState>> later_;
+  std::vector<Block> left_;
 };
 
 /// How a slice of time consists of intervals. The first one begins at the start of the trace, each other where the
@@ -116,7 +116,7 @@ class Index {
   /// Whether its older blocks are known.
   bool has_older_blocks(std::size_t interval) const noexcept;
   /// Whether the live blocks at the end of the interval are known.
-  bool has_snapshot(std::size_t interval) const noexcept { return blocks_after(interval).has_value(); }
+  bool has_snapshot(std::size_t interval) const noexcept { return blocks_after_[interval] != nullptr; }
   /// Whether the trace ends with this interval, so that its state has no position.
   bool ends_trace(std::size_t interval) const noexcept;
   /// Records of the trace before the end of the interval.
@@ -150,16 +150,12 @@ class Index {
 
  private:
   Index() = default;
-  /// The nearest interval, this one or a later one, at whose end all live blocks are known, and from which those at
-  /// the end of this one follow: its index, and the section.
-  struct BlocksAfter {
-    std::size_t interval;
-    const trace::Section* section;
-  };
-  std::optional<BlocksAfter> blocks_after(std::size_t interval) const noexcept;
+  void find_blocks();
   std::shared_ptr<const trace::InputFile> input_;
   std::shared_ptr<const trace::TraceSummary> summary_;
   trace::SectionTable table_;
+  // By interval: the live blocks at its end, or at the end of the next one that has them; null: they are not known.
+  std::vector<const trace::Section*> blocks_after_;
 };
 
 /// The path of the index file beside a trace.

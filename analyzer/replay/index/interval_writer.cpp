@@ -79,9 +79,8 @@ void IntervalWriter::after(const trace::Batch& batch) {
   const std::uint64_t read = std::max(batch.frame_bytes_read, last_position_);
   if (!is_due(read, expected_bytes)) return;
 
-  const std::uint64_t flags = log_.begins_within_time ? kBeginsWithinTime : 0;
   const std::uint64_t state_bytes =
-      append(state_section(batch.position.bytes(), batch.records, flags, replay_.take_older_blocks()));
+      append(state_section(batch.position.bytes(), batch.records, 0, replay_.take_older_blocks()));
   contents_.clear();
   save(replay_.end_interval(), contents_);
   const std::uint64_t bytes = state_bytes + append(section(trace::SectionKind::kSums, batch.records));
@@ -97,9 +96,10 @@ void IntervalWriter::after(const trace::Batch& batch) {
   if (since_blocks_ < kIntervalsPerBlocks * blocks_bytes ||
       written_bytes_ + blocks_bytes + reserved() + (to_come + 1) * bytes > available())
     return;
-  const std::uint64_t live = std::max<std::uint64_t>(replay_.live_blocks(), 1);
-  bytes_per_block_ = append(blocks_section(batch.records)) / live + 1;
+  const std::vector<std::uint8_t> blocks = blocks_section(batch.records);
   since_blocks_ = 0;
+  if (blocks.empty()) return;  // too many for a section
+  bytes_per_block_ = append(blocks) / std::max<std::uint64_t>(replay_.live_blocks(), 1) + 1;
 }
 
 void IntervalWriter::end_of_trace(std::uint64_t records) {
@@ -107,14 +107,13 @@ void IntervalWriter::end_of_trace(std::uint64_t records) {
   const auto fits = [&](const std::vector<std::uint8_t>& section, std::uint64_t more = 0) {
     return !section.empty() && written_bytes_ + section.size() + more <= budget_ - history_budget();
   };
-  const std::uint64_t flags = kEndOfTrace | (log_.begins_within_time ? kBeginsWithinTime : 0);
-  std::vector<std::uint8_t> state = state_section({}, records, flags, replay_.take_older_blocks());
+  std::vector<std::uint8_t> state = state_section({}, records, kEndOfTrace, replay_.take_older_blocks());
   contents_.clear();
   save(replay_.end_interval(), contents_);
   const std::vector<std::uint8_t> sums = section(trace::SectionKind::kSums, records);
   if (sums.empty()) return;
   const bool has_older = fits(state, sums.size());
-  if (!has_older) state = state_section({}, records, flags | kWithoutBlocks, {});
+  if (!has_older) state = state_section({}, records, kEndOfTrace | kWithoutBlocks, {});
   if (!fits(state, sums.size())) return;
   append(state);
   append(sums);

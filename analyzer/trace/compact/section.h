@@ -29,7 +29,7 @@ enum class SectionKind : std::uint32_t {
   kPython = 11,   ///< python_code.h: a part of the summary, absent without Python; number: 0
   kTotals = 12,   ///< replay/recording_totals.h; number: records
   kLives = 13,    ///< replay/stack_lives.h; number: records; only in indexes
-  kState = 14,    ///< replay/index/interval_state.h; number: records up to the end of the interval; only in indexes
+  kState = 14,    ///< replay/index/interval_state.h; number: records up to its end; events: flags; only in indexes
 };
 
 struct SectionHeader {

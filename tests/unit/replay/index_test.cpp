@@ -457,7 +457,8 @@ TEST_CASE(
     const Analysis without(path.path(), selection, {}, kNoIndex);
     INFO("from " << from << " to " << to);
     CHECK(with.warnings().empty());
-    if (from < 0) CHECK(with.intervals_added() == table.states.size());
+    CHECK(with.intervals_added() == (from < 0 ? table.states.size() : with.intervals_added()));
+    if (!frees_all) CHECK((with.intervals_added() != 0 || with.began_at_snapshot()));
     CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
     CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
   }
@@ -517,7 +518,7 @@ TEST_CASE("Slices within one interval, and in parts of two or three, have the sa
   CHECK((slices[0] >= 8 && slices[1] >= 4 && within >= 4));
 }
 
-TEST_CASE("Slices are the same where intervals end between events of one time") {
+TEST_CASE("No interval ends between events of one time, and slices are the same") {
   std::mt19937_64 random(heapprof::test::seed(73));
   TraceBuilder trace;
   TraceBuilder::Stream& stream = trace.stream();
@@ -526,28 +527,37 @@ TEST_CASE("Slices are the same where intervals end between events of one time") 
   for (std::uint32_t node = 1; node <= 4; ++node) stream.node(node, 0, 2, node);
   std::vector<std::uint64_t> free_places, live;
   for (std::uint64_t place = 0; place < 3'000; ++place) free_places.push_back(0x10000 + 64 * place);
-  // Reuses addresses within a time.
-  for (std::uint64_t time = 1'000; time <= 6'000; time += 1'000)
-    for (int i = 0; i < 20'000; ++i) {
-      const bool allocates = live.empty() || (!free_places.empty() && random() % 2 == 0);
-      std::vector<std::uint64_t>& from = allocates ? free_places : live;
-      std::swap(from[random() % from.size()], from.back());
-      const std::uint64_t address = from.back();
-      from.pop_back();
-      (allocates ? live : free_places).push_back(address);
-      if (allocates) stream.alloc(time, address, random() % 1'000, 1 + static_cast<std::uint32_t>(random() % 4));
-      else stream.free(time, address);
-    }
+  // More events of one time than a batch has, which reuse addresses, and then events of different times.
+  std::uint64_t time = 1'000;
+  for (int i = 0; i < 150'000; ++i) {
+    if (i % 30'000 >= 20'000) ++time;
+    const bool allocates = live.empty() || (!free_places.empty() && random() % 2 == 0);
+    std::vector<std::uint64_t>& from = allocates ? free_places : live;
+    std::swap(from[random() % from.size()], from.back());
+    const std::uint64_t address = from.back();
+    from.pop_back();
+    (allocates ? live : free_places).push_back(address);
+    if (allocates) stream.alloc(time, address, random() % 1'000, 1 + static_cast<std::uint32_t>(random() % 4));
+    else stream.free(time, address);
+  }
   const TemporaryFile path;
   trace.write(path.path());
   const Removed index{index_trace(path.path(), 2'000)};
   const trace::TraceFile file(path.path());
   const trace::InputFile input(index.path);
   const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, input.size());
-  const auto within_time = std::ranges::count_if(
-      table.states, [](const trace::Section& one) { return (one.header.events & kBeginsWithinTime) != 0; });
-  CHECK(within_time >= 6);
-  for (int from = 0; from < 96; from += 5)
+  REQUIRE(table.states.size() >= 6);
+  std::vector<std::uint64_t> times;
+  trace::MergedReader reader(file);
+  trace::Batch batch;
+  while (reader.next(batch))
+    for (const trace::MergedEvent& event : batch.events()) times.push_back(event.time);
+  for (const trace::Section& state : table.states) {
+    const std::uint64_t records = state.header.number;
+    CHECK((records == times.size() || times[records - 1] != times[records]));
+  }
+  int began = 0;
+  for (int from = 5; from < 96; from += 5)
     for (const int to : {from + 3, from + 20, 100})
       for (const bool costs : {true, false}) {
         Selection selection;
@@ -558,8 +568,143 @@ TEST_CASE("Slices are the same where intervals end between events of one time") 
         const Analysis without(path.path(), selection, {}, kNoIndex);
         INFO("from " << from << " to " << to << ", costs " << costs);
         CHECK(with.warnings().empty());
+        began += with.began_at_snapshot() || with.intervals_added() != 0;
         CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
       }
+  CHECK(began >= 60);
+}
+
+TEST_CASE("A block that a failed realloc puts back does not replace one that had its address before") {
+  const bool gives_again = GENERATE(false, true);
+  TraceBuilder trace;
+  TraceBuilder::Stream& main = trace.stream();
+  TraceBuilder::Stream& other = trace.stream();
+  main.thread(100, "main");
+  other.thread(101, "other");
+  main.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 3; ++node) main.node(node, 0, 2, node);
+  std::uint64_t time = 1;
+  const auto end_interval = [&] {
+    for (int i = 0; i < 5'000; ++i) {
+      main.alloc(time += 2, 0x900'000, 8, 3);
+      main.free(time += 2, 0x900'000);
+    }
+  };
+  main.alloc(time += 2, 0x10'000, 111, 1);
+  other.realloc_begin(time += 2, 0x10'000);
+  main.alloc(time += 2, 0x10'000, 222, 2);
+  end_interval();
+  const std::uint64_t begin = time;
+  main.free(time += 2, 0x10'000);
+  other.realloc_failed(time += 2, 5);
+  if (gives_again) other.realloc_begin(time += 2, 0x10'000);
+  end_interval();
+  if (gives_again) other.realloc_failed(time += 2, 5);
+  main.free(time += 2, 0x10'000);
+  end_interval();
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 1'000)};
+  for (std::uint64_t from = begin - 6'000; from < time - 100; from += 997)
+    for (const bool costs : {true, false}) {
+      Selection selection;
+      selection.only_costs = selection.costs_by_thread = costs;
+      selection.from = Moment{static_cast<double>(from) * 100 / static_cast<double>(time), true};
+      const Analysis with(path.path(), selection, {}, kIndex);
+      const Analysis without(path.path(), selection, {}, kNoIndex);
+      INFO("from " << from << ", costs " << costs);
+      CHECK(with.warnings().empty());
+      CHECK(with.began_at_snapshot());
+      CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+      CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+    }
+}
+
+TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks' addresses are used meanwhile") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(75, 79)));
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  TraceBuilder trace;
+  std::vector<TraceBuilder::Stream*> streams;
+  for (std::uint32_t thread = 0; thread < 4; ++thread) {
+    streams.push_back(&trace.stream(400));
+    streams.back()->thread(100 + thread, "t" + std::to_string(thread));
+  }
+  streams[0]->module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 4; ++node) streams[0]->node(node, 0, 2, node);
+  std::vector<std::uint64_t> live;
+  std::array<std::uint64_t, 4> given{};  // by thread: the address of the block that its realloc has
+  std::uint64_t time = 1, fresh = 0x10000;
+  int failed = 0, reused = 0;
+  const auto is_live = [&](std::uint64_t address) { return std::ranges::find(live, address) != live.end(); };
+  const auto take = [&] {
+    std::swap(live[random() % live.size()], live.back());
+    const std::uint64_t address = live.back();
+    live.pop_back();
+    return address;
+  };
+  for (int i = 0; i < 80'000; ++i) {
+    time += 1 + random() % 3;
+    const std::size_t thread = random() % 4;
+    TraceBuilder::Stream& stream = *streams[thread];
+    const auto node = 1 + static_cast<std::uint32_t>(random() % 4);
+    const std::uint64_t size = random() % 1'000;
+    const std::uint64_t others = given[random() % 4];
+    if (given[thread] != 0 && random() % (seed % 2 == 0 ? 1'000 : 60) == 0) {
+      if (random() % 3 != 0 && !is_live(given[thread])) {
+        stream.realloc_failed(time, size);
+        live.push_back(given[thread]);
+        ++failed;
+      } else {
+        stream.realloc_end(time, fresh += 64, size, node);
+        live.push_back(fresh);
+      }
+      given[thread] = 0;
+    } else if (given[thread] == 0 && !live.empty() && random() % 20 == 0) {
+      // Often the same block, again and again.
+      const std::uint64_t address = take();
+      stream.realloc_begin(time, address);
+      given[thread] = address;
+    } else if (others != 0 && !is_live(others) && random() % 30 == 0 && std::ranges::count(given, others) == 1) {
+      stream.alloc(time, others, size, node);
+      live.push_back(others);
+      ++reused;
+    } else if (live.size() < 300 || (live.size() < 600 && random() % 2 == 0)) {
+      stream.alloc(time, fresh += 64, size, node);
+      live.push_back(fresh);
+    } else {
+      stream.free(time, take());
+    }
+  }
+  CHECK((failed >= 5 && reused >= 10));
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 1'000)};
+  std::string why_not;
+  const trace::TraceFile file(path.path());
+  const auto opened = Index::open(index.path, file, why_not);
+  REQUIRE(opened);
+  REQUIRE(opened->intervals() >= 8);
+  int began = 0;
+  const auto end = static_cast<double>(opened->summary()->last_time);
+  for (std::size_t i = 0; i + 1 < opened->intervals(); ++i)
+    for (const int later : {-300, 0, 300})
+      for (const std::size_t last : {i, i + 1, opened->intervals() - 1})
+        for (const bool costs : {true, false}) {
+          Selection selection;
+          selection.only_costs = selection.costs_by_thread = costs;
+          const double from = (static_cast<double>(opened->last_time_of(i)) + later) * 100 / end;
+          const double to = (static_cast<double>(opened->last_time_of(last)) + 800) * 100 / end;
+          selection.from = Moment{from, true};
+          if (to < 100) selection.to = Moment{to, true};
+          const Analysis with(path.path(), selection, {}, kIndex);
+          const Analysis without(path.path(), selection, {}, kNoIndex);
+          INFO("seed " << seed << ", from " << from << " to " << to << ", costs " << costs);
+          CHECK(with.warnings().empty());
+          began += with.began_at_snapshot();
+          CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+          CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+        }
+  CHECK(began >= 60);
 }
 
 TEST_CASE("Live bytes over time are the same from the index and from a replay, and add up to the timeline") {
@@ -1067,14 +1212,14 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
     try {
       const auto first = std::make_shared<const IntervalState>(parts[0]);
       const auto next = std::make_shared<const IntervalState>(parts[1]);
-      const Snapshot snapshot(table.states[0].header.last_time, first, parts[2], {next});
+      const OlderBlocks older = next->older(node_count);
+      const Snapshot snapshot(table.states[0].header.last_time, first, parts[2], older.freed);
       trace::ByteReader position = snapshot.position();
       trace::MergedReader reader(file, *opened->summary(), position);
       ResolvedFilter filter;
       if (i % 8 < 4) filter.from_ticks = i % 16 < 8 ? 1'000 : ~std::uint64_t{0} >> 1;
       Replay replay(file, Selection{}, filter);
       trace::ByteReader in(parts[3]);
-      const OlderBlocks older = next->older(node_count);
       const int how = i / 16 % 4;
       if (how == 0) {
         snapshot.restore(replay, node_count);
@@ -1084,8 +1229,7 @@ TEST_CASE("Malformed snapshots with valid checksums are read within bounds") {
       } else {
         replay.add_interval(load_interval_sums(in, node_count), older);
         const bool all = how == 2;
-        replay.continue_from(all ? snapshot.blocks(node_count) : table_of(older.freed), all, next->of_replay(),
-                             node_count);
+        replay.continue_from(all ? snapshot.blocks() : table_of(older.freed), all, next->of_replay(), node_count);
       }
       trace::Batch batch;
       while (reader.next(batch)) replay.replay(batch);
