@@ -11,7 +11,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -108,7 +107,6 @@ struct IntervalLog {
   std::vector<Block> removed;            ///< older blocks that left the table of live blocks, except:
   std::map<Key, Block> given;            ///< those that were given to a realloc
   std::vector<Block> freed_by_reallocs;  ///< older blocks whose realloc returned
-  std::set<Key> returned;                ///< older blocks that failed reallocs put back
   std::vector<OlderBlock> older_temporary;
   std::vector<OlderBlock> older_moved;
   // Of the replay, at the begin of the interval:

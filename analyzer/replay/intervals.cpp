@@ -1,8 +1,6 @@
 // Intervals of a replay: their sums, and how another replay adds them (interval_sums.h).
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "analyzer/replay/replay.h"
@@ -68,7 +66,6 @@ IntervalSums Replay::end_interval() {
   log_->removed.clear();
   log_->given.clear();
   log_->freed_by_reallocs.clear();
-  log_->returned.clear();
   sums.older_temporary = std::exchange(log_->older_temporary, {});
   sums.older_moved = std::exchange(log_->older_moved, {});
   return sums;
@@ -82,27 +79,14 @@ void Replay::log_older(const Block& block, bool to_realloc) {
 OlderBlocks Replay::take_older_blocks() {
   OlderBlocks older;
   older.freed = std::exchange(log_->removed, {});
-  const std::map<IntervalLog::Key, Block>& given = log_->given;
-  std::set<IntervalLog::Key> freed_after_all;  // of those that were given to a realloc
-  // A block that a realloc had before the interval was not in the table, until the realloc failed.
-  const auto came_back = [&](const Block& block) {
-    const IntervalLog::Key key = IntervalLog::key_of(block);
-    if (!given.contains(key)) return log_->returned.contains(key);
-    freed_after_all.insert(key);
-    return false;
-  };
-  if (!given.empty() || !log_->returned.empty()) {
-    const auto rest = std::partition(older.freed.begin(), older.freed.end(), std::not_fn(came_back));
-    older.freed_by_older.assign(rest, older.freed.end());
-    older.freed.erase(rest, older.freed.end());
-  }
+  std::map<IntervalLog::Key, Block>& given = log_->given;
+  if (!given.empty())
+    for (const Block& block : older.freed) given.erase(IntervalLog::key_of(block));
   for (const Block& block : log_->freed_by_reallocs) {
-    const bool was_in_table = given.contains(IntervalLog::key_of(block));
-    (was_in_table ? older.freed : older.freed_by_older).push_back(block);
-    freed_after_all.insert(IntervalLog::key_of(block));
+    given.erase(IntervalLog::key_of(block));
+    older.freed.push_back(block);
   }
-  for (const auto& [key, block] : given)
-    if (!freed_after_all.contains(key)) older.given.push_back(block);
+  for (const auto& [key, block] : given) older.given.push_back(block);
   return older;
 }
 
@@ -131,12 +115,11 @@ void Replay::add_to_left(const IntervalSums& sums, const OlderBlocks& older) {
   };
   add(left_.nodes, sums.nodes);
   add(left_.threads, sums.threads);
-  for (const std::vector<Block>* const freed : {&older.freed, &older.freed_by_older})
-    for (const Block& block : *freed) {
-      if (block.time >= filter_.from_ticks) continue;
-      if (block.thread >= sums.threads.size()) throw trace::FormatError("it has a block without a thread");
-      change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
-    }
+  for (const Block& block : older.freed) {
+    if (block.time >= filter_.from_ticks) continue;
+    if (block.thread >= sums.threads.size()) throw trace::FormatError("it has a block without a thread");
+    change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
+  }
 }
 
 void Replay::add_interval(const IntervalSums& sums, const OlderBlocks& older) {

@@ -558,7 +558,6 @@ void Replay::realloc_failed(const MergedEvent& event) {
     count_rare_free(block);
   }
   block = pending.block;
-  if (log_ != nullptr && block.time <= log_->begin_ticks) log_->returned.insert(IntervalLog::key_of(block));
   if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
 }
 

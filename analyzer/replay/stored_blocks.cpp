@@ -92,7 +92,6 @@ void save_blocks(std::vector<Block> blocks, ByteWriter& out) {
 void save(OlderBlocks blocks, ByteWriter& out) {
   save_blocks(std::move(blocks.freed), out);
   save_blocks(std::move(blocks.given), out);
-  save_blocks(std::move(blocks.freed_by_older), out);
 }
 
 OlderBlocks load_older_blocks(ByteReader& in, std::size_t node_count) {
@@ -110,7 +109,6 @@ OlderBlocks load_older_blocks(ByteReader& in, std::size_t node_count) {
   OlderBlocks older;
   older.freed = load();
   older.given = load();
-  older.freed_by_older = load();
   return older;
 }
 

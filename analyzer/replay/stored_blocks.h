@@ -3,7 +3,7 @@
 // moment and the latter of the intervals up to it are the live blocks of any earlier one.
 //
 //   blocks = number, then columns in order of time: times, addresses, sizes, nodes, threads
-//   older  = blocks * 3, as in OlderBlocks
+//   older  = blocks * 2, as in OlderBlocks
 //
 // Columns compress better than rows.
 #pragma once
@@ -24,12 +24,11 @@ bool precedes_in_snapshot(const Block& a, const Block& b) noexcept;
 /// Of `blocks`, which may be in any order and contain duplicates.
 void save_blocks(std::vector<Block> blocks, trace::ByteWriter& out);
 
-/// Blocks from before an interval. What a replay of the interval needs to know of the time before are the first two,
-/// and those of calls that have not returned.
+/// Blocks from before an interval that were in the table of live blocks when it began, or that a realloc had then.
+/// With the state of the calls, which has the latter, a replay of the interval needs no others.
 struct OlderBlocks {
-  std::vector<Block> freed;           ///< live at its begin, and freed in it
-  std::vector<Block> given;           ///< live at its begin, and given to a realloc that did not free them in it
-  std::vector<Block> freed_by_older;  ///< freed by a realloc that had begun before, or after it had failed
+  std::vector<Block> freed;
+  std::vector<Block> given;  ///< to a realloc, which did not free them in the interval
 };
 
 /// Each in any order.

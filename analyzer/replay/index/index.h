@@ -132,7 +132,7 @@ class Index {
   bool has_sums() const noexcept { return table_.sums.size() == table_.states.size(); }
   /// Ticks of the last event of the interval.
   std::uint64_t last_time_of(std::size_t interval) const noexcept { return table_.states[interval].header.last_time; }
-  /// The blocks that are live when the interval begins, and that its events free or give to realloc. Precondition:
+  /// Its older blocks: those that a replay of the interval needs. Precondition:
   /// has_older_blocks(interval).
   std::vector<Block> needed_in(std::size_t interval) const;
 

@@ -557,8 +557,8 @@ TEST_CASE("No interval ends between events of one time, and slices are the same"
     CHECK((records == times.size() || times[records - 1] != times[records]));
   }
   int began = 0;
-  for (int from = 5; from < 96; from += 5)
-    for (const int to : {from + 3, from + 20, 100})
+  for (int from = 5; from < 96; from += 11)
+    for (const int to : {from + 3, from + 20})
       for (const bool costs : {true, false}) {
         Selection selection;
         selection.only_costs = costs;
@@ -571,7 +571,7 @@ TEST_CASE("No interval ends between events of one time, and slices are the same"
         began += with.began_at_snapshot() || with.intervals_added() != 0;
         CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
       }
-  CHECK(began >= 60);
+  CHECK(began >= 24);
 }
 
 TEST_CASE("A block that a failed realloc puts back does not replace one that had its address before") {
@@ -621,7 +621,7 @@ TEST_CASE("A block that a failed realloc puts back does not replace one that had
 }
 
 TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks' addresses are used meanwhile") {
-  const auto seed = static_cast<std::uint64_t>(GENERATE(range(75, 79)));
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(75, 77)));
   std::mt19937_64 random(heapprof::test::seed(seed));
   TraceBuilder trace;
   std::vector<TraceBuilder::Stream*> streams;
@@ -642,14 +642,14 @@ TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks'
     live.pop_back();
     return address;
   };
-  for (int i = 0; i < 80'000; ++i) {
+  for (int i = 0; i < 40'000; ++i) {
     time += 1 + random() % 3;
     const std::size_t thread = random() % 4;
     TraceBuilder::Stream& stream = *streams[thread];
     const auto node = 1 + static_cast<std::uint32_t>(random() % 4);
     const std::uint64_t size = random() % 1'000;
     const std::uint64_t others = given[random() % 4];
-    if (given[thread] != 0 && random() % (seed % 2 == 0 ? 1'000 : 60) == 0) {
+    if (given[thread] != 0 && random() % (seed % 2 == 0 ? 300 : 60) == 0) {
       if (random() % 3 != 0 && !is_live(given[thread])) {
         stream.realloc_failed(time, size);
         live.push_back(given[thread]);
@@ -675,7 +675,7 @@ TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks'
       stream.free(time, take());
     }
   }
-  CHECK((failed >= 5 && reused >= 10));
+  CHECK((failed >= 3 && reused >= 3));
   const TemporaryFile path;
   trace.write(path.path());
   const Removed index{index_trace(path.path(), 1'000)};
@@ -686,25 +686,29 @@ TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks'
   REQUIRE(opened->intervals() >= 8);
   int began = 0;
   const auto end = static_cast<double>(opened->summary()->last_time);
-  for (std::size_t i = 0; i + 1 < opened->intervals(); ++i)
-    for (const int later : {-300, 0, 300})
-      for (const std::size_t last : {i, i + 1, opened->intervals() - 1})
-        for (const bool costs : {true, false}) {
-          Selection selection;
-          selection.only_costs = selection.costs_by_thread = costs;
-          const double from = (static_cast<double>(opened->last_time_of(i)) + later) * 100 / end;
-          const double to = (static_cast<double>(opened->last_time_of(last)) + 800) * 100 / end;
-          selection.from = Moment{from, true};
-          if (to < 100) selection.to = Moment{to, true};
-          const Analysis with(path.path(), selection, {}, kIndex);
-          const Analysis without(path.path(), selection, {}, kNoIndex);
-          INFO("seed " << seed << ", from " << from << " to " << to << ", costs " << costs);
-          CHECK(with.warnings().empty());
-          began += with.began_at_snapshot();
-          CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
-          CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
-        }
-  CHECK(began >= 60);
+  for (int i = 0; i < 24; ++i) {
+    const bool costs = i % 2 == 0;
+    Selection selection;
+    selection.only_costs = selection.costs_by_thread = costs;
+    const std::size_t first = 1 + random() % (opened->intervals() - 2);
+    const std::size_t last = first + random() % 3;
+    const auto percent_at = [&](std::size_t interval, std::uint64_t ticks) {
+      const std::size_t known = std::min(interval, opened->intervals() - 1);
+      return static_cast<double>(opened->last_time_of(known) + ticks) * 100 / end;
+    };
+    const double from = std::min(percent_at(first, random() % 600), 99.0);
+    const double to = std::max(percent_at(last, 600 + random() % 600), from);
+    selection.from = Moment{from, true};
+    if (to < 100) selection.to = Moment{to, true};
+    const Analysis with(path.path(), selection, {}, kIndex);
+    const Analysis without(path.path(), selection, {}, kNoIndex);
+    INFO("seed " << seed << ", from " << from << " to " << to << ", costs " << costs);
+    CHECK(with.warnings().empty());
+    began += with.began_at_snapshot();
+    CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+    CHECK(heapprof::test::first_difference(text_of_threads(with), text_of_threads(without)) == "");
+  }
+  CHECK(began == 24);
 }
 
 TEST_CASE("Live bytes over time are the same from the index and from a replay, and add up to the timeline") {
