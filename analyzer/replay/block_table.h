@@ -248,7 +248,7 @@ class BlockTable {
     return false;
   }
 
-  /// insert() where the first group does not tell.
+  /// insert() where the first group may have the address, or has no unused entry.
   [[gnu::noinline]] Block& insert_from(std::size_t group, std::uint64_t address, std::uint64_t hash, bool& fresh) {
     std::size_t free_entry = kNoEntry;
     for (;; group = group_after(group)) {

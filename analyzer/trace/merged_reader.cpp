@@ -80,7 +80,7 @@ bool MergedReader::next(Batch& batch) {
   bool may_have_position = false;
   bool ended = true;  // known only where a batch may be empty
   if (chunks_ == nullptr) {
-    // Between events of one time, what happened before and after could not be told apart by its time.
+    // If it were between events of one time, the time of a block would not show on which side it was allocated.
     may_have_position = merge(batch) && records_ + batch.count >= next_position_ &&
                         (heads_.empty() || heads_[0].time != shared_.last_time);
     ended = heads_.empty();

@@ -217,7 +217,7 @@ std::shared_ptr<const IntervalState> Index::state_of(std::size_t interval) const
 }
 
 bool Index::has_older_blocks(std::size_t interval) const noexcept {
-  return interval < table_.states.size() && (table_.states[interval].header.events & kWithoutBlocks) == 0;
+  return interval < table_.states.size() && (table_.states[interval].header.events & kWithoutOlder) == 0;
 }
 
 bool Index::ends_trace(std::size_t interval) const noexcept {

@@ -113,7 +113,7 @@ void IntervalWriter::end_of_trace(std::uint64_t records) {
   const std::vector<std::uint8_t> sums = section(trace::SectionKind::kSums, records);
   if (sums.empty()) return;
   const bool has_older = fits(state, sums.size());
-  if (!has_older) state = state_section({}, records, kEndOfTrace | kWithoutBlocks, {});
+  if (!has_older) state = state_section({}, records, kEndOfTrace | kWithoutOlder, {});
   if (!fits(state, sums.size())) return;
   append(state);
   append(sums);

@@ -29,8 +29,8 @@ namespace heapprof::replay {
 inline constexpr std::uint64_t kIntervalRecords = 1 << 18;
 
 /// SectionHeader::events of a state.
-inline constexpr std::uint64_t kEndOfTrace = 2;     ///< after the last event: it has no position
-inline constexpr std::uint64_t kWithoutBlocks = 4;  ///< with kEndOfTrace: its older blocks are left out
+inline constexpr std::uint64_t kEndOfTrace = 2;    ///< after the last event: it has no position
+inline constexpr std::uint64_t kWithoutOlder = 4;  ///< with kEndOfTrace: its older blocks are left out
 
 class IntervalWriter {
  public:

@@ -446,7 +446,7 @@ TEST_CASE(
   const trace::InputFile input(index.path);
   const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, input.size());
   REQUIRE(table.states.size() >= 2);
-  REQUIRE(table.states.back().header.events == (frees_all ? kEndOfTrace | kWithoutBlocks : kEndOfTrace));
+  REQUIRE(table.states.back().header.events == (frees_all ? kEndOfTrace | kWithoutOlder : kEndOfTrace));
   REQUIRE(table.blocks.empty());
   for (const auto& [from, to] : {std::pair(-1, -1), std::pair(0, 60), std::pair(30, 100), std::pair(95, 99)}) {
     Selection selection;
