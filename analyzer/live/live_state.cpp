@@ -83,6 +83,8 @@ inline void LiveState::allocate(const MergedEvent& event, std::uint64_t hash) {
     remove(*block);
     replaced_.push_back({event.address, event.time, event.stream()});
   }
+  if (reallocs_.can_have(hash)) [[unlikely]]
+    count_reuse(event.address, hash);
   const std::uint64_t size = event.size();
   Stream& stream = this->stream(event.stream());
   LiveThread& thread = thread_of(stream);
@@ -130,9 +132,17 @@ inline void LiveState::free(const MergedEvent& event, std::uint64_t hash) {
   return true;
 }
 
-/// The block counts as live until its realloc ends.
+/// A block gets the address. If a realloc has the block that was there before, it has freed it.
+[[gnu::noinline]] void LiveState::count_reuse(std::uint64_t address, std::uint64_t hash) {
+  const replay::PendingReallocs::Number number = reallocs_.find(address, hash);
+  if (number == replay::PendingReallocs::kNone) return;
+  ++frees_;
+  remove(reallocs_[number].block);
+  reallocs_.set_freed(number);
+}
+
 void LiveState::realloc_begin(const MergedEvent& event) {
-  Pending pending;
+  replay::PendingRealloc pending;
   Block* const block = event.address == 0 ? nullptr : blocks_.find(event.address);
   if (!replaced_.empty() && settles(replaced_, event)) {
     // The block was removed when its address was allocated again.
@@ -142,17 +152,24 @@ void LiveState::realloc_begin(const MergedEvent& event) {
   } else if (event.address != 0) {
     early_frees_.push_back({event.address, event.time, event.stream()});
   }
-  stream(event.stream()).reallocs.push_back(pending);
+  stream(event.stream()).reallocs.push_back(reallocs_.add(pending));
+}
+
+/// The latest one. Precondition: there is one.
+replay::PendingRealloc LiveState::take_realloc(Stream& stream) {
+  const replay::PendingRealloc pending = reallocs_.take(stream.reallocs.back());
+  stream.reallocs.pop_back();
+  return pending;
 }
 
 void LiveState::realloc_end(const MergedEvent& event) {
   Stream& stream = this->stream(event.stream());
   if (!stream.reallocs.empty()) {
-    const Block block = stream.reallocs.back().block;
-    stream.reallocs.pop_back();
-    ++frees_;
+    const replay::PendingRealloc pending = take_realloc(stream);
+    const Block& block = pending.block;
+    if (!pending.freed) ++frees_;
     if (block.address != 0) {
-      remove(block);
+      if (!pending.freed) remove(block);
       if (event.address != 0) {
         if (block.node >= moved_.size()) moved_.resize(nodes_.size());
         moved_[block.node].bytes += block.size;
@@ -167,13 +184,10 @@ void LiveState::realloc_failed(const MergedEvent& event) {
   ++failed_;
   Stream& stream = this->stream(event.stream());
   if (stream.reallocs.empty()) return;
-  const Block pending = stream.reallocs.back().block;
-  stream.reallocs.pop_back();
-  if (pending.address == 0) return;
+  const replay::PendingRealloc pending = take_realloc(stream);
+  if (!pending.is_live()) return;
   bool fresh;
-  Block& block = blocks_.insert(pending.address, fresh);
-  if (!fresh) remove(block);
-  block = pending;
+  blocks_.insert(pending.block.address, fresh) = pending.block;
 }
 
 [[gnu::noinline]] void LiveState::take_rare(const MergedEvent& event, std::vector<trace::EventText>* texts) {
@@ -224,46 +238,28 @@ std::uint32_t LiveState::start_thread(std::uint32_t tid, std::string name) {
   return static_cast<std::uint32_t>(threads_.size() - 1);
 }
 
-/// The pending calls of this stream will not end: their thread is gone, or their end is lost.
+/// The pending calls of this stream will not end: their thread is gone, or their end is lost. Their blocks stay live.
 void LiveState::abandon_calls(Stream& stream) {
-  for (const Pending& pending : stream.reallocs)
-    if (pending.block.address != 0) abandoned_.push_back(pending);
+  for (const replay::PendingReallocs::Number number : stream.reallocs)
+    if (!reallocs_[number].is_live()) reallocs_.take(number);
   stream.reallocs.clear();
 }
 
 std::vector<std::pair<std::uint32_t, LiveSums>> LiveState::live_stacks_of(std::uint32_t thread) const {
   std::unordered_map<std::uint32_t, LiveSums> by_node;
   const auto add = [&](const Block& block) {
-    if (block.address == 0 || block.thread != thread) return;
+    if (block.thread != thread) return;
     LiveSums& sums = by_node[block.node];
     sums.live_bytes += block.size;
     ++sums.live_blocks;
   };
   blocks_.for_each(add);
-  for (const Stream& stream : streams_)
-    for (const Pending& pending : stream.reallocs) add(pending.block);
-  for (const Pending& pending : abandoned_) add(pending.block);
+  reallocs_.for_each_live([&](const replay::PendingRealloc& pending) { add(pending.block); });
   std::vector<std::pair<std::uint32_t, LiveSums>> stacks(by_node.begin(), by_node.end());
   std::ranges::sort(stacks, [](const auto& a, const auto& b) {
     return a.second.live_bytes != b.second.live_bytes ? a.second.live_bytes > b.second.live_bytes : a.first < b.first;
   });
   return stacks;
-}
-
-void LiveState::finish() {
-  for (Stream& stream : streams_) abandon_calls(stream);
-  for (const Pending& pending : abandoned_) {
-    bool fresh;
-    Block& block = blocks_.insert(pending.block.address, fresh);
-    if (fresh) {
-      block = pending.block;
-      continue;
-    }
-    // The address was reused, so the call has freed its block.
-    ++frees_;
-    remove(pending.block);
-  }
-  abandoned_.clear();
 }
 
 }  // namespace heapprof::live

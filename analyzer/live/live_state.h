@@ -2,8 +2,7 @@
 //
 // The rules are those of replay/replay.h, but only for sums of heap blocks: without peaks, lifetimes and temporary
 // allocations an event costs about half as much. The sums are those of a full replay whenever the follower has read
-// to a moment, with two exceptions, which end with the trace: of events that have equal times, and of calls that have
-// not returned.
+// to a moment, except for events that have equal times.
 //
 // Events of equal time can come in the wrong order. A free of an unknown block is remembered until the time changes,
 // and so is a block whose address another allocation got; if an event of another stream then explains it, the two are
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "analyzer/replay/block_table.h"
+#include "analyzer/replay/pending_reallocs.h"
 #include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/follower.h"
 #include "common/trace_format.h"
@@ -59,9 +59,6 @@ class LiveState {
 
   /// Takes the next events. May move texts out of the run.
   void take(const trace::EventRun& run);
-  /// Call once, after the last event of a trace that has ended: blocks in calls that will not return stay live,
-  /// unless their addresses were reused.
-  void finish();
 
   /// The live blocks of a thread by stack, most bytes first: dense indexes, and live_bytes and live_blocks of each.
   /// Visits all live blocks.
@@ -82,12 +79,10 @@ class LiveState {
   const std::string& last_mark() const noexcept { return last_mark_; }
 
  private:
-  struct Pending {
-    replay::Block block;  // address 0: unknown
-  };
   struct Stream {
     std::uint32_t thread = kNoThread;
-    std::vector<Pending> reallocs;  // a stack: calls of a signal handler are above those it interrupted
+    std::vector<replay::PendingReallocs::Number>
+        reallocs;  // a stack: calls of a signal handler are above those it interrupted
   };
   struct Tie {
     std::uint64_t address = 0;
@@ -99,7 +94,9 @@ class LiveState {
   void take_event(const trace::MergedEvent& event, std::uint64_t hash, std::vector<trace::EventText>* texts);
   void allocate(const trace::MergedEvent& event, std::uint64_t hash);
   void free(const trace::MergedEvent& event, std::uint64_t hash);
+  void count_reuse(std::uint64_t address, std::uint64_t hash);
   void realloc_begin(const trace::MergedEvent& event);
+  replay::PendingRealloc take_realloc(Stream& stream);
   void realloc_end(const trace::MergedEvent& event);
   void realloc_failed(const trace::MergedEvent& event);
   void take_rare(const trace::MergedEvent& event, std::vector<trace::EventText>* texts);
@@ -118,7 +115,7 @@ class LiveState {
   std::vector<MovedBlocks> moved_;
   std::vector<LiveThread> threads_;
   std::vector<Stream> streams_;
-  std::vector<Pending> abandoned_;
+  replay::PendingReallocs reallocs_;
   std::vector<Tie> early_frees_;  // of blocks that are unknown so far
   std::vector<Tie> replaced_;     // blocks whose addresses were allocated again
   trace::TickClock clock_;

@@ -94,12 +94,9 @@ OlderBlocks Replay::take_older_blocks() {
 void Replay::begin_left() {
   if (counts_left_ || filter_.from_ticks == 0) return;
   counts_left_ = true;
-  const auto add = [&](const Block& block) {
-    if (block.address != 0 && block.time >= filter_.from_ticks)
-      change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
-  };
-  blocks_.for_each(add);
-  for_each_pending(add);
+  for_each_live([&](const Block& block) {
+    if (block.time >= filter_.from_ticks) change_left(block, [&](LeftSums::Sum& sum) { sum.add(block.size); });
+  });
 }
 
 /// The change of the live bytes, without the frees of blocks from before the slice, is what it leaves.

@@ -141,9 +141,8 @@ void Replay::select_live() {
     heap_costs_.add(block.node, block.size, block.time);
     if (count_threads_) thread_costs_.add(block.thread, block.size, block.time);
   };
-  // A block whose realloc has not returned is live, unless another block got its address.
-  for_each_pending_realloc([&](PendingRealloc& pending) {
-    if (is_reused(pending)) pending.block.thread |= kNotSelected;
+  for_each_realloc([&](PendingRealloc& pending) {
+    if (pending.freed) pending.block.thread |= kNotSelected;
     count(pending.block);
   });
   blocks_.for_each(count);
@@ -267,8 +266,6 @@ template <Replay::Pass kPass>
     ++bad_events_;
     return;
   }
-  if (pending_in_slot_[pending_slot(hash)] != 0) [[unlikely]]
-    note_reuse(event.address);
   bool fresh;
   Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
@@ -282,6 +279,8 @@ template <Replay::Pass kPass>
       count_free<kPass>(*block, false, {});
     }
   }
+  if (reallocs_.can_have(hash)) [[unlikely]]
+    count_reuse<kPass>(event.address, hash);
   Thread& thread = thread_of(event.stream());  // after settle_tie(), which may start threads and move all of them
   const std::uint64_t size = event.size();
   allocations_at_ticks_ = event.time == allocation_ticks_ ? allocations_at_ticks_ + 1 : 1;
@@ -345,12 +344,6 @@ inline void Replay::count_free(const Block& block, bool temporary, [[maybe_unuse
                             before_slice, by.in_realloc, by.thread, by.node, Subject::kBlock, block.time, 0});
 }
 
-void Replay::count_rare_free(const Block& block) {
-  if (follower_ != nullptr) count_free<Pass::kFollow>(block, false, {});
-  else if (resolved_ != nullptr) count_free<Pass::kResolve>(block, false, {});
-  else count_free<Pass::kCount>(block, false, {});
-}
-
 template <Replay::Pass kPass>
 [[gnu::flatten]] inline void Replay::free(std::size_t i, std::uint64_t hash) {
   const MergedEvent& event = events_[i];
@@ -388,7 +381,7 @@ template <Replay::Pass kPass>
   if (stream.thread == kNoThread) [[unlikely]]
     return false;
   Thread& thread = threads_[stream.thread];
-  if (!thread.started || !thread.selected || pending_in_slot_[pending_slot(hash)] != 0) return false;
+  if (!thread.started || !thread.selected || reallocs_.can_have(hash)) return false;
   if (kPass != Pass::kFollow && timeline_.must_move(next.time - timeline_start_)) [[unlikely]]
     return false;
   if (log_ != nullptr && ticks <= log_->begin_ticks) [[unlikely]]
@@ -460,6 +453,7 @@ void Replay::realloc_begin(std::size_t i) {
   Thread& thread = thread_of(event.stream());
   StreamState& stream = streams_[event.stream()];
   PendingRealloc pending;
+  pending.thread = stream.thread;
   if (block != nullptr) {
     pending.block = *block;
     pending.temporary = is_temporary(*block, stream);
@@ -467,36 +461,30 @@ void Replay::realloc_begin(std::size_t i) {
     log_removal(*block, true);
     blocks_.erase(block);
   }
-  add_pending(stream.reallocs, pending);
+  stream.reallocs.push_back(reallocs_.add(pending));
 }
 
-void Replay::add_pending(std::vector<PendingRealloc>& to, PendingRealloc pending) {
-  pending.begun = ++reallocs_begun_;
-  if (pending.block.address != 0) {
-    ++pending_in_slot_[pending_slot(BlockTable::hash_of(pending.block.address))];
-    ++reallocs_pending_;
-  }
-  to.push_back(pending);
-}
-
-/// Precondition: `from` is not empty.
-Replay::PendingRealloc Replay::take_pending(std::vector<PendingRealloc>& from) {
-  const PendingRealloc pending = from.back();
-  from.pop_back();
-  if (pending.block.address != 0) {
-    --pending_in_slot_[pending_slot(BlockTable::hash_of(pending.block.address))];
-    if (--reallocs_pending_ == 0) reused_addresses_.clear();
-  }
+/// The latest one. Precondition: there is one.
+PendingRealloc Replay::take_realloc(StreamState& stream) {
+  const PendingRealloc pending = reallocs_.take(stream.reallocs.back());
+  stream.reallocs.pop_back();
   return pending;
 }
 
-[[gnu::noinline]] void Replay::note_reuse(std::uint64_t address) { reused_addresses_[address] = reallocs_begun_; }
+/// A block gets the address. If a realloc has the block that was there before, it has freed it.
+template <Replay::Pass kPass>
+[[gnu::noinline]] void Replay::count_reuse(std::uint64_t address, std::uint64_t hash) {
+  const PendingReallocs::Number number = reallocs_.find(address, hash);
+  if (number == PendingReallocs::kNone) return;
+  count_realloc_free<kPass>(reallocs_[number], {reallocs_[number].thread, kNoNode, true});
+  reallocs_.set_freed(number);
+}
 
-/// Whether another block got the address of the realloc's block since the call began.
-bool Replay::is_reused(const PendingRealloc& pending) const {
-  if (pending.reused) return true;
-  const auto reused = reused_addresses_.find(pending.block.address);
-  return reused != reused_addresses_.end() && reused->second >= pending.begun;
+template <Replay::Pass kPass>
+void Replay::count_realloc_free(const PendingRealloc& pending, const FreedBy& by) {
+  heap_.frees += (pending.block.thread & kNotSelected) == 0;
+  count_free<kPass>(pending.block, pending.temporary, by);
+  if (log_ != nullptr && pending.block.time <= log_->begin_ticks) log_->freed_by_reallocs.push_back(pending.block);
 }
 
 template <Replay::Pass kPass>
@@ -504,12 +492,9 @@ void Replay::realloc_end(std::size_t i) {
   StreamState& stream = streams_[events_[i].stream()];
   std::uint64_t old_address = 0;
   if (!stream.reallocs.empty()) {
-    const PendingRealloc pending = take_pending(stream.reallocs);
+    const PendingRealloc pending = take_realloc(stream);
     if (pending.block.address != 0) {
-      heap_.frees += (pending.block.thread & kNotSelected) == 0;
-      count_free<kPass>(pending.block, pending.temporary, {stream.thread, events_[i].node, true});
-      if (log_ != nullptr && pending.block.time <= log_->begin_ticks)
-        log_->freed_by_reallocs.push_back(pending.block);
+      if (!pending.freed) count_realloc_free<kPass>(pending, {stream.thread, events_[i].node, true});
       if (kPass != Pass::kFollow && events_[i].address != 0) count_move(pending.block);
       old_address = pending.block.address;
     } else {
@@ -548,17 +533,11 @@ void Replay::realloc_failed(const MergedEvent& event) {
   StreamState& stream = streams_[event.stream()];
   count_failure(event);
   if (stream.reallocs.empty()) return;
-  const PendingRealloc pending = take_pending(stream.reallocs);
-  if (pending.block.address == 0) return;
+  const PendingRealloc pending = take_realloc(stream);
+  if (!pending.is_live()) return;
   bool fresh;
-  Block& block = blocks_.insert(pending.block.address, fresh);
-  if (!fresh) {
-    heap_.implied_frees += (block.thread & kNotSelected) == 0;
-    log_removal(block);
-    count_rare_free(block);
-  }
-  block = pending.block;
-  if (pending.temporary) threads_[stream.thread].last_allocation = block.address;
+  blocks_.insert(pending.block.address, fresh) = pending.block;
+  if (pending.temporary) threads_[stream.thread].last_allocation = pending.block.address;
 }
 
 [[gnu::noinline]] void Replay::handle_rare(const MergedEvent& event) {
@@ -613,8 +592,11 @@ void Replay::take_text(const MergedEvent& event) {
 
 /// The pending calls of this stream will not end: their thread is gone, or their end is lost.
 void Replay::abandon_calls(StreamState& stream) {
-  for (PendingRealloc& pending : stream.reallocs)
-    if (pending.block.address != 0) abandoned_reallocs_.push_back(pending);
+  for (const PendingReallocs::Number number : stream.reallocs) {
+    reallocs_[number].thread = kNoThread;
+    if (reallocs_[number].block.address != 0) abandoned_reallocs_.push_back(number);
+    else reallocs_.take(number);
+  }
   for (PendingMapping& pending : stream.mappings)
     if (!pending.pieces.empty()) abandoned_mappings_.push_back(std::move(pending));
   stream.reallocs.clear();
@@ -625,40 +607,18 @@ void Replay::add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std
   if (marks_.size() < kMaxMarks) marks_.push_back({ticks, kind, std::move(text)});
 }
 
-/// In the order in which finish() makes them live again.
-std::vector<Block> Replay::blocks_in_realloc() const {
-  std::vector<Block> blocks;
-  const auto add = [&](const PendingRealloc& pending) {
-    const std::uint64_t address = pending.block.address;
-    const bool reused = address == 0 || is_reused(pending) || blocks_.contains(address) ||
-                        std::ranges::any_of(blocks, [=](const Block& one) { return one.address == address; });
-    if (!reused) blocks.push_back(pending.block);
-  };
-  std::ranges::for_each(abandoned_reallocs_, add);
-  for (const StreamState& stream : streams_) std::ranges::for_each(stream.reallocs, add);
-  return blocks;
-}
-
 void Replay::finish(std::uint64_t end_time) {
   // A replay that continued from a snapshot may have had no event.
   if (!timeline_.has_begun()) timeline_.begin(state());
   for (StreamState& stream : streams_) abandon_calls(stream);
   unfinished_ = abandoned_reallocs_.size() + abandoned_mappings_.size();
-  for (const PendingRealloc& pending : abandoned_reallocs_) {
-    if (!is_reused(pending)) {
-      bool fresh;
-      Block& block = blocks_.insert(pending.block.address, fresh);
-      if (fresh) {
-        block = pending.block;
-        continue;
-      }
-    }
-    // Another block got the address, so the call has freed its block.
-    heap_.frees += (pending.block.thread & kNotSelected) == 0;
-    count_rare_free(pending.block);
-  }
+  reallocs_.for_each_live([&](const PendingRealloc& pending) {
+    bool fresh;
+    blocks_.insert(pending.block.address, fresh) = pending.block;
+  });
   for (const PendingMapping& pending : abandoned_mappings_) put_back(pending.pieces);
   abandoned_reallocs_.clear();
+  reallocs_.clear();
   abandoned_mappings_.clear();
 
   // A mark has the time at which it was set, which can be before the time of the event that contains it.

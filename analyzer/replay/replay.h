@@ -4,8 +4,8 @@
 //   * The free of a block must precede the reuse of its address. An allocation at a live address counts an implied
 //     free, and the free of an unknown block an unmatched free, unless an event of equal time in another stream
 //     explains it; then that event is handled first.
-//   * A realloc removes its block from the table when it begins and counts the free when it ends. Without an end its
-//     block stays live, unless another block got its address meanwhile: then the call has freed it. munmap and mremap
+//   * A realloc removes its block from the table when it begins and counts the free when it ends, or when another
+//     block gets the address before that. With neither, its block stays live (pending_reallocs.h). munmap and mremap
 //     take effect when they begin and are undone when they fail.
 //   * The peak is the highest sum after an allocation.
 //
@@ -13,13 +13,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,6 +30,7 @@
 #include "analyzer/replay/leak_follower.h"
 #include "analyzer/replay/live_history.h"
 #include "analyzer/replay/mapping_table.h"
+#include "analyzer/replay/pending_reallocs.h"
 #include "analyzer/replay/progress.h"
 #include "analyzer/replay/recording_totals.h"
 #include "analyzer/replay/resolved_event.h"
@@ -244,12 +243,11 @@ class Replay {
   /// a realloc has not returned, so that nobody knows what becomes of its block.
   std::optional<std::vector<Block>> live_events_before(std::uint64_t ticks) const;
   /// Calls visit(block) for each block that is live now, in no order, whatever is selected: those that finish() would
-  /// leave if the recording ended here. A block whose realloc has not returned is live unless another block got its
-  /// address meanwhile.
+  /// leave if the recording ended here.
   template <typename Visit>
   void for_each_live(Visit&& visit) const {
     blocks_.for_each(visit);
-    for (const Block& block : blocks_in_realloc()) visit(block);
+    reallocs_.for_each_live([&](const PendingRealloc& pending) { visit(pending.block); });
   }
   /// The same, for the selected ones of these.
   template <typename Visit>
@@ -278,12 +276,6 @@ class Replay {
 
   static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread and Region::flags
 
-  struct PendingRealloc {
-    Block block;  // address 0: the realloc's block is unknown
-    bool temporary = false;
-    bool reused = false;      // another block got the address, before the replay continued from a snapshot
-    std::uint64_t begun = 0;  // reallocs_begun_ at its begin
-  };
   /// How a block was freed, as far as known.
   struct FreedBy {
     std::uint32_t thread = kNoThread;
@@ -296,7 +288,8 @@ class Replay {
   };
   struct alignas(64) StreamState {
     std::uint32_t thread = kNoThread;
-    std::vector<PendingRealloc> reallocs;  // a stack: calls of a signal handler are above those it interrupted
+    std::vector<PendingReallocs::Number>
+        reallocs;  // a stack: calls of a signal handler are above those it interrupted
     std::vector<PendingMapping> mappings;
 
     /// Removes and returns the pieces of the latest pending munmap (or mremap).
@@ -331,7 +324,6 @@ class Replay {
   template <Pass kPass>
   void count_free(const Block& block, bool temporary, const FreedBy& by);
   void count_move(const Block& block);
-  void count_rare_free(const Block& block);
   template <Pass kPass>
   bool settle_tie(std::size_t i, std::uint64_t address, bool needs_free);
   void handle_rare(const trace::MergedEvent& event);
@@ -339,14 +331,11 @@ class Replay {
   void end_bucket();
   void add_mark(model::Timeline::Mark::Kind kind, std::uint64_t ticks, std::string text = {});
   void abandon_calls(StreamState& stream);
-  std::vector<Block> blocks_in_realloc() const;
-  void add_pending(std::vector<PendingRealloc>& to, PendingRealloc pending);
-  PendingRealloc take_pending(std::vector<PendingRealloc>& from);
-  void note_reuse(std::uint64_t address);
-  bool is_reused(const PendingRealloc& pending) const;
-  static std::size_t pending_slot(std::uint64_t hash) noexcept {
-    return static_cast<std::size_t>(hash >> 32) % kPendingSlots;
-  }
+  PendingRealloc take_realloc(StreamState& stream);
+  template <Pass kPass>
+  void count_reuse(std::uint64_t address, std::uint64_t hash);
+  template <Pass kPass>
+  void count_realloc_free(const PendingRealloc& pending, const FreedBy& by);
   Thread& thread_of(std::uint32_t stream);
   bool is_temporary(const Block& block, const StreamState& stream) const noexcept;
   model::LiveTimeline::State state() const noexcept;
@@ -384,19 +373,17 @@ class Replay {
   void expect_live_of_sums();
   Block restored_block(trace::ByteReader& in, std::uint32_t node_count) const;
   Region restored_region(trace::ByteReader& in, std::uint32_t node_count) const;
-  void count_restored(Block& block);
+  void select_restored(Block& block) const;
+  void select_restored_reallocs();
+  void count_restored(const Block& block);
+  void count_restored_blocks();
   void count_restored_mappings();
   /// Calls visit(PendingRealloc&) for each realloc that has not returned.
   template <typename Visit>
-  void for_each_pending_realloc(Visit&& visit) {
-    for (StreamState& stream : streams_)
-      for (PendingRealloc& pending : stream.reallocs) visit(pending);
-    for (PendingRealloc& pending : abandoned_reallocs_) visit(pending);
-  }
-  /// Calls visit(Block&) for each block whose realloc has not returned.
-  template <typename Visit>
-  void for_each_pending(Visit&& visit) {
-    for_each_pending_realloc([&](PendingRealloc& pending) { visit(pending.block); });
+  void for_each_realloc(Visit&& visit) {
+    for (const StreamState& stream : streams_)
+      for (const PendingReallocs::Number number : stream.reallocs) visit(reallocs_[number]);
+    for (const PendingReallocs::Number number : abandoned_reallocs_) visit(reallocs_[number]);
   }
 
   // totals.cpp
@@ -451,14 +438,8 @@ class Replay {
   trace::TickClock clock_;
   std::vector<StreamState> streams_;
   ThreadTable threads_;
-  std::vector<PendingRealloc> abandoned_reallocs_;
-  // Which addresses of pending reallocs other blocks get: an allocation looks whether its slot has a pending realloc,
-  // and only then notes the address, with the number of reallocs that had begun.
-  static constexpr std::size_t kPendingSlots = 256;
-  std::array<std::uint32_t, kPendingSlots> pending_in_slot_{};
-  std::unordered_map<std::uint64_t, std::uint64_t> reused_addresses_;
-  std::uint64_t reallocs_begun_ = 0;
-  std::uint64_t reallocs_pending_ = 0;
+  PendingReallocs reallocs_;
+  std::vector<PendingReallocs::Number> abandoned_reallocs_;  // their blocks are known
   std::vector<PendingMapping> abandoned_mappings_;
   std::vector<Mark> marks_;
 

@@ -37,9 +37,10 @@ void save_region(const Region& region, ByteWriter& out) {
 }  // namespace
 
 void Replay::save_calls(ByteWriter& out) const {
-  const auto save_realloc = [&](const PendingRealloc& pending) {
+  const auto save_realloc = [&](PendingReallocs::Number number) {
+    const PendingRealloc& pending = reallocs_[number];
     save_block(pending.block, out);
-    out.number((pending.temporary ? 1u : 0u) | (is_reused(pending) ? 2u : 0u));
+    out.number((pending.temporary ? 1u : 0u) | (pending.freed ? 2u : 0u));
   };
   const auto save_mapping = [&](const PendingMapping& pending) {
     out.number(pending.remap ? 1 : 0);
@@ -50,12 +51,12 @@ void Replay::save_calls(ByteWriter& out) const {
   for (const StreamState& stream : streams_) {
     out.number(stream.thread == kNoThread ? 0 : stream.thread + 1);
     out.number(stream.reallocs.size());
-    for (const PendingRealloc& pending : stream.reallocs) save_realloc(pending);
+    for (const PendingReallocs::Number number : stream.reallocs) save_realloc(number);
     out.number(stream.mappings.size());
     for (const PendingMapping& pending : stream.mappings) save_mapping(pending);
   }
   out.number(abandoned_reallocs_.size());
-  for (const PendingRealloc& pending : abandoned_reallocs_) save_realloc(pending);
+  for (const PendingReallocs::Number number : abandoned_reallocs_) save_realloc(number);
   out.number(abandoned_mappings_.size());
   for (const PendingMapping& pending : abandoned_mappings_) save_mapping(pending);
 }
@@ -124,33 +125,48 @@ Region Replay::restored_region(ByteReader& in, std::uint32_t node_count) const {
   return region;
 }
 
-/// Marks the block when it does not match the selection, else counts it as live.
-void Replay::count_restored(Block& block) {
-  if (block.address == 0) return;
-  if (!is_time_selected(block.time) || !is_selected(threads_[block.thread], block.node, block.size)) {
+/// Marks the block when it does not match the selection. Precondition: its address is not 0.
+void Replay::select_restored(Block& block) const {
+  if (!is_time_selected(block.time) || !is_selected(threads_[block.thread], block.node, block.size))
     block.thread |= kNotSelected;
-    return;
-  }
+}
+
+void Replay::select_restored_reallocs() {
+  for_each_realloc([&](PendingRealloc& pending) {
+    if (pending.block.address != 0) select_restored(pending.block);
+  });
+}
+
+/// As live, if it is selected.
+void Replay::count_restored(const Block& block) {
+  if ((block.thread & kNotSelected) != 0) return;
   heap_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
   if (count_all_) all_costs_.adjust(block.node, static_cast<std::int64_t>(block.size), 1);
   if (count_threads_) thread_costs_.adjust(block.thread, static_cast<std::int64_t>(block.size), 1);
 }
 
+void Replay::count_restored_blocks() {
+  reallocs_.for_each_live([&](const PendingRealloc& pending) { count_restored(pending.block); });
+  blocks_.for_each([&](const Block& block) { count_restored(block); });
+}
+
 /// Calls that had begun: of each stream, then of threads that were gone.
 void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
-  pending_in_slot_ = {};
-  reallocs_pending_ = 0;
-  reused_addresses_.clear();
-  const auto restore_reallocs = [&](std::vector<PendingRealloc>& into) {
+  reallocs_.clear();
+  const auto restore_reallocs = [&](std::vector<PendingReallocs::Number>& into, std::uint32_t thread) {
     into.clear();
     const std::size_t count = in.count();
     for (std::size_t i = 0; i < count; ++i) {
       PendingRealloc pending;
       pending.block = restored_block(in, node_count);
+      pending.thread = thread;
       const std::uint64_t flags = in.number();
       pending.temporary = (flags & 1) != 0;
-      pending.reused = (flags & 2) != 0;
-      add_pending(into, pending);
+      pending.freed = (flags & 2) != 0;
+      const std::uint64_t address = pending.block.address;
+      if (pending.is_live() && reallocs_.find(address, BlockTable::hash_of(address)) != PendingReallocs::kNone)
+        throw FormatError("it has two blocks at one address");
+      into.push_back(reallocs_.add(pending));
     }
   };
   const auto restore_unmaps = [&](std::vector<PendingMapping>& into) {
@@ -168,10 +184,10 @@ void Replay::restore_calls(ByteReader& in, std::uint32_t node_count) {
   for (StreamState& stream : streams_) {
     const std::uint64_t thread = in.number_up_to(threads_.size());
     stream.thread = thread == 0 ? kNoThread : static_cast<std::uint32_t>(thread - 1);
-    restore_reallocs(stream.reallocs);
+    restore_reallocs(stream.reallocs, stream.thread);
     restore_unmaps(stream.mappings);
   }
-  restore_reallocs(abandoned_reallocs_);
+  restore_reallocs(abandoned_reallocs_, kNoThread);
   restore_unmaps(abandoned_mappings_);
 }
 
@@ -219,10 +235,12 @@ void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
       throw FormatError("it has a block with an invalid field");
     last = block;
-    count_restored(block);
+    select_restored(block);
     bool fresh;
     Block& entry = blocks_.insert(block.address, fresh);
-    if (!fresh) throw FormatError("it has two blocks at one address");
+    const std::uint64_t hash = BlockTable::hash_of(block.address);
+    if (!fresh || reallocs_.find(block.address, hash) != PendingReallocs::kNone)
+      throw FormatError("it has two blocks at one address");
     entry = block;
   }
 }
@@ -230,9 +248,10 @@ void Replay::restore_blocks(ByteReader& in, std::uint32_t node_count) {
 bool Replay::restore(ByteReader& in, std::uint32_t node_count) {
   continued_ = true;
   restore_other_state(in, node_count);
-  for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
+  select_restored_reallocs();
   count_restored_mappings();
   restore_blocks(in, node_count);
+  count_restored_blocks();
   in.expect_end();
   return threads_.selection_is_unambiguous();
 }
@@ -241,9 +260,11 @@ void Replay::take_parts(BlockTable blocks, ByteReader other_state, std::uint32_t
   blocks_ = std::move(blocks);
   restore_other_state(other_state, node_count);
   other_state.expect_end();
-  for_each_pending([&](const Block& block) {
-    Block* const in_table = blocks_.find(block.address);
-    if (in_table != nullptr && *in_table == block) blocks_.erase(in_table);
+  reallocs_.for_each_live([&](const PendingRealloc& pending) {
+    Block* const in_table = blocks_.find(pending.block.address);
+    if (in_table == nullptr) return;
+    if (*in_table != pending.block) throw FormatError("it has two blocks at one address");
+    blocks_.erase(in_table);
   });
   blocks_.for_each([&](const Block& block) {
     if (block.address == 0 || block.thread >= threads_.size() || block.node >= node_count)
@@ -254,9 +275,10 @@ void Replay::take_parts(BlockTable blocks, ByteReader other_state, std::uint32_t
 bool Replay::restore_parts(BlockTable blocks, ByteReader other_state, std::uint32_t node_count) {
   continued_ = true;
   take_parts(std::move(blocks), other_state, node_count);
-  for_each_pending([&](Block& block) { count_restored(block); });  // live until the realloc ends
+  select_restored_reallocs();
   count_restored_mappings();
-  blocks_.for_each_entry([&](Block& block) { count_restored(block); });
+  blocks_.for_each_entry([&](Block& block) { select_restored(block); });
+  count_restored_blocks();
   return threads_.selection_is_unambiguous();
 }
 
@@ -283,12 +305,9 @@ void Replay::continue_from(BlockTable blocks, bool all, ByteReader other_state, 
   take_parts(std::move(blocks), other_state, node_count);
   if (all) expect_live_of_sums();
   // The table and the calls have these from now on.
-  const auto take = [&](const Block& block) {
-    if (block.address != 0 && block.time >= filter_.from_ticks)
-      change_left(block, [&](LeftSums::Sum& sum) { sum.remove(block.size); });
-  };
-  blocks_.for_each(take);
-  for_each_pending(take);
+  for_each_live([&](const Block& block) {
+    if (block.time >= filter_.from_ticks) change_left(block, [&](LeftSums::Sum& sum) { sum.remove(block.size); });
+  });
   const auto too_many = [](const LeftSums::Sum& sum) { return sum.blocks >> 63 != 0; };
   if (std::ranges::any_of(left_.nodes, too_many) || std::ranges::any_of(left_.threads, too_many))
     throw FormatError("its sums have fewer live blocks than its states");
@@ -338,28 +357,21 @@ void Replay::add_unselected(std::span<const std::uint64_t> addresses) {
 void Replay::expect_live_of_sums() {
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
-  const auto count = [&](const Block& block) {
+  for_each_live([&](const Block& block) {
     live_bytes += block.size;
-    live_blocks += block.address != 0;
-  };
-  for_each_pending(count);
-  blocks_.for_each(count);
+    ++live_blocks;
+  });
   if (live_bytes != heap_costs_.live_bytes() || live_blocks != heap_costs_.live_blocks())
     throw FormatError("its sums and snapshots have different live blocks");
 }
 
 void Replay::resolve_restored(std::vector<ResolvedEvent>& events) const {
   const auto add = [&](const Block& block) {
-    if (block.address == 0 || (block.thread & kNotSelected) != 0 || !is_block_event(block.node)) return;
+    if ((block.thread & kNotSelected) != 0 || !is_block_event(block.node)) return;
     events.push_back(
         {block.time, block.address, block.size, block.node, block.thread, ResolvedKind::kAllocation, false, true});
   };
-  if (blocks_are_events_) {
-    blocks_.for_each(add);
-    for (const StreamState& stream : streams_)
-      for (const PendingRealloc& pending : stream.reallocs) add(pending.block);
-    for (const PendingRealloc& pending : abandoned_reallocs_) add(pending.block);
-  }
+  if (blocks_are_events_) for_each_live(add);
   // The time of a mapping is not saved; 0 puts it before all other events.
   if (mappings_are_events_)
     mapping_table_.for_each([&](const Region& region) {

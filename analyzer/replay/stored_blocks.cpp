@@ -53,7 +53,7 @@ class BlocksReader {
   std::vector<Block> blocks_;
 };
 
-/// Of blocks at one address the youngest is live: a realloc has the others, which fails later.
+/// A trace has no two live blocks at one address; of a damaged index the youngest is taken.
 void insert_younger(const Block& block, BlockTable& table) {
   bool fresh;
   Block& entry = table.insert(block.address, fresh);

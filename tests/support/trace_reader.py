@@ -518,16 +518,18 @@ class Trace:
 def replay(events):
     """Figures from heap events in order, with the keys of `heap` in report --json.
 
-    Temporary allocations need threads and are not counted here. A realloc that was begun and neither ended nor
-    failed leaves its block live, unless its address was allocated again.
+    Temporary allocations need threads and are not counted here. The block of a realloc is live until the realloc
+    ends, or until its address is allocated again: then the realloc has freed it.
     """
     live = {}
     figures = dict(allocations=0, allocated_bytes=0, frees=0, failed=0, peak_bytes=0, peak_blocks=0,
                    unmatched_frees=0,
                    implied_frees=0)
     current = 0
-    # thread -> [[address, size, address was allocated again]] of reallocs in progress: an end belongs to the latest begin
+    # thread -> [[address, size]] of reallocs in progress: an end belongs to the latest begin. None: the block is
+    # unknown; `freed`: its address was allocated again
     begun = {}
+    freed = object()
 
     def free(address):
         nonlocal current
@@ -544,13 +546,17 @@ def replay(events):
             current -= live[address]
         for blocks in begun.values():
             for block in blocks:
-                block[2] |= block[0] == address
+                if block[0] == address and block[1] not in (None, freed):
+                    current -= block[1]
+                    figures["frees"] += 1
+                    block[1] = freed
         live[address] = size
         current += size
         figures["allocations"] += 1
         figures["allocated_bytes"] += size
         if current > figures["peak_bytes"]:
-            figures["peak_bytes"], figures["peak_blocks"] = current, len(live)
+            in_realloc = sum(block[1] not in (None, freed) for blocks in begun.values() for block in blocks)
+            figures["peak_bytes"], figures["peak_blocks"] = current, len(live) + in_realloc
 
     for thread, event in events:
         if event.op == ALLOC:
@@ -559,32 +565,25 @@ def replay(events):
             figures["frees"] += 1
             free(event.address)
         elif event.op == REALLOC_BEGIN:
-            begun.setdefault(thread, []).append([event.address, live.pop(event.address, None), False])
+            begun.setdefault(thread, []).append([event.address, live.pop(event.address, None)])
         elif event.op in (REALLOC_END, REALLOC_FAILED):
-            address, size, _ = begun[thread].pop()
+            address, size = begun[thread].pop()
             if event.op == REALLOC_FAILED:
                 figures["failed"] += 1
-                if size is not None:
+                if size not in (None, freed):
                     live[address] = size
                 continue
-            figures["frees"] += 1
+            figures["frees"] += size is not freed
             if size is None:
                 figures["unmatched_frees"] += 1
-            else:
+            elif size is not freed:
                 current -= size
             if event.address:
                 allocate(event.address, event.size)
         elif event.op == ALLOC_FAILED:
             figures["failed"] += 1
     unfinished = [block for blocks in begun.values() for block in blocks]
-    for address, size, reused in unfinished:
-        if size is None:
-            continue
-        if reused or address in live:  # the real realloc had freed it
-            figures["frees"] += 1
-            current -= size
-        else:
-            live[address] = size
+    live.update((address, size) for address, size in unfinished if size not in (None, freed))
     figures["unfinished"] = len(unfinished)
     figures["leaked_bytes"] = sum(live.values())
     figures["leaked_blocks"] = len(live)

@@ -14,10 +14,7 @@ void PushedRecording::read() {
   follower_.advance();
   trace::EventRun run;
   while (follower_.next(run)) state_.take(run);
-  if (follower_.ended()) {
-    state_.finish();
-    ended_ = true;
-  }
+  ended_ = follower_.ended();
   const std::uint64_t cut = follower_.cut_ticks() == trace::kNoCut ? 0 : follower_.cut_ticks();
   const std::uint64_t end = std::max(state_.last_ticks(), ended_ ? follower_.header().end_ticks : cut);
   // While the clock's rate is only estimated, times can become shorter.

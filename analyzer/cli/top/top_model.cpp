@@ -93,10 +93,7 @@ bool TopModel::read() {
   follower_.advance();
   trace::EventRun run;
   while (follower_.next(run)) state_.take(run);
-  if (follower_.ended()) {
-    state_.finish();
-    read_to_end_ = true;
-  }
+  read_to_end_ |= follower_.ended();
   const FileHeader& header = follower_.header();
   const std::uint64_t end = follower_.ended() ? std::max(state_.last_ticks(), header.end_ticks)
                                               : std::max(state_.last_ticks(), follower_.cut_ticks());

@@ -302,22 +302,15 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
     if (position == nullptr) return ticks >= ticks_after;
     return ticks > position->ticks || (ticks == position->ticks && allocations_left == 0);
   };
-  // `gone_before`: it was freed before the moment, or another block got its address before its realloc returned.
-  const auto matches = [&](const Block& block, std::uint64_t to_ticks, bool freed, bool gone_before) {
+  const auto matches = [&](const Block& block, std::uint64_t to_ticks, bool freed, bool freed_before_moment) {
     const std::uint64_t lifetime_ns = to_ns(to_ticks) - to_ns(block.time);
-    if (selection_.live_at && (block.size >= ordinals_at_moment || gone_before)) return false;
+    if (selection_.live_at && (block.size >= ordinals_at_moment || freed_before_moment)) return false;
     if (selection_.min_lifetime_ns && lifetime_ns < *selection_.min_lifetime_ns) return false;
     return !selection_.max_lifetime_ns || (freed && lifetime_ns <= *selection_.max_lifetime_ns);
   };
   trace::MergedReader reader(file_);
   Replay replay(file_, Selection{});
   BlockTable ordinals;  // Block::size is the ordinal of the allocation
-  // Blocks in a realloc that has not ended, whose address another block got meanwhile.
-  struct Replaced {
-    Block block;
-    bool reused_before;  // the moment
-  };
-  std::vector<Replaced> replaced;
   std::vector<ResolvedEvent> events;
   const auto take_events = [&] {
     for (const ResolvedEvent& event : events) {
@@ -329,21 +322,11 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
         if (position != nullptr && event.time == position->ticks && allocations_left != 0) --allocations_left;
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
-        if (!fresh) replaced.push_back({block, !after_moment});
         block.size = selected.size();
         block.time = event.time;
         selected.push_back(false);
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
-        const bool same_time = block != nullptr && block->time == event.allocated_ticks;
-        const auto old = std::ranges::find_if(replaced, [&](const Replaced& one) {
-          return one.block.address == event.address && one.block.time == event.allocated_ticks;
-        });
-        if (old != replaced.end() && (event.in_realloc || !same_time)) {
-          selected[old->block.size] = matches(old->block, event.time, true, old->reused_before);
-          replaced.erase(old);
-          continue;
-        }
         if (block == nullptr) continue;
         selected[block->size] = matches(*block, event.time, true, !after_moment);
         ordinals.erase(block);

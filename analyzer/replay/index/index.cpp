@@ -28,7 +28,7 @@ struct IndexHeader {
 static_assert(sizeof(IndexHeader) == 48);
 
 constexpr unsigned char kIndexMagic[8] = {0x89, 'H', 'P', 'R', 'X', '\r', '\n', 0x1a};
-constexpr std::uint32_t kIndexVersion = 9;
+constexpr std::uint32_t kIndexVersion = 10;
 constexpr int kSummaryLevel = 9;
 constexpr int kFramesLevel = 1;
 constexpr std::uint64_t kMaxFramesShare = 100;  // one part in 100 of the trace

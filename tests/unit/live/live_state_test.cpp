@@ -27,7 +27,6 @@ void read(trace::Follower& follower, LiveState& state) {
   follower.advance();
   trace::EventRun run;
   while (follower.next(run)) state.take(run);
-  if (follower.ended()) state.finish();
 }
 
 /// Live bytes, live blocks, allocations and allocated bytes by the offset of the stack's innermost frame.
@@ -151,6 +150,21 @@ TEST_CASE("A free of an unknown block does not free a block that is allocated th
   second.alloc(6, 0x1000, 50);
   const Read read(trace);
   CHECK(read.state->totals().live_bytes == 50);
+}
+
+TEST_CASE("A block whose realloc has not returned is live until another block gets its address") {
+  TraceBuilder trace;
+  auto& first = trace.stream();
+  auto& second = trace.stream();
+  first.alloc(1, 0x1000, 10);
+  first.realloc_begin(2, 0x1000);
+  second.alloc(3, 0x1000, 5);
+  second.free(4, 0x1000);
+  SECTION("while the call lasts") {}
+  SECTION("whatever the call returns") { first.realloc_failed(5, 1 << 20); }
+  const Read read(trace);
+  CHECK(read.state->totals().live_blocks == 0);
+  CHECK(read.state->frees() == 2);
 }
 
 TEST_CASE("A block whose realloc does not end stays live, unless its address was reused") {

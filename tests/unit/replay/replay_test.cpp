@@ -155,6 +155,57 @@ TEST_CASE("The address of a block in realloc can be reused by another thread bef
   check_equations(profile);
 }
 
+TEST_CASE("A block in realloc is freed when another block gets its address, not when the realloc returns") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  one.alloc(1, 0x1000, 100);
+  one.realloc_begin(2, 0x1000);
+  two.alloc(3, 0x1000, 50);
+  SECTION("so the peak has one of them") {
+    one.realloc_end(4, 0x2000, 60);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.peak_bytes == 110);
+    CHECK(profile.heap.peak_blocks == 2);
+    CHECK(profile.heap.peak_time_ns == 4);
+    CHECK(profile.heap.frees == 1);
+    CHECK(profile.totals.moved_bytes == 100);
+    check_equations(profile);
+  }
+  SECTION("also if the realloc is said to have failed") {
+    one.realloc_failed(4, 1'000'000);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.heap.peak_bytes == 100);
+    CHECK(profile.heap.leaked_bytes == 50);
+    CHECK(profile.heap.frees == 1);
+    CHECK(profile.heap.failed == 1);
+    CHECK(profile.heap.implied_frees == 0);
+    check_equations(profile);
+  }
+}
+
+TEST_CASE("Many reallocs at once have their blocks found by address") {
+  TraceBuilder trace;
+  auto& one = trace.stream();
+  auto& two = trace.stream();
+  std::uint64_t time = 1;
+  constexpr std::uint64_t kBlocks = 3'000;
+  for (std::uint64_t i = 1; i <= kBlocks; ++i) {
+    one.alloc(time++, 16 * i, 10);
+    one.realloc_begin(time++, 16 * i);  // as signal handlers nest
+  }
+  for (std::uint64_t i = 3; i <= kBlocks; i += 3) two.alloc(time++, 16 * i, 1);
+  for (std::uint64_t i = kBlocks; i > kBlocks / 2; --i) one.realloc_end(time++, 0x100'000 + 16 * i, 5);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.peak_bytes == kBlocks * 10);
+  CHECK(profile.heap.implied_frees == 0);
+  // A third of the blocks was reused. Of the others, those of the first half are still in a realloc.
+  CHECK(profile.heap.leaked_blocks == kBlocks / 3 + kBlocks / 2 + kBlocks / 2 - kBlocks / 6);
+  CHECK(profile.heap.frees == kBlocks / 2 + kBlocks / 6);
+  CHECK(profile.heap.leaked_bytes == kBlocks / 3 + kBlocks / 2 * 5 + (kBlocks / 2 - kBlocks / 6) * 10);
+  check_equations(profile);
+}
+
 TEST_CASE("A realloc without an end leaves its block live and is reported") {
   TraceBuilder trace;
   auto& stream = trace.stream();
