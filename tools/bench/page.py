@@ -15,7 +15,8 @@ times are wall times that the page itself measures, from the user's action to th
   filter    a letter is typed into the search of the table, the flame graph, and the table of call stacks
   scroll    the blocks that are live at the peak are scrolled with the mouse wheel, and with a jump to another place:
             frames per second, the longest time between two frames, the processor time of the page for each frame
-            (which other load on the machine changes least), and the time until the rows are filled in
+            (which other load on the machine changes least), and the time until the rows are filled in. In turns with
+            it, a table of plain HTML of the same size, without a script: what the browser can show on this machine
   follow    a program that makes a million events a second (--pace) with --follow-live live blocks is watched while it
             runs, in each of --views for --follow-s seconds: how far the program's clock is ahead of the time in the
             header, and of the figures that are shown, without the first 5 seconds of a view. A view may have a
@@ -29,6 +30,7 @@ median misses it.
 """
 
 import argparse
+import html
 import json
 import os
 import random
@@ -97,6 +99,16 @@ window.frames_ms = [];
 window.counting = true;
 (() => { const count = at => { frames_ms.push(at); if (counting) requestAnimationFrame(count); };
          requestAnimationFrame(count); })()
+"""
+
+
+# A table with as many rows and columns of text in view as that of the blocks, and no script.
+PLAIN_TABLE = """
+<!doctype html><style>
+body { margin: 0; font: 13px sans-serif } div { position: absolute; inset: %(top)dpx 0 0 %(left)dpx; overflow: auto }
+table { border-collapse: collapse; width: 100%%; table-layout: fixed }
+td { height: %(row)dpx; padding: 0 8px; border-bottom: 1px solid #ddd; white-space: nowrap; overflow: hidden }
+</style><div class=scroller><table>%(rows)s</table></div>
 """
 
 
@@ -363,26 +375,44 @@ class Bench:
         filled = "!document.querySelector('#view tr.pending') && document.querySelector('#view tr[data-index]')"
         self.note("rows of the blocks view", self.evaluate(
             "document.querySelector('#view table').getAttribute('aria-rowcount') - 1"), unit="rows")
-        self.browser.move(x, y)
+        plain = self.plain_table()
         for _ in range(self.options.rounds):
-            spent_ms = self.browser.spent_ms()
-            self.evaluate(FRAMES)
-            for _ in range(120):
-                self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=300)
-            frames = self.evaluate("counting = false, frames_ms")
-            gaps = [after - before for before, after in zip(frames, frames[1:])]
-            self.note("scrolling", 1000 * len(gaps) / (frames[-1] - frames[0]), SMOOTH_FRAMES, unit="frames/s")
-            self.note("scrolling: longest time between two frames", max(gaps))
-            self.note("scrolling: processor time of a frame",
-                      (self.browser.spent_ms() - spent_ms) / len(frames), FRAME_MS)
+            self.browser.open(plain)
+            self.scroll("scrolling of a plain table", (x, y))
+            self.open(server, "#view=blocks&metric=peak")
+            self.settle()
+            self.scroll("scrolling", (x, y), SMOOTH_FRAMES, FRAME_MS)
             self.note("scrolling: rows filled in after it", self.waited(filled))
             place = self.random.uniform(0.1, 0.9)
             self.evaluate(f"(() => {{ const part = document.querySelector('.scroller');"
                           f"part.scrollTop = {place} * part.scrollHeight; }})()")
             self.browser.settle()
             self.note("jump to another place: rows filled in", self.waited(filled))
-            self.evaluate("document.querySelector('.scroller').scrollTop = 0")
-            self.settle()
+
+    def scroll(self, name, at, target=None, frame_ms=None):
+        self.browser.move(*at)
+        spent_ms = self.browser.spent_ms()
+        self.evaluate(FRAMES)
+        for _ in range(120):
+            self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=at[0], y=at[1], deltaX=0, deltaY=300)
+        frames = self.evaluate("counting = false, frames_ms")
+        gaps = [after - before for before, after in zip(frames, frames[1:])]
+        self.note(name, 1000 * len(gaps) / (frames[-1] - frames[0]), target, unit="frames/s")
+        self.note(f"{name}: longest time between two frames", max(gaps))
+        self.note(f"{name}: processor time of a frame", (self.browser.spent_ms() - spent_ms) / len(frames), frame_ms)
+
+    def plain_table(self):
+        """The address of a page with a table of the size of the one that is shown."""
+        size = self.evaluate("(() => { const at = document.querySelector('.scroller').getBoundingClientRect(),"
+                             "row = document.querySelector('#view tr[data-index]');"
+                             "return {left: at.left, top: at.top, row: row.getBoundingClientRect().height,"
+                             "texts: [...row.children].map(cell => cell.textContent)}; })()")
+        # As much as 120 turns of the wheel.
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(text)} {i}</td>" for text in size["texts"])
+                       for i in range(int(50_000 / size["row"])))
+        page = self.work / "plain.html"
+        page.write_text(PLAIN_TABLE % dict(size, rows=rows), encoding="utf-8")
+        return page.as_uri()
 
     def waited(self, condition):
         begin = time.monotonic()
