@@ -44,23 +44,26 @@ struct ChainCosts {
 
 class ReallocChains {
  public:
-  /// A realloc frees the block at `address`. stepped() follows, unless it returned no block.
-  void begin_step(std::uint64_t address, std::uint64_t size) {
+  /// A realloc frees this block. stepped() follows, unless the call returns no block.
+  void begin_step(std::uint64_t address, std::uint64_t allocated_ns, std::uint64_t size) {
     Chain chain{size, size, 0, kNoIndex};
     if (const auto at = live_.find(address); at != live_.end()) {
       chain = at->second;
       chain.last_bytes = size;
       live_.erase(at);
     }
-    pending_.emplace_back(address, chain);
+    pending_.push_back({address, allocated_ns, chain});
     if (pending_.size() > kMaxPending) settle_oldest();
   }
-  /// A realloc by `node` returned this block for the one at `old_address`.
-  void stepped(std::uint64_t old_address, std::uint64_t address, std::uint64_t size, std::uint32_t node) {
-    const auto is_old_block = [&](const auto& entry) { return entry.first == old_address; };
+  /// A realloc by `node` returned this block for the one at `old_address`, which was allocated at `old_ns`.
+  void stepped(std::uint64_t old_address, std::uint64_t old_ns, std::uint64_t address, std::uint64_t size,
+               std::uint32_t node) {
+    const auto is_old_block = [&](const Step& step) {
+      return step.old_address == old_address && step.old_ns == old_ns;
+    };
     const auto at = std::find_if(pending_.rbegin(), pending_.rend(), is_old_block);
     if (at == pending_.rend()) return;  // the block is not selected
-    Chain chain = at->second;
+    Chain chain = at->chain;
     pending_.erase(std::next(at).base());
     ChainCosts& costs = costs_of(node);
     ++costs.steps;
@@ -98,6 +101,13 @@ class ReallocChains {
     std::uint32_t node;
   };
 
+  /// That has begun.
+  struct Step {
+    std::uint64_t old_address;
+    std::uint64_t old_ns;  // when the old block was allocated
+    Chain chain;
+  };
+
   ChainCosts& costs_of(std::uint32_t node) {
     if (node >= costs_.size()) costs_.resize(node + std::size_t{1});
     return costs_[node];
@@ -112,12 +122,12 @@ class ReallocChains {
     costs_of(chain.node) += ended;
   }
   void settle_oldest() {
-    settle(pending_.front().second);
+    settle(pending_.front().chain);
     pending_.erase(pending_.begin());
   }
 
-  std::unordered_map<std::uint64_t, Chain> live_;         // by address
-  std::vector<std::pair<std::uint64_t, Chain>> pending_;  // old address and chain of each step that began, in order
+  std::unordered_map<std::uint64_t, Chain> live_;  // by address
+  std::vector<Step> pending_;                      // in order
   std::vector<ChainCosts> costs_;
 };
 

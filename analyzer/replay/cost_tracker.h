@@ -94,7 +94,7 @@ class CostTracker {
     costs.temporary_bytes += size;
   }
 
-  /// The block that was freed last was replaced by a realloc.
+  /// A block that was freed was replaced by a realloc.
   void moved(std::uint32_t node, std::uint64_t size) { add_moved(node, size, 1); }
 
   /// Changes live sums without an allocation, which never makes a peak: a part of a mapping was removed (and left

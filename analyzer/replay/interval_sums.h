@@ -106,7 +106,7 @@ struct IntervalLog {
   std::uint64_t begin_ticks = 0;         ///< of the last event before it; its own blocks are younger
   std::vector<Block> removed;            ///< older blocks that left the table of live blocks, except:
   std::map<Key, Block> given;            ///< those that were given to a realloc
-  std::vector<Block> freed_by_reallocs;  ///< older blocks whose realloc returned
+  std::vector<Block> freed_by_reallocs;  ///< older blocks that were freed by the realloc that had them
   std::vector<OlderBlock> older_temporary;
   std::vector<OlderBlock> older_moved;
   // Of the replay, at the begin of the interval:

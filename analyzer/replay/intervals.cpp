@@ -8,8 +8,10 @@
 namespace heapprof::replay {
 namespace {
 
-bool has_changed(const NodeCosts& costs, const LiveSums& live) noexcept {
-  return costs.allocations != 0 || costs.live_bytes != live.bytes || costs.live_blocks != live.blocks;
+bool has_changed(const CostTracker& tracker, std::uint32_t node, const LiveSums& live) noexcept {
+  const NodeCosts costs = tracker.settled(node);
+  return costs.allocations != 0 || costs.live_bytes != live.bytes || costs.live_blocks != live.blocks ||
+         tracker.moved_of(node).blocks != 0;
 }
 
 /// The sums of a node, or of a thread, since `live` were its live sums, which become those of now.
@@ -52,7 +54,7 @@ IntervalSums Replay::end_interval() {
   sums.peak_rss_bytes = std::exchange(peak_rss_bytes_, 0);
   log_->live.resize(heap_costs_.node_count());
   for (std::uint32_t node = 0; node < log_->live.size(); ++node)
-    if (has_changed(heap_costs_.settled(node), log_->live[node]))
+    if (has_changed(heap_costs_, node, log_->live[node]))
       sums.nodes.push_back(sums_of_interval(heap_costs_, node, log_->live[node]));
   log_->live_of_threads.resize(threads_.size());
   for (std::uint32_t thread = 0; thread < threads_.size(); ++thread)

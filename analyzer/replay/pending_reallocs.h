@@ -15,10 +15,10 @@
 namespace heapprof::replay {
 
 struct PendingRealloc {
-  Block block;                      ///< address 0: it is unknown
+  Block block;                       ///< address 0: it is unknown
   std::uint32_t thread = kNoThread;  ///< that called; kNoThread: it has ended
-  bool temporary = false;           ///< if the call freed the block now, it would be a temporary one
-  bool freed = false;               ///< another block got the address
+  bool temporary = false;            ///< if the call freed the block now, it would be a temporary one
+  bool freed = false;                ///< another block got the address
 
   bool is_live() const noexcept { return block.address != 0 && !freed; }
 };
@@ -94,9 +94,7 @@ class PendingReallocs {
     Number next = kNone;  // in its chain; of an entry that is not used: the next one of these
   };
 
-  std::size_t chain_of(std::uint64_t hash) const noexcept {
-    return static_cast<std::size_t>(hash >> 32) & mask_;
-  }
+  std::size_t chain_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> 32) & mask_; }
   void set_chains(std::size_t count) {
     chains_.assign(count, kNone);
     mask_ = count - 1;

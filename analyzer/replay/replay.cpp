@@ -141,7 +141,8 @@ void Replay::select_live() {
     heap_costs_.add(block.node, block.size, block.time);
     if (count_threads_) thread_costs_.add(block.thread, block.size, block.time);
   };
-  for_each_realloc([&](PendingRealloc& pending) {
+  for_each_realloc([&](PendingReallocs::Number number) {
+    PendingRealloc& pending = reallocs_[number];
     if (pending.freed) pending.block.thread |= kNotSelected;
     count(pending.block);
   });
@@ -260,7 +261,7 @@ inline bool Replay::is_temporary(const Block& block, const StreamState& stream) 
 /// Flattened, like free(): with several passes, the compiler no longer inlines what each event calls, which takes a
 /// quarter longer.
 template <Replay::Pass kPass>
-[[gnu::flatten]] inline void Replay::allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address) {
+[[gnu::flatten]] inline void Replay::allocate(std::size_t i, std::uint64_t hash, const Block& replaced) {
   const MergedEvent& event = events_[i];
   if (event.address == 0) [[unlikely]] {
     ++bad_events_;
@@ -316,8 +317,8 @@ template <Replay::Pass kPass>
   if constexpr (kPass == Pass::kResolve)
     if (is_block_event(event.node))
       resolved_->push_back({event.time, event.address, size, event.node, block->thread, ResolvedKind::kAllocation,
-                            false, !in_slice_, old_address != 0, kNoThread, kNoNode, Subject::kBlock, 0,
-                            old_address});
+                            false, !in_slice_, replaced.address != 0, kNoThread, kNoNode, Subject::kBlock,
+                            replaced.time, replaced.address});
 }
 
 template <Replay::Pass kPass>
@@ -490,18 +491,18 @@ void Replay::count_realloc_free(const PendingRealloc& pending, const FreedBy& by
 template <Replay::Pass kPass>
 void Replay::realloc_end(std::size_t i) {
   StreamState& stream = streams_[events_[i].stream()];
-  std::uint64_t old_address = 0;
+  Block replaced;
   if (!stream.reallocs.empty()) {
     const PendingRealloc pending = take_realloc(stream);
     if (pending.block.address != 0) {
       if (!pending.freed) count_realloc_free<kPass>(pending, {stream.thread, events_[i].node, true});
       if (kPass != Pass::kFollow && events_[i].address != 0) count_move(pending.block);
-      old_address = pending.block.address;
+      replaced = pending.block;
     } else {
       count_unmatched_free();
     }
   }
-  if (events_[i].address != 0) allocate<kPass>(i, BlockTable::hash_of(events_[i].address), old_address);
+  if (events_[i].address != 0) allocate<kPass>(i, BlockTable::hash_of(events_[i].address), replaced);
 }
 
 /// The event at `i` needs `address` to be freed (or allocated) first. If an event of equal time in another stream
@@ -527,6 +528,15 @@ template <Replay::Pass kPass>
     return true;
   }
   return false;
+}
+
+bool Replay::has_unselected_realloc(std::uint64_t ticks) const {
+  bool found = false;
+  for_each_realloc([&](PendingReallocs::Number number) {
+    const Block& block = reallocs_[number].block;
+    found |= block.address != 0 && block.time < ticks && (block.thread & kNotSelected) != 0;
+  });
+  return found;
 }
 
 void Replay::realloc_failed(const MergedEvent& event) {

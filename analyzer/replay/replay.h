@@ -237,6 +237,8 @@ class Replay {
       if ((block.thread & kNotSelected) == 0 && block.time >= filter_.from_ticks) visit(block);
     });
   }
+  /// Whether a realloc that has not returned has a block from before `ticks` that is not selected.
+  bool has_unselected_realloc(std::uint64_t ticks) const;
   /// What for_each_leak() does not visit: after continue_from(), blocks of the slice that are not in the table.
   const LeftSums& left_sums() const noexcept { return left_; }
   /// The selected blocks that are live now, were allocated before `ticks`, and are events (resolve_nodes()). nullopt:
@@ -309,7 +311,7 @@ class Replay {
   template <Pass kPass>
   void handle(std::size_t i, std::uint64_t hash);
   template <Pass kPass>
-  void allocate(std::size_t i, std::uint64_t hash, std::uint64_t old_address = 0);
+  void allocate(std::size_t i, std::uint64_t hash, const Block& replaced = {});
   template <Pass kPass>
   void free(std::size_t i, std::uint64_t hash);
   template <Pass kPass>
@@ -378,12 +380,11 @@ class Replay {
   void count_restored(const Block& block);
   void count_restored_blocks();
   void count_restored_mappings();
-  /// Calls visit(PendingRealloc&) for each realloc that has not returned.
+  /// Calls visit(number) for each realloc that has not returned.
   template <typename Visit>
-  void for_each_realloc(Visit&& visit) {
-    for (const StreamState& stream : streams_)
-      for (const PendingReallocs::Number number : stream.reallocs) visit(reallocs_[number]);
-    for (const PendingReallocs::Number number : abandoned_reallocs_) visit(reallocs_[number]);
+  void for_each_realloc(Visit&& visit) const {
+    for (const StreamState& stream : streams_) std::ranges::for_each(stream.reallocs, visit);
+    std::ranges::for_each(abandoned_reallocs_, visit);
   }
 
   // totals.cpp

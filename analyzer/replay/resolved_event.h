@@ -38,7 +38,8 @@ struct ResolvedEvent {
   std::uint32_t freeing_thread = kNoThread;  ///< kNoThread: the free is not in the trace
   std::uint32_t freeing_node = kNoNode;      ///< dense index of the stack that freed; kNoNode: not recorded
   Subject subject = Subject::kBlock;
-  std::uint64_t allocated_ticks = 0;  ///< when the block was allocated
+  /// When the block was allocated; of an allocation in a realloc, when the block was that it replaced.
+  std::uint64_t allocated_ticks = 0;
   // Of an allocation in a realloc:
   std::uint64_t old_address = 0;  ///< of the block that it replaced, whose free is an earlier event
 };

@@ -132,8 +132,8 @@ void Replay::select_restored(Block& block) const {
 }
 
 void Replay::select_restored_reallocs() {
-  for_each_realloc([&](PendingRealloc& pending) {
-    if (pending.block.address != 0) select_restored(pending.block);
+  for_each_realloc([&](PendingReallocs::Number number) {
+    if (reallocs_[number].block.address != 0) select_restored(reallocs_[number].block);
   });
 }
 
@@ -344,6 +344,7 @@ void Replay::skip_to(std::span<const Block> blocks, ByteReader other_state, std:
 
 void Replay::add_unselected(std::span<const std::uint64_t> addresses) {
   for (const std::uint64_t address : addresses) {
+    if (reallocs_.find(address, BlockTable::hash_of(address)) != PendingReallocs::kNone) continue;
     bool fresh;
     Block& entry = blocks_.insert(address, fresh);
     if (!fresh) continue;

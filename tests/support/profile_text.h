@@ -44,7 +44,7 @@ inline std::string text_of(const replay::Analysis& analysis, bool addresses = tr
   const auto costs = [&](const model::Costs& c) {
     out << c.allocations << ' ' << c.allocated_bytes << ' ' << c.temporary << ' ' << c.temporary_bytes << ' '
         << c.leaked_bytes << ' ' << c.leaked_blocks << ' ' << c.peak_bytes << ' ' << c.peak_blocks << ' '
-        << c.live_bytes << ' ' << c.live_blocks << '\n';
+        << c.live_bytes << ' ' << c.live_blocks << ' ' << c.moved_bytes << ' ' << c.moved_blocks << '\n';
   };
   out << p.recording.program << ' ' << p.recording.duration_ns << '\n';
   out << p.integrity.complete << ' ' << p.integrity.ended_by << ' ' << p.integrity.bytes_damaged << ' '

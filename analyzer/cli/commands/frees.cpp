@@ -1,5 +1,6 @@
 // heapprof frees: frees by allocating and freeing stack. The stacks of frees are recorded with HEAPPROF_FREE_STACKS=1
-// only; those of realloc, which frees its old block, are in every recording.
+// only; those of realloc, which frees its old block, are in every recording, unless another block got the address
+// before the call returned.
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/second_pass.h"
 #include "analyzer/cli/text/report_json.h"
@@ -68,7 +69,7 @@ void print_frees(const FreesOptions& options, const replay::Analysis& analysis) 
   if (!recorded)
     text.paragraph(
         "The stacks of frees were not recorded; 'heapprof record --free-stacks' records them. The frees below are "
-        "those of realloc, whose stacks are always recorded.");
+        "those of realloc, whose stacks are recorded without it.");
   std::string heading = "Frees by allocating and freeing stack";
   if (ranked.size() < all)
     heading += " (" + std::to_string(ranked.size()) + " of " + exact_number(all) + " pairs of stacks)";

@@ -31,9 +31,10 @@ struct ReallocSums {
   model::ReallocChains chains;
   void add(const replay::ProfileEvent& event) {
     if (event.kind == replay::ResolvedKind::kAllocation) {
-      if (event.in_realloc) chains.stepped(event.old_address, event.address, event.size, event.node);
+      if (event.in_realloc)
+        chains.stepped(event.old_address, event.allocated_ns, event.address, event.size, event.node);
     } else if (event.kind == replay::ResolvedKind::kFree) {
-      if (event.in_realloc) chains.begin_step(event.address, event.size);
+      if (event.in_realloc) chains.begin_step(event.address, event.allocated_ns, event.size);
       else chains.freed(event.address);
     }
   }

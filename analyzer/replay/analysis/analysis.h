@@ -65,7 +65,8 @@ struct ProfileEvent {
   std::uint32_t freeing_node = model::kNoIndex;  ///< of a free: the stack that freed, where recorded
   Subject subject = Subject::kBlock;
   std::uint64_t allocated_ns = 0;  ///< of a free: when the block was allocated
-  std::uint64_t old_address = 0;   ///< of an allocation in a realloc: the block that it replaced
+  /// Of an allocation in a realloc: the block that it replaced, which was allocated at allocated_ns.
+  std::uint64_t old_address = 0;
 };
 
 /// A block that is live at the end.

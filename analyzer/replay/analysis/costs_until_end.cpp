@@ -40,6 +40,7 @@ void add_temporary(NodeSums& sums, std::uint64_t size) {
 
 bool add_costs_until_end(const Replay& at_moment, const Index& index, const SliceIntervals& later,
                          std::uint64_t ticks_after, Replay& at_end) {
+  if (at_moment.has_unselected_realloc(ticks_after)) return false;
   const model::HeapTotals& heap = at_moment.heap();
   IntervalSums sums;
   sums.heap.allocations = heap.allocations;

@@ -628,6 +628,56 @@ TEST_CASE("Slices know which blocks reallocs have, and which of them were freed 
     }
 }
 
+TEST_CASE("A realloc counts as a move although its block was freed long before it returned") {
+  TraceBuilder trace;
+  TraceBuilder::Stream& main = trace.stream();
+  TraceBuilder::Stream& other = trace.stream();
+  main.thread(100, "main");
+  other.thread(101, "other");
+  main.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+  for (std::uint32_t node = 1; node <= 4; ++node) main.node(node, 0, 2, node);
+  std::uint64_t time = 1;
+  const auto end_intervals = [&] {
+    for (int i = 0; i < 3'000; ++i) {
+      main.alloc(time += 2, 0x900'000, 8, 4);
+      main.free(time += 2, 0x900'000);
+    }
+  };
+  end_intervals();
+  const std::uint64_t begin = time;
+  main.alloc(time += 2, 0x10'000, 111, 1);
+  main.alloc(time += 2, 0x30'000, 555, 1);  // stays live
+  end_intervals();
+  other.realloc_begin(time += 2, 0x10'000);
+  end_intervals();
+  main.alloc(time += 2, 0x10'000, 222, 2);
+  end_intervals();
+  other.realloc_end(time += 2, 0x20'000, 333, 3);
+  end_intervals();
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 1'000)};
+  std::size_t added = 0;
+  for (std::uint64_t moment = 1; moment < time; moment += 1'997)
+    for (const int what : {0, 1, 2}) {
+      Selection selection;
+      selection.only_costs = selection.costs_by_thread = true;
+      std::optional<Moment>& given = what == 0 ? selection.from : what == 1 ? selection.to : selection.live_at;
+      given = Moment{static_cast<double>(moment) * 100 / static_cast<double>(time), true};
+      const Analysis with(path.path(), selection, {}, kIndex);
+      const Analysis without(path.path(), selection, {}, kNoIndex);
+      INFO((what == 0 ? "from " : what == 1 ? "to " : "live at ") << moment);
+      CHECK(with.warnings().empty());
+      added += with.intervals_added();
+      CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+      if (what == 0) CHECK(without.profile().totals.moved_blocks == (moment < begin));
+    }
+  CHECK(added > 100);
+  const Analysis with(path.path(), {}, {}, kIndex);
+  CHECK(with.profile().totals.moved_blocks == 1);
+  CHECK(heapprof::test::first_difference(text_of(with), text_of(Analysis(path.path(), {}, {}, kNoIndex))) == "");
+}
+
 TEST_CASE("Slices are the same where reallocs last long, fail, and their blocks' addresses are used meanwhile") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(range(75, 77)));
   std::mt19937_64 random(heapprof::test::seed(seed));
