@@ -141,11 +141,15 @@ class Views(harness.Case):
     def test_live_at_the_end_of_a_slice(self):
         """Live bytes are those at the end of a slice, whenever they were allocated."""
         trace = self.record(harness.program("ledger_single"), 3_000, 5, 1).trace
-        until = self.report(trace, "--to", "70%")["heap"]
-        live = self.rows(trace, "site", "--from", "50%", "--to", "70%")["total"]
+        # Of the allocations, not of the time: the scheduler may have stopped the program before any of them.
+        query = "SELECT allocated_ns FROM allocations ORDER BY allocated_ns"
+        times = [int(time) for time in self.heapprof("query", trace, query, "--csv").split()[1:]]
+        begin, middle, end = (f"{times[len(times) * tenths // 10] / 1e9:.9f}" for tenths in (5, 6, 7))
+        until = self.report(trace, "--to", end)["heap"]
+        live = self.rows(trace, "site", "--from", begin, "--to", end)["total"]
         self.assertEqual((live["live_bytes"], live["live_blocks"]), (until["leaked_bytes"], until["leaked_blocks"]))
         self.assertGreater(live["live_bytes"], live["leaked_bytes"])
-        moment = self.rows(trace, "site", "--live-at", "60%")["total"]
+        moment = self.rows(trace, "site", "--live-at", middle)["total"]
         self.assertEqual(moment["live_bytes"], moment["peak_bytes"])
 
     def test_over_time(self):

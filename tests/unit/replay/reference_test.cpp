@@ -1,9 +1,11 @@
 // Random programs, replayed by the analyzer and by a simple reference implementation.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
+#include <vector>
 
 #include "analyzer/replay/analysis/analysis.h"
 #include "tests/support/seed.h"
@@ -212,4 +214,94 @@ TEST_CASE("The costs of random programs equal those of the reference") {
   const auto series = analysis.live_by_group(group, 3);
   for (std::size_t i = 0; i < profile.timeline.buckets.size(); ++i)
     REQUIRE(series[0][i] + series[1][i] + series[2][i] == profile.timeline.buckets[i].last_bytes);
+}
+
+TEST_CASE("Blocks that the next event frees count as in the single events, whatever happens at the same time") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(range(21, 27)));
+  std::mt19937_64 random(heapprof::test::seed(seed));
+  constexpr std::uint32_t kNodes = 12;
+  TraceBuilder trace;
+  std::vector<TraceBuilder::Stream*> streams;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    streams.push_back(&trace.stream(200));
+    streams.back()->thread(100 + i, "t");
+  }
+  for (std::uint32_t node = 1; node <= kNodes; ++node) streams[0]->node(node, 0, 1, node);
+  // Few addresses, and many events of one time: of different streams, they come in any order.
+  std::vector<std::uint64_t> live;
+  std::vector<std::uint64_t> given(streams.size(), 0);  // by thread: the address that its realloc has
+  const auto is_live = [&](std::uint64_t address) { return std::ranges::find(live, address) != live.end(); };
+  const auto unused = [&] {  // also addresses that reallocs have, which have freed them then
+    for (;;)
+      if (const std::uint64_t address = 16 * (1 + random() % 40); !is_live(address)) return address;
+  };
+  const auto take = [&] {
+    std::swap(live[random() % live.size()], live.back());
+    const std::uint64_t address = live.back();
+    live.pop_back();
+    return address;
+  };
+  std::uint64_t time = 1;
+  for (int i = 0; i < 20'000; ++i) {
+    if (random() % 4 == 0) time += 1 + random() % 50;
+    const std::size_t thread = random() % streams.size();
+    TraceBuilder::Stream& stream = *streams[thread];
+    const auto node = static_cast<std::uint32_t>(random() % (kNodes + 1));
+    const std::uint64_t size = random() % 300;
+    const auto what = random() % 10;
+    if (what < 5) {
+      const std::uint64_t address = unused();
+      stream.alloc(time, address, size, node);
+      stream.free(time += random() % 2, address);
+    } else if (given[thread] != 0) {
+      const std::uint64_t address = random() % 2 == 0 && !is_live(given[thread]) ? given[thread] : unused();
+      given[thread] = 0;
+      stream.realloc_end(time, address, size, node);
+      live.push_back(address);
+    } else if (live.size() < 5 || (live.size() < 20 && what < 7)) {
+      live.push_back(unused());
+      stream.alloc(time, live.back(), size, node);
+    } else if (what == 9) {
+      given[thread] = take();
+      stream.realloc_begin(time, given[thread]);
+    } else {
+      stream.free(time, take());
+    }
+  }
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Analysis analysis(path.path(), {});
+  const model::Profile& profile = analysis.profile();
+  struct Sums {
+    std::uint64_t allocations = 0, allocated_bytes = 0, temporary = 0, live_bytes = 0;
+    bool operator==(const Sums&) const = default;
+  };
+  std::vector<Sums> sums(profile.nodes.size());
+  std::uint64_t live_bytes = 0, peak_bytes = 0, frees = 0, at_once = 0, last = 0;
+  analysis.for_each_event([&](std::span<const ProfileEvent> events) {
+    for (const ProfileEvent& event : events) {
+      Sums& node = sums[event.node];
+      if (event.kind == ResolvedKind::kAllocation) {
+        ++node.allocations;
+        node.allocated_bytes += event.size;
+        node.live_bytes += event.size;
+        peak_bytes = std::max(peak_bytes, live_bytes += event.size);
+        last = event.address;
+      } else if (event.kind == ResolvedKind::kFree) {
+        ++frees;
+        node.temporary += event.temporary;
+        node.live_bytes -= event.size;
+        live_bytes -= event.size;
+        at_once += event.address == last;
+      }
+    }
+  });
+  CHECK(at_once > 5'000);
+  CHECK(peak_bytes == profile.heap.peak_bytes);
+  CHECK(frees + profile.heap.unmatched_frees == profile.heap.frees + profile.heap.implied_frees);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const model::Costs& costs = profile.nodes[i].costs;
+    INFO("node " << i);
+    CHECK(sums[i] == Sums{costs.allocations, costs.allocated_bytes, costs.temporary, costs.leaked_bytes});
+  }
 }
