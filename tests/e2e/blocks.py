@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 
 import harness
 import trace_reader
@@ -20,10 +20,9 @@ class Accountant:
         self.events = trace_reader.merged(trace_reader.Trace(trace))
         rows = list(csv.DictReader(io.StringIO(case.heapprof("export", "csv", trace, "-o", "-"))))
         pairs = []
-        for kind, ops in (("alloc", (trace_reader.ALLOC, trace_reader.REALLOC_END)),
-                          ("free", (trace_reader.FREE, trace_reader.FREE_STACK, trace_reader.REALLOC_END))):
-            ticks = sorted(event.time for _, event in self.events
-                           if event.op in ops and (event.address or kind == "free"))
+        allocated = [event.time for _, event in self.events
+                     if event.op in (trace_reader.ALLOC, trace_reader.REALLOC_END) and event.address]
+        for kind, ticks in (("alloc", sorted(allocated)), ("free", sorted(self.ticks_of_frees()))):
             times = sorted(int(row["time_ns"]) for row in rows if row["event"] == kind)
             if kind == "alloc":
                 case.assertEqual(len(ticks), len(times))
@@ -32,6 +31,24 @@ class Accountant:
         pairs.sort()
         self.known_ticks = [tick for tick, _ in pairs]
         self.known_ns = [ns for _, ns in pairs]
+
+    def ticks_of_frees(self):
+        """A realloc frees its block when it returns, or before that, when another block gets the address."""
+        begun = defaultdict(list)  # by thread: addresses; None: the block is freed
+        for thread, event in self.events:
+            if event.op in (trace_reader.FREE, trace_reader.FREE_STACK):
+                yield event.time
+            elif event.op == trace_reader.REALLOC_BEGIN:
+                begun[thread].append(event.address)
+            elif event.op == trace_reader.REALLOC_FAILED:
+                begun[thread].pop()
+            elif event.op == trace_reader.REALLOC_END and begun[thread].pop() is not None:
+                yield event.time
+            if event.op in (trace_reader.ALLOC, trace_reader.REALLOC_END) and event.address:
+                for addresses in begun.values():
+                    if event.address in addresses:
+                        addresses[addresses.index(event.address)] = None
+                        yield event.time
 
     def ns(self, tick):
         return self.known_ns[min(bisect.bisect_left(self.known_ticks, tick), len(self.known_ns) - 1)]

@@ -63,6 +63,28 @@ std::string text_of(const model::Timeline& timeline) {
   return out.str();
 }
 
+/// A trace of two threads. Nodes 1 to 3 are free to use.
+struct TwoThreads {
+  TraceBuilder trace;
+  TraceBuilder::Stream& main = trace.stream();
+  TraceBuilder::Stream& other = trace.stream();
+  std::uint64_t time = 1;
+
+  TwoThreads() {
+    main.thread(100, "main");
+    other.thread(101, "other");
+    main.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
+    for (std::uint32_t node = 1; node <= 4; ++node) main.node(node, 0, 2, node);
+  }
+  /// Events of the main thread, as many as several intervals of an index need.
+  void pass_intervals(int events) {
+    for (int i = 0; i < events / 2; ++i) {
+      main.alloc(time += 2, 0x900'000, 8, 4);
+      main.free(time += 2, 0x900'000);
+    }
+  }
+};
+
 }  // namespace
 
 TEST_CASE("Random slices are the same with and without an index") {
@@ -584,32 +606,20 @@ TEST_CASE("No interval ends between events of one time, and slices are the same"
 
 TEST_CASE("Slices know which blocks reallocs have, and which of them were freed before the realloc failed") {
   const bool gives_again = GENERATE(false, true);
-  TraceBuilder trace;
-  TraceBuilder::Stream& main = trace.stream();
-  TraceBuilder::Stream& other = trace.stream();
-  main.thread(100, "main");
-  other.thread(101, "other");
-  main.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
-  for (std::uint32_t node = 1; node <= 3; ++node) main.node(node, 0, 2, node);
-  std::uint64_t time = 1;
-  const auto end_interval = [&] {
-    for (int i = 0; i < 5'000; ++i) {
-      main.alloc(time += 2, 0x900'000, 8, 3);
-      main.free(time += 2, 0x900'000);
-    }
-  };
+  TwoThreads threads;
+  auto& [trace, main, other, time] = threads;
   main.alloc(time += 2, 0x10'000, 111, 1);
   other.realloc_begin(time += 2, 0x10'000);
   main.alloc(time += 2, 0x10'000, 222, 2);
-  end_interval();
+  threads.pass_intervals(10'000);
   const std::uint64_t begin = time;
   main.free(time += 2, 0x10'000);
   other.realloc_failed(time += 2, 5);
   if (gives_again) other.realloc_begin(time += 2, 0x10'000);
-  end_interval();
+  threads.pass_intervals(10'000);
   if (gives_again) other.realloc_failed(time += 2, 5);
   main.free(time += 2, 0x10'000);
-  end_interval();
+  threads.pass_intervals(10'000);
   const TemporaryFile path;
   trace.write(path.path());
   const Removed index{index_trace(path.path(), 1'000)};
@@ -629,31 +639,19 @@ TEST_CASE("Slices know which blocks reallocs have, and which of them were freed 
 }
 
 TEST_CASE("A realloc counts as a move although its block was freed long before it returned") {
-  TraceBuilder trace;
-  TraceBuilder::Stream& main = trace.stream();
-  TraceBuilder::Stream& other = trace.stream();
-  main.thread(100, "main");
-  other.thread(101, "other");
-  main.module(2, "/bin/one", "\x01", 0x1000, 0, 0x10000, true);
-  for (std::uint32_t node = 1; node <= 4; ++node) main.node(node, 0, 2, node);
-  std::uint64_t time = 1;
-  const auto end_intervals = [&] {
-    for (int i = 0; i < 3'000; ++i) {
-      main.alloc(time += 2, 0x900'000, 8, 4);
-      main.free(time += 2, 0x900'000);
-    }
-  };
-  end_intervals();
+  TwoThreads threads;
+  auto& [trace, main, other, time] = threads;
+  threads.pass_intervals(6'000);
   const std::uint64_t begin = time;
   main.alloc(time += 2, 0x10'000, 111, 1);
   main.alloc(time += 2, 0x30'000, 555, 1);  // stays live
-  end_intervals();
+  threads.pass_intervals(6'000);
   other.realloc_begin(time += 2, 0x10'000);
-  end_intervals();
+  threads.pass_intervals(6'000);
   main.alloc(time += 2, 0x10'000, 222, 2);
-  end_intervals();
+  threads.pass_intervals(6'000);
   other.realloc_end(time += 2, 0x20'000, 333, 3);
-  end_intervals();
+  threads.pass_intervals(6'000);
   const TemporaryFile path;
   trace.write(path.path());
   const Removed index{index_trace(path.path(), 1'000)};
