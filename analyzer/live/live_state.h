@@ -81,8 +81,8 @@ class LiveState {
  private:
   struct Stream {
     std::uint32_t thread = kNoThread;
-    std::vector<replay::PendingReallocs::Number>
-        reallocs;  // a stack: calls of a signal handler are above those it interrupted
+    // A stack: calls of a signal handler are above those it interrupted.
+    std::vector<replay::PendingReallocs::Number> reallocs;
   };
   struct Tie {
     std::uint64_t address = 0;

@@ -290,8 +290,8 @@ class Replay {
   };
   struct alignas(64) StreamState {
     std::uint32_t thread = kNoThread;
-    std::vector<PendingReallocs::Number>
-        reallocs;  // a stack: calls of a signal handler are above those it interrupted
+    // A stack: calls of a signal handler are above those it interrupted.
+    std::vector<PendingReallocs::Number> reallocs;
     std::vector<PendingMapping> mappings;
 
     /// Removes and returns the pieces of the latest pending munmap (or mremap).

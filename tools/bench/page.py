@@ -407,7 +407,7 @@ class Bench:
                              "row = document.querySelector('#view tr[data-index]');"
                              "return {left: at.left, top: at.top, row: row.getBoundingClientRect().height,"
                              "texts: [...row.children].map(cell => cell.textContent)}; })()")
-        # As much as 120 turns of the wheel.
+        # More than 120 turns of the wheel scroll.
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(text)} {i}</td>" for text in size["texts"])
                        for i in range(int(50_000 / size["row"])))
         page = self.work / "plain.html"
