@@ -79,8 +79,9 @@ function create(options) {
   const note = make('p', {class: 'more'}, options.more || '');
   const host = make('div', {class: 'row-table'}, scroller, note);
 
+  /// A table that has no place in the page yet has no width, and room for all columns: it is fitted again there.
   function fit() {
-    const now = fitting(columns, widths, scroller.clientWidth);
+    const now = fitting(columns, widths, scroller.clientWidth || Infinity);
     table.style.minWidth = `${now.needed}px`;
     if (now.shown.length === shown.length && group.firstChild) return;
     shown = now.shown;

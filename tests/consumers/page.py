@@ -91,13 +91,14 @@ class PageCase(consumers.Case):
         self.settled()
 
     def settled(self):
-        """Waits until everything that was asked is on the page."""
+        """Waits until everything that was asked is on the page, and tables have their columns: those are chosen with
+        the next frame."""
         drawn = ("new Promise(done => { const check = () => ['#view', '#details'].every(part => { "
                  "const shown = (document.querySelector(part) || {}).dataset; "
                  "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
                  "document.querySelector('.waiting') === null && "
-                 "['0', undefined].includes(document.documentElement.dataset.pending) ? done() : "
-                 "setTimeout(check, 20); check(); })")
+                 "['0', undefined].includes(document.documentElement.dataset.pending) ? "
+                 "requestAnimationFrame(() => requestAnimationFrame(done)) : setTimeout(check, 20); check(); })")
         for _ in range(10):
             try:
                 return self.browser.evaluate(drawn)
@@ -238,6 +239,11 @@ class Page(PageCase):
                 selection = {"at": moment} if metric == "live" else {"from": f"{begin}ns", "to": f"{end}ns"}
                 self.select(view="table", metric=metric, **selection)
                 self.check_table(self.printed()["rows"], metric)
+
+        with self.subTest("before it has a place in the page, a table has all columns"):
+            self.assertEqual(self.browser.evaluate(
+                "[...rowTable.create({label: '', rows: [], columns: ['A', 'B', 'C', 'D'].map(label => ({key: label, label, "
+                "wide: label === 'A'}))}).host.querySelectorAll('th')].map(cell => cell.textContent)"), [*"ABCD"])
 
     def test_flame_graph_and_tree(self):
         self.open(self.real(), view="flame", metric="allocated")

@@ -13,10 +13,11 @@ times are wall times that the page itself measures, from the user's action to th
   ranges    a range is dragged on the timeline while the flame graph is shown: narrow, wide, random; and a range of
             0.1 % from a link
   filter    a letter is typed into the search of the table, the flame graph, and the table of call stacks
-  scroll    the blocks that are live at the peak are scrolled with the mouse wheel, and with a jump to another place:
-            frames per second, the longest time between two frames, the processor time of the page for each frame
-            (which other load on the machine changes least), and the time until the rows are filled in. In turns with
-            it, a table of plain HTML of the same size, without a script: what the browser can show on this machine
+  scroll    the blocks that are live at the peak are scrolled for two seconds at several speeds, as fast as the page
+            draws with 300 pixels a frame, and with a jump to another place: frames per second, the longest time
+            between two frames, the processor time of the page for each frame (which other load on the machine changes
+            least), and the time until the rows are filled in. In turns with it, a table of plain HTML of the same
+            size, without a script: what the browser can show on this machine
   follow    a program that makes a million events a second (--pace) with --follow-live live blocks is watched while it
             runs, in each of --views for --follow-s seconds: how far the program's clock is ahead of the time in the
             header, and of the figures that are shown, without the first 5 seconds of a view. A view may have a
@@ -52,6 +53,8 @@ PARTS = ("open", "ranges", "filter", "scroll", "follow", "memory")
 MAX_WAIT_S = 100
 FRAME_MS = 1000 / 60
 SMOOTH_FRAMES = 58   # of 60 in a second; the first and the last are incomplete
+# Of a scroll gesture of Chromium's own measurements, of a wheel that is turned fast, and of a swipe.
+SCROLL_SPEEDS = (800, 3000, 9000)   # pixels per second
 
 # Runs before the scripts of the page. It notes when something was drawn first: after the frame with the change.
 WATCH = """
@@ -378,23 +381,32 @@ class Bench:
         plain = self.plain_table()
         for _ in range(self.options.rounds):
             self.browser.open(plain)
-            self.scroll("scrolling of a plain table", (x, y))
+            for speed in (*SCROLL_SPEEDS, None):
+                self.scroll("scrolling of a plain table", (x, y), speed)
             self.open(server, "#view=blocks&metric=peak")
             self.settle()
-            self.scroll("scrolling", (x, y), SMOOTH_FRAMES, FRAME_MS)
-            self.note("scrolling: rows filled in after it", self.waited(filled))
+            for speed in (*SCROLL_SPEEDS, None):
+                self.scroll("scrolling", (x, y), speed, SMOOTH_FRAMES, FRAME_MS)
+                self.note("scrolling: rows filled in after it", self.waited(filled))
             place = self.random.uniform(0.1, 0.9)
             self.evaluate(f"(() => {{ const part = document.querySelector('.scroller');"
                           f"part.scrollTop = {place} * part.scrollHeight; }})()")
             self.browser.settle()
             self.note("jump to another place: rows filled in", self.waited(filled))
 
-    def scroll(self, name, at, target=None, frame_ms=None):
-        self.browser.move(*at)
+    def scroll(self, name, at, speed, target=None, frame_ms=None):
+        """`speed`: in pixels per second, or None for 300 pixels with each frame."""
+        name += f", {speed:,} pixels/s" if speed else ", 300 pixels with each frame"
+        x, y = at
+        self.browser.move(x, y)
         spent_ms = self.browser.spent_ms()
         self.evaluate(FRAMES)
-        for _ in range(120):
-            self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=at[0], y=at[1], deltaX=0, deltaY=300)
+        if speed:
+            self.browser.call("Input.synthesizeScrollGesture", x=x, y=y, yDistance=-2 * speed, speed=speed,
+                              gestureSourceType="mouse", preventFling=True)
+        else:
+            for _ in range(120):
+                self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=300)
         frames = self.evaluate("counting = false, frames_ms")
         gaps = [after - before for before, after in zip(frames, frames[1:])]
         self.note(name, 1000 * len(gaps) / (frames[-1] - frames[0]), target, unit="frames/s")
@@ -407,9 +419,9 @@ class Bench:
                              "row = document.querySelector('#view tr[data-index]');"
                              "return {left: at.left, top: at.top, row: row.getBoundingClientRect().height,"
                              "texts: [...row.children].map(cell => cell.textContent)}; })()")
-        # More than 120 turns of the wheel scroll.
+        # Higher than all scrolling of a round.
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(text)} {i}</td>" for text in size["texts"])
-                       for i in range(int(50_000 / size["row"])))
+                       for i in range(int(80_000 / size["row"])))
         page = self.work / "plain.html"
         page.write_text(PLAIN_TABLE % dict(size, rows=rows), encoding="utf-8")
         return page.as_uri()

@@ -38,11 +38,12 @@ std::vector<ExitStatus> exit_statuses(const CommandHelp& command) {
   std::vector<ExitStatus> statuses = {
       {"0", "Success."},
       {"1", command.reads_trace()
-                ? "The trace could not be read or is incomplete (what could be read was printed), or the output "
-                  "could not be written."
+                ? "The trace could not be read, is incomplete, or lacks what was asked for (what could be read was "
+                  "printed); or the output could not be written or sent."
                 : "The command failed; a message gives the reason."},
       {"2", "The command line is wrong."}};
   if (command.name == "check") statuses.push_back({"3", "A limit of 'heapprof check' was exceeded."});
+  if (command.name == "query") statuses.push_back({"130", "Ctrl-C ended the command."});
   return statuses;
 }
 

@@ -156,7 +156,7 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
   }
   text +=
       "## Selection\n\nOptions that select blocks, events and a slice of time, of every command that analyzes a "
-      "trace.\n\n" +
+      "trace, except `pins`, `rss`, `top` and `export rows`.\n\n" +
       shared_options(commands, "Selection");
   text += "## Symbols\n\nOptions about the names of functions, files and lines.\n\n" +
           shared_options(commands, "Symbols");

@@ -428,7 +428,7 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
   add_value(
       command, "--at,--live-at", "TIME",
       "Print what is pinned at TIME: seconds since the start, with a unit (300ms), a percentage of the recording "
-      "(40%), start, peak or end; the default is the end",
+      "(40%), start, peak, end, or the text of a mark; the default is the end",
       [options](const std::string& text) {
         if (!parse_moment_or_mark(text)) refuse_value(text, "--at", kMomentOrMarkExamples);
         options->trace.texts.to = text;
@@ -842,11 +842,11 @@ void declare_check(CLI::App& app, Chosen& chosen) {
            "Allow at most SIZE bytes of overhead as in 'heapprof pins': what live blocks pin beyond their own bytes",
            [options](std::uint64_t limit) { options->max_pinned = limit; })
       ->group(kGroup);
-  add_size(command, "--max-sum-peak", "Of several recordings: allow at most SIZE bytes live at one moment in all",
+  add_size(command, "--max-sum-peak", "Allow at most SIZE bytes live at one moment in several recordings together",
            [options](std::uint64_t limit) { options->max_sum_peak = limit; })
       ->group(kGroup);
   add_size(command, "--max-sum-leaked",
-           "Of several recordings: allow at most SIZE bytes live at their ends in all, without suppressed ones",
+           "Allow at most SIZE bytes live at the ends of several recordings together, without suppressed ones",
            [options](std::uint64_t limit) { options->max_sum_leaked = limit; })
       ->group(kGroup);
   add_text(command, "--baseline", options->baseline, "FILE",
@@ -866,7 +866,7 @@ void declare_check(CLI::App& app, Chosen& chosen) {
       "recording stopped before the program ended, or "
       "because no stack or thread matches --function, --module or --thread, for example after a function was "
       "renamed. With a limit of 0 for --max-peak, --max-allocated or --max-allocations, a name that matches nothing "
-      "is no error, because such a limit requires that nothing is allocated. Of several recordings, each process "
+      "is no error, because such a limit requires that nothing is allocated. With several recordings, each process "
       "must be within the limits; --max-sum-peak and --max-sum-leaked are for all of them together.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
@@ -1040,7 +1040,7 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   add_call_site_options(command, options->call_sites);
   command.footer(
       "Tables: processes, threads, modules, timeline, marks, stacks, call_sites, frames, allocations, live_blocks, "
-      "mappings, samples, residency. Options that select blocks apply to all of them. A statement that would write "
+      "mappings, samples, residency, labels. Options that select blocks apply to all of them. A statement that would write "
       "is "
       "refused.");
   choose(command, chosen, options, [words, format, schema](QueryOptions& read) {
@@ -1161,8 +1161,9 @@ void declare_compact(CLI::App& app, Chosen& chosen) {
             })
       ->default_str(std::to_string(options->level));
   command.footer(
-      "Every command reads the copy like the original, and reads slices of time faster. Times are rounded down to "
-      "microseconds, and blocks have numbers instead of addresses; all other figures stay the same.");
+      "Every command reads the copy, and reads slices of time faster. Times are rounded down to microseconds, and "
+      "blocks have numbers instead of addresses; all other figures stay the same. What follows from addresses needs "
+      "--exact: 'rss', and 'pins' at other moments than snapshots of resident pages and the end.");
   choose(command, chosen, options, [](CompactOptions& read) {
     if (read.output == "-")
       refuse(
@@ -1279,7 +1280,7 @@ void declare_record(CLI::App& command, RecordOptions& options) {
   add_switch(command, "-q,--quiet", options.quiet, "Print no summary at the end")->disable_flag_override();
   command.footer(
       "Options end at PROGRAM. Each option with a value is also an environment variable: --max-depth is "
-      "HEAPPROF_MAX_DEPTH.");
+      "HEAPPROF_MAX_DEPTH, --label is HEAPPROF_LABELS.");
   command.callback([values, settings, &options] {
     for (std::size_t i = 0; i < settings.size(); ++i) {
       const std::string& value = (*values)[i];

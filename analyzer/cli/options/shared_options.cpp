@@ -78,8 +78,8 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
   text("--at,--live-at", texts.live_at, "TIME", "Select the blocks that are live at TIME");
   text(
       "--survivors", texts.survivors, "[TIME]",
-      "Of the blocks that are allocated between --from and --to, print those that are still live at TIME, by default "
-      "at the end of the recording");
+      "Select the blocks that are allocated between --from and --to and still live at TIME, by default at the end of "
+      "the recording");
   text("--min-lifetime", texts.min_lifetime, "TIME",
        "Select blocks that live at least TIME (20us, 1.5); blocks that are never freed live until the end of the "
        "trace");
