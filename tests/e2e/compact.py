@@ -94,9 +94,23 @@ class Compact(harness.Case):
                     ("report", "--json", "--top", "100", "--from", "20%", "--to", "70%"),
                     ("leaks", "--json", "--from", "50%"),
                     ("report", "--json", "--min-lifetime", "10us"), ("report", "--json", "--live-at", "30%"),
-                    ("export", "ndjson", "--from", "30%", "--to", "60%")):
+                    ("export", "ndjson", "--from", "30%", "--to", "60%"),
+                    ("query", "select * from allocations", "--csv"), ("query", "select * from call_sites", "--csv"),
+                    ("query", "select duration_ns, ended_by, events, peak_bytes, leaked_bytes from processes", "--csv")):
                 with self.subTest(trace=trace.name, command=command):
                     self.assertEqual(self.output_of(exact, command), self.output_of_original(trace, command))
+
+    def test_beside_other_recordings(self):
+        one, other, *_ = self.recordings()
+        exact = self.compact(one, "--exact")
+        for command in ("report", "leaks", "timeline"):
+            was = json.loads(self.heapprof(command, one, other, "--json"))
+            now = json.loads(self.heapprof(command, exact, other, "--json"))
+            for process in was["processes"] + now["processes"]:
+                del process["trace"]
+            self.assertEqual(was, now, command)
+        # A copy of a recording is left out.
+        self.assertEqual(json.loads(self.heapprof("report", one, exact, "--json"))["copies"], 1)
 
     def same(self, was, now, where=""):
         """Checks that two JSON values are equal, except for times, which may differ by MAX_DIFFERENCE_NS."""

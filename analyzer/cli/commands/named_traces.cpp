@@ -6,7 +6,7 @@
 
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/write_output.h"
-#include "analyzer/trace/mailbox.h"
+#include "analyzer/trace/recording_header.h"
 
 namespace heapprof::cli {
 namespace {
@@ -36,7 +36,7 @@ std::vector<std::string> traces_named(const std::vector<std::string>& arguments)
       const std::vector<std::string> more = traces_in(argument);
       traces.insert(traces.end(), more.begin(), more.end());
     } else {
-      trace::Mailbox opened(argument);  // its header is valid
+      trace::read_recording_header(argument);  // throws if it cannot be read
       traces.push_back(argument);
     }
   }

@@ -15,7 +15,7 @@
 #include "analyzer/cli/text/recording_text.h"
 #include "analyzer/query/database.h"
 #include "analyzer/symbols/module_symbols.h"
-#include "analyzer/trace/mailbox.h"
+#include "analyzer/trace/recording_header.h"
 
 namespace heapprof::cli {
 namespace {
@@ -37,12 +37,12 @@ void take_interrupts() {
 namespace {
 
 RecordedProcess recorded_process(const std::string& trace, std::uint64_t start_ns) {
-  const trace::Mailbox opened(trace);
+  const trace::RecordingHeader read = trace::read_recording_header(trace);
   RecordedProcess process;
   process.trace = trace;
-  process.header = opened.header();
+  process.header = read.header;
   process.start_ns = start_ns;
-  process.grows = opened.recorder() == trace::RecorderState::kRecording;
+  process.grows = read.recorder == trace::RecorderState::kRecording;
   return process;
 }
 

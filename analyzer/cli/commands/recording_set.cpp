@@ -13,7 +13,7 @@
 #include "analyzer/processes/one_clock.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/symbols/module_symbols.h"
-#include "analyzer/trace/mailbox.h"
+#include "analyzer/trace/recording_header.h"
 
 namespace heapprof::cli {
 namespace {
@@ -54,8 +54,11 @@ RecordingSet::RecordingSet(const std::vector<std::string>& arguments) {
   const auto open = [&](const std::string& path) {
     ++files;
     try {
-      const trace::Mailbox opened(path);
-      members_.push_back({path, opened.header()});
+      const trace::RecordingHeader read = trace::read_recording_header(path);
+      if (read.is_damaged)
+        throw trace::TraceError(path +
+                                ": the header is damaged, so it is unknown when the recording began; name it alone");
+      members_.push_back({path, read.header});
     } catch (const std::runtime_error& error) {
       print_message(error.what());
       ++unread_;
@@ -110,7 +113,7 @@ void RecordingSet::take_clock() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     members_[i].start_ns = clock.start_ns[i];
     boots.insert(std::string(std::begin(all[i].boot_id), std::end(all[i].boot_id)));
-    versions.emplace(all[i].version_major, all[i].version_minor);
+    if (all[i].version_major == kVersionMajor) versions.emplace(all[i].version_major, all[i].version_minor);
   }
   if (clock.is_calendar)
     notes_.push_back(
