@@ -77,7 +77,8 @@ Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords 
     : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)),
       keeps_processes_(keeps_processes), idle_timer_(context) {}
 
-/// Starts to write the index of a trace that needs one. True: an index is being written.
+/// Starts to write the index of a trace that needs one, unless too many are being written. True: an index is being
+/// written, or will be.
 bool Answers::waits_for_index(const Question& question) {
   if (!index_words_) return false;
   bool waits = false;
@@ -86,17 +87,21 @@ bool Answers::waits_for_index(const Question& question) {
     IndexOf& index = indexes_[trace];
     if (index.child == nullptr && !state.empty() && index.state != state) {
       index.state = state;
-      if (const std::vector<std::string> words = index_words_(trace); !words.empty()) {
-        index.started = Clock::now();
-        // If it fails, the questions are answered without an index.
-        index.child = ChildProcess::start(context_, words, {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
-                                          [this, trace](ChildResult&&) {
-                                            indexes_[trace].child.reset();
-                                            start_next();
-                                          });
-      }
+      index.words = index_words_(trace);
     }
-    waits |= index.child != nullptr;
+    if (!index.words.empty() && writers_ < kMaxIndexWriters) {
+      ++writers_;
+      index.started = Clock::now();
+      // If it fails, the questions are answered without an index.
+      index.child = ChildProcess::start(context_, std::exchange(index.words, {}),
+                                        {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
+                                        [this, trace](ChildResult&&) {
+                                          --writers_;
+                                          indexes_[trace].child.reset();
+                                          start_next();
+                                        });
+    }
+    waits |= index.child != nullptr || !index.words.empty();
   }
   return waits;
 }
@@ -245,7 +250,10 @@ void Answers::start(const std::shared_ptr<Task>& task) {
           return finish(ended, std::move(*result));
         }
         asked_[ended->key].can_stand = false;
-        start(ended);
+        if (!ended->waiting.empty()) return start(ended);
+        ChildResult nobody_waits;
+        nobody_waits.end = ChildResult::End::kKilled;
+        finish(ended, std::move(nobody_waits));
       });
     }
   }

@@ -8,7 +8,8 @@
 // its beginning, at most two run at once: each has a table of the live blocks.
 //
 // Questions about a large recording without an index wait until one is written: with it, the first answers and all
-// later ones take less time in total than the first answers alone without it.
+// later ones take less time in total than the first answers alone without it. At most two are written at once; they
+// are finished when nobody waits any more, since the next question needs them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -45,6 +46,7 @@ class Answers {
   static constexpr std::size_t kMaxRunning = 2;  ///< without slow ones
   static constexpr std::size_t kMaxProcesses = 4;
   static constexpr std::size_t kMaxFromBeginning = 2;  ///< of running programs
+  static constexpr std::size_t kMaxIndexWriters = 2;
   static constexpr std::chrono::seconds kSlow{1};
   static constexpr std::size_t kMaxAnswerBytes = 32 << 20;
   static constexpr std::size_t kMaxKeptBytes = 64 << 20;  ///< of all kept answers
@@ -105,7 +107,8 @@ class Answers {
   /// The index of a trace, which is being written or need not be.
   struct IndexOf {
     std::string state;                    ///< of the trace
-    std::shared_ptr<ChildProcess> child;  ///< null: nothing waits for it
+    std::vector<std::string> words;       ///< that write it, as soon as fewer are being written
+    std::shared_ptr<ChildProcess> child;  ///< null: it is not being written
     Clock::time_point started;
   };
 
@@ -126,6 +129,7 @@ class Answers {
   IndexWords index_words_;
   const bool keeps_processes_;
   std::map<std::size_t, IndexOf> indexes_;
+  std::size_t writers_ = 0;  ///< of indexes
   Ticket last_ticket_ = 0;
   std::size_t processes_ = 0;
   std::size_t running_ = 0;  ///< of these, those that are not slow

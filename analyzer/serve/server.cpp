@@ -1,10 +1,11 @@
 // The only file that includes Boost.Beast, which costs seconds of compile time.
 //
 // Beast parses HTTP and limits the sizes of headers and bodies; deadlines are those of beast::tcp_stream. At most
-// kMaxConnections are open. If one more comes, the oldest of those that are not being answered is closed, so clients
-// that open connections and send nothing cannot keep others out.
+// kMaxConnections are open. If one more comes, the oldest of those is closed that have sent no request with the token,
+// or wait for the next one. So clients without it keep nobody out, whether they send nothing or read nothing.
 #include "analyzer/serve/server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -40,9 +41,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Json = nlohmann::ordered_json;
 
-/// Bytes that are no UTF-8.
-constexpr Json::error_handler_t kReplaceBytes = Json::error_handler_t::replace;
-
 constexpr std::size_t kMaxConnections = 64;
 constexpr std::uint32_t kMaxHeaderBytes = 16 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
@@ -62,7 +60,15 @@ Answer text_answer(unsigned status, std::string_view type, std::string text) {
   return {status, std::string(type), std::make_shared<const std::string>(std::move(text))};
 }
 
+/// Names of files and threads may have bytes that are no UTF-8.
+Answer json_answer(const Json& json) {
+  return text_answer(200, "application/json", json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 std::string_view as_view(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+/// The browser and the processes that answer must not keep the port and the connections: Asio's sockets are inherited.
+void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 class Session;
 
@@ -119,7 +125,8 @@ class Session : public std::enable_shared_from_this<Session> {
                      [self = shared_from_this()](error_code failed, std::size_t) { self->received(failed); });
   }
 
-  bool waits_for_client() const noexcept { return waits_for_client_; }
+  /// Whether nothing is lost if it is closed: no request with the token is being answered.
+  bool may_be_closed() const noexcept { return waits_for_client_ || !is_authorized_; }
   /// The server ends: nothing is answered any more.
   void abandon() {
     ticket_ = 0;
@@ -155,15 +162,26 @@ class Session : public std::enable_shared_from_this<Session> {
                                "not a valid request: " + failed.message()));
     }
     closes_ = !request().keep_alive();
-    handle();
+    try {
+      handle();
+    } catch (const std::exception& error) {
+      send(error_answer(500, error.what()));
+    }
+  }
+
+  /// Clients that are refused must connect again: they do not keep a place.
+  void refuse(unsigned status, const std::string& sentence) {
+    closes_ = true;
+    send(error_answer(status, sentence));
   }
 
   void handle() {
+    is_authorized_ = false;
     const http::verb method = request().method();
     if (method != http::verb::get && method != http::verb::head && method != http::verb::post)
-      return send(error_answer(405, "unknown method; expected GET, HEAD or POST"));
+      return refuse(405, "unknown method; expected GET, HEAD or POST");
     std::optional<Target> target = parse_target(as_view(request().target()));
-    if (!target) return send(error_answer(400, "the address is not valid: wrong escapes or control characters"));
+    if (!target) return refuse(400, "the address is not valid: wrong escapes or control characters");
     const std::string* const token = find(target->parameters, "token");
     const bool is_post = method == http::verb::post;
     switch (server_.access->check({.host = header(http::field::host),
@@ -175,15 +193,15 @@ class Session : public std::enable_shared_from_this<Session> {
                                   is_post)) {
       case Verdict::kAllowed: break;
       case Verdict::kWrongHost:
-        return send(error_answer(403,
-                                 "the host of this address is not this server; use the address that 'heapprof "
-                                 "serve' printed"));
+        return refuse(403,
+                      "the host of this address is not this server; use the address that 'heapprof serve' printed");
       case Verdict::kNoToken:
-        return send(error_answer(401,
-                                 "the token is missing or wrong; open the address that 'heapprof serve' printed, "
-                                 "or send the header 'Authorization: Bearer TOKEN'"));
-      case Verdict::kForeignPage: return send(error_answer(403, "the request comes from a page of another server"));
+        return refuse(401,
+                      "the token is missing or wrong; open the address that 'heapprof serve' printed, or send the "
+                      "header 'Authorization: Bearer TOKEN'");
+      case Verdict::kForeignPage: return refuse(403, "the request comes from a page of another server");
     }
+    is_authorized_ = true;
     const bool is_navigation = token != nullptr && target->path == "/" && !is_post;
     std::erase_if(target->parameters, [](const Parameter& one) { return one.name == "token"; });
     // The page removes the token from its address. A redirect would not do: after one that began on another site,
@@ -197,10 +215,8 @@ class Session : public std::enable_shared_from_this<Session> {
     const std::string& path = target.path;
     if (path == "/") return send(text_answer(200, "text/html; charset=utf-8", served_page().text));
     if (path == "/api/" || path == "/api")
-      return send(text_answer(200, "application/json", server_.about().dump() + "\n"));
-    if (path == "/api/progress")
-      return send(
-          text_answer(200, "application/json", server_.progress().dump(-1, ' ', false, kReplaceBytes) + "\n"));
+      return send(json_answer(server_.about()));
+    if (path == "/api/progress") return send(json_answer(server_.progress()));
     constexpr std::string_view kApi = "/api/";
     if (path == "/api/events") return send_events(target.parameters);
     if (path.starts_with(kApi)) {
@@ -260,9 +276,15 @@ class Session : public std::enable_shared_from_this<Session> {
     parameters.push_back({"from", std::to_string(server_.settings.elapsed_ns(position)) + "ns"});
     stream_.expires_never();
     timer_.expires_after(std::chrono::seconds(seconds));
-    timer_.async_wait([self = shared_from_this(), parameters](error_code stopped) {
-      if (!stopped) self->answer(pprof_question(parameters, self->server_.settings.subject));
+    is_counting_ = true;
+    self_ = shared_from_this();
+    timer_.async_wait([weak = weak_from_this(), parameters](error_code stopped) {
+      const auto self = weak.lock();
+      if (stopped || !self) return;
+      self->is_counting_ = false;
+      self->answer(pprof_question(parameters, self->server_.settings.subject));
     });
+    watch_for_end();
   }
 
   /// /api/events: the connection stays open, and ends with the program.
@@ -320,15 +342,19 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void stop_answer() {
+    timer_.cancel();
+    is_counting_ = false;
     if (ticket_ != 0) server_.answers.cancel(std::exchange(ticket_, 0));
     if (listener_ != 0) server_.live_events.leave(std::exchange(listener_, 0));
   }
+
+  bool is_awaited() const noexcept { return ticket_ != 0 || listener_ != 0 || is_counting_; }
 
   /// While an answer is computed: a client that closes the connection does not need it any more.
   void watch_for_end() {
     stream_.socket().async_wait(tcp::socket::wait_read, [weak = weak_from_this()](error_code failed) {
       const auto self = weak.lock();
-      if (!self || (self->ticket_ == 0 && self->listener_ == 0)) return;
+      if (!self || !self->is_awaited()) return;
       char byte = 0;
       if (!failed) {
         const ssize_t got = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -388,6 +414,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string cookie_;  ///< to be set with the next answer
   bool closes_ = false;
   bool waits_for_client_ = true;
+  bool is_authorized_ = false;  ///< the request that is being answered
+  bool is_counting_ = false;    ///< the seconds of /debug/pprof/allocs
   Answers::Ticket ticket_ = 0;
   LiveEvents::Id listener_ = 0;
   std::string pending_, writing_;  ///< of events: to be sent next, and being sent
@@ -434,10 +462,11 @@ Json Server::State::progress() const {
 
 void Server::State::listen() {
   error_code failed;
-  const auto address = asio::ip::make_address(settings.address, failed);
+  const asio::ip::address address = asio::ip::make_address(settings.address, failed);
   if (failed)
     throw ServeError("invalid value '" + settings.address +
                      "' for --listen; expected an IP address such as 127.0.0.1, 0.0.0.0 or ::1");
+  settings.address = address.to_string();  // of the forms of an IPv6 address, the shortest
   const tcp::endpoint endpoint(address, settings.port);
   const auto check = [&](const char* what) {
     if (!failed) return;
@@ -448,6 +477,7 @@ void Server::State::listen() {
   };
   acceptor.open(endpoint.protocol(), failed);
   check("open a socket");
+  close_on_exec(acceptor.native_handle());
   // A server that has just ended does not block its port. Another one that listens there still does.
   acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
   acceptor.bind(endpoint, failed);
@@ -469,6 +499,7 @@ void Server::State::accept() {
       });
       return;
     }
+    close_on_exec(socket.native_handle());
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     if (make_room()) std::make_shared<Session>(*this, std::move(socket))->read();
@@ -480,8 +511,8 @@ void Server::State::accept() {
 bool Server::State::make_room() {
   if (sessions.size() < kMaxConnections) return true;
   for (Session* const session : sessions) {
-    if (!session->waits_for_client()) continue;
-    session->close();  // its read fails, later, and ends it
+    if (!session->may_be_closed()) continue;
+    session->close();  // its operation fails, later, and ends it
     return true;
   }
   return false;
@@ -496,20 +527,24 @@ Server::Server(ServerSettings settings) : state_(std::make_unique<State>(std::mo
   state_->listen();
   state_->signals.add(SIGINT);
   state_->signals.add(SIGTERM);
-  state_->signals.add(SIGHUP);
+  // nohup: it stays when the terminal is closed.
+  struct sigaction at_hangup {};
+  if (::sigaction(SIGHUP, nullptr, &at_hangup) == 0 && at_hangup.sa_handler != SIG_IGN) state_->signals.add(SIGHUP);
 }
 
 Server::~Server() = default;
 
 std::uint16_t Server::port() const noexcept { return state_->acceptor.local_endpoint().port(); }
 
-std::string Server::url() const {
+std::string Server::host() const {
   const std::string& address = state_->settings.address;
-  const std::string host = address == "0.0.0.0"                     ? "127.0.0.1"
-                           : address == "::"                        ? "[::1]"
-                           : address.find(':') != std::string::npos ? "[" + address + "]"
-                                                                    : address;
-  return "http://" + host + ":" + std::to_string(port()) + "/?token=" + state_->access->token();
+  if (address == "0.0.0.0") return "127.0.0.1";
+  if (address == "::") return "[::1]";
+  return address.find(':') != std::string::npos ? "[" + address + "]" : address;
+}
+
+std::string Server::url() const {
+  return "http://" + host() + ":" + std::to_string(port()) + "/?token=" + state_->access->token();
 }
 
 void Server::run() {

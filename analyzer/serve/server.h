@@ -49,6 +49,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   std::uint16_t port() const noexcept;
+  /// Of the address, as a browser on this machine needs it: "127.0.0.1", "[::1]".
+  std::string host() const;
   /// "http://127.0.0.1:1234/?token=..."
   std::string url() const;
   /// Serves until SIGINT, SIGTERM or SIGHUP.

@@ -59,13 +59,14 @@ def fields(data):
 
 
 class Serve(harness.Case):
-    def start(self, *arguments, **variables):
+    def start(self, *arguments, preexec_fn=None, **variables):
         """Starts a server; its port and token are in self.port and self.token."""
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
             variables.setdefault(name, "")
         self.server = self.popen([str(harness.HEAPPROF), "serve", *map(str, arguments)], text=True, cwd=self.dir,
                                  env=harness.analyzer_environment(**variables),
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 preexec_fn=preexec_fn)
         self.url = self.server.stdout.readline().strip()
         if not self.url:
             self.fail(self.server.stderr.read())
@@ -133,6 +134,10 @@ class Serve(harness.Case):
         except (FileNotFoundError, ProcessLookupError):
             return "gone"
         return {"T": "T", "Z": "gone"}.get(state)
+
+    @staticmethod
+    def open_files(process):
+        return [os.readlink(f"/proc/{process}/fd/{one}") for one in os.listdir(f"/proc/{process}/fd")]
 
     def is_gone(self, child):
         return self.state_of(child) == "gone"
@@ -358,6 +363,25 @@ class LargeRecording(Serve):
                              json.loads(self.heapprof(command, *words, "--json", "--no-index", self.trace)))
         self.assertEqual(self.progress(), [])
 
+    def test_at_most_two_indexes_are_written_at_once(self):
+        traces = [self.dir / f"{i}.heapprof" for i in range(4)]
+        for trace in traces:
+            os.link(self.trace, trace)
+        self.start(*traces, XDG_CACHE_HOME=self.dir / "cache")
+        connections = []
+        for i in range(len(traces)):
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self.addCleanup(connection.close)
+            connection.request("GET", f"/api/report?trace={i}", headers={"Authorization": f"Bearer {self.token}"})
+            connections.append(connection)
+        def answered():
+            """Whether all are answered; the indexes are counted meanwhile."""
+            self.assertLessEqual(sum(one["command"] == "index" for one in self.progress()), 2)
+            return all(select.select([connection.sock], [], [], 0)[0] for connection in connections)
+        harness.wait_until(answered, "answers")
+        for connection in connections:
+            self.assertEqual(connection.getresponse().status, 200)
+
     def test_without_an_index_the_answers_are_the_same(self):
         """The process that writes the index is killed: the questions are answered without it."""
         connection, child = self.stopped_index()
@@ -574,6 +598,27 @@ class Clients(Serve):
         with clients[-2].makefile("rb") as answer:
             self.assertTrue(answer.read().startswith(b"HTTP/1.1 200 OK"))
 
+    def test_clients_that_read_nothing_keep_nobody_out(self):
+        for _ in range(64):
+            client = socket.socket()
+            self.addCleanup(client.close)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.connect(("127.0.0.1", self.port))
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                for _ in range(100):
+                    client.sendall(500 * b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        def spent():
+            return Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+
+        def is_waiting():
+            before = spent()
+            time.sleep(0.1)
+            return spent() == before
+        harness.wait_until(is_waiting, "the server goes on answering")
+        self.ask("report")
+
     def test_garbage(self):
         generator = harness.random_generator("garbage")
         token = f"Host: localhost\r\nAuthorization: Bearer {self.token}\r\n".encode()
@@ -623,12 +668,26 @@ class StartAndEnd(Serve):
         self.end(signal.SIGTERM)
 
     def test_ssh(self):
-        self.start(self.trace, SSH_CONNECTION="10.0.0.1 5000 10.0.0.2 2222", DISPLAY=":99")
-        self.assertIn(f"ssh -L {self.port}:127.0.0.1:{self.port} -p 2222 ", self.end()[1])
+        connection = dict(SSH_CONNECTION="10.0.0.1 5000 10.0.0.2 2222", DISPLAY=":99")
+        self.start(self.trace, **connection)
+        self.assertRegex(self.end()[1],
+                         f"ssh -L {self.port}:127.0.0.1:{self.port} -p 2222 .* and open the address above")
+        # The server listens nowhere else.
+        self.start(self.trace, "--listen", "::1", **connection)
+        self.assertRegex(self.end()[1], rf"ssh -L {self.port}:\[::1\]:{self.port} -p 2222 .* and open "
+                                        rf"http://127\.0\.0\.1:{self.port}/\?token={self.token}\n")
+
+    def test_nohup(self):
+        self.start(self.trace, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.server.send_signal(signal.SIGHUP)
+        self.ask("report")
+        self.end()
 
     def test_the_end_ends_answers(self):
         self.start(self.trace)
         connection, child = self.stopped_answer("report")
+        # It has neither the port nor the connections.
+        self.assertEqual([file for file in self.open_files(child) if file.startswith("socket:")], [])
         self.end()
         harness.wait_until(lambda: self.is_gone(child), "the process of an answer")
         connection.close()
@@ -638,18 +697,20 @@ class StartAndEnd(Serve):
         harness.wait_until(lambda: self.is_gone(child), "the process of an answer, when the server is killed")
         connection.close()
 
-    def test_the_browser_gets_no_token_on_its_command_line(self):
+    def test_the_browser_gets_neither_token_nor_port(self):
+        """The token is not on its command line."""
         programs = self.dir / "bin"
         programs.mkdir()
         opened = self.dir / "opened"
         os.mkfifo(opened)
-        (programs / "xdg-open").write_text(f'#!/bin/sh\n{{ echo "$@"; stat -c %a "$1"; cat "$1"; }} >"{opened}"\n')
+        (programs / "xdg-open").write_text(
+            f'#!/bin/sh\n{{ echo "$@"; stat -c %a "$1"; ls -l /proc/$$/fd | grep -c socket:; cat "$1"; }} >"{opened}"\n')
         (programs / "xdg-open").chmod(0o755)
         self.start(self.trace, DISPLAY=":99", XDG_RUNTIME_DIR=self.dir,
                    PATH=f"{programs}:{os.environ['PATH']}")
-        argument, mode, page = opened.read_text().split("\n", 2)
+        argument, mode, sockets, page = opened.read_text().split("\n", 3)
         self.assertTrue(argument.startswith(f"{self.dir}/heapprof-"), argument)
-        self.assertEqual(mode, "600")
+        self.assertEqual((mode, sockets), ("600", "0"))
         self.assertIn(self.url, page)
         self.end()
         self.assertFalse(Path(argument).exists())
@@ -668,6 +729,9 @@ class StartAndEnd(Serve):
     def test_other_addresses(self):
         self.start(self.trace, "--listen", "0.0.0.0")
         self.assertIn("can be reached from the network", self.end()[1])
+        self.start(self.trace, "--listen", "0:0:0:0:0:0:0:0")
+        self.assertEqual(self.request("/api/", headers={"Host": f"192.0.2.1:{self.port}"})[0], 200)
+        self.end()
         for address in ("nonsense", "localhost:80", "", "1.2.3"):
             result = self.run_heapprof("serve", self.trace, "--no-open", "--listen", address)
             self.assertIn(result.returncode, (1, 2))
@@ -741,6 +805,21 @@ class StartAndEnd(Serve):
         self.assertEqual(about["live"], False)
         report = json.loads(self.ask("report", [("trace", "3")]))
         self.assertEqual(report["pid"], json.loads(self.ask("report", [("trace", "1")]))["pid"])
+
+    def test_names_that_are_no_utf8(self):
+        folder = os.fsencode(self.dir / "named")
+        os.mkdir(folder)
+        shutil.copy(self.trace, folder + b"/caf\xe9.heapprof")
+        self.start(os.fsdecode(folder))
+        self.assertEqual(json.loads(self.request("/api/")[2])["traces"][0]["name"], "caf\ufffd.heapprof")
+        self.ask("report")
+
+    def test_a_compacted_recording(self):
+        compacted = self.dir / "compacted.heapprof"
+        self.heapprof("compact", "--exact", self.trace, "-o", compacted)
+        self.start(compacted)
+        self.assertEqual(json.loads(self.ask("report"))["heap"],
+                         json.loads(self.heapprof("report", self.trace, "--json"))["heap"])
 
     def test_the_newest_recording(self):
         self.start()
@@ -955,6 +1034,21 @@ class Running(Serve):
             status, profile = self.profile(f"/debug/pprof/{name}")
             self.assertEqual(status, 200)
             self.assertEqual(gzip.decompress(profile), gzip.decompress(path.read_bytes()))
+
+    def test_clients_that_leave_while_it_counts(self):
+        for _ in range(64):
+            client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+            client.sendall(f"GET /debug/pprof/allocs?seconds=3600 HTTP/1.1\r\nHost: localhost\r\nAuthorization: "
+                           f"Bearer {self.token}\r\n\r\n".encode())
+            self.addCleanup(client.close)
+        # All are being answered: there is no place until one leaves.
+        with self.assertRaises(ConnectionError):
+            self.request("/api/")
+        client.close()
+        def has_place():
+            with contextlib.suppress(ConnectionError):
+                return self.request("/api/")[0] == 200
+        harness.wait_until(has_place, "no place for another client")
 
     def check_idle(self):
         """The program allocates nothing in the second: alloc_objects and alloc_space, the first two values of each

@@ -117,14 +117,16 @@ int serve_traces(const ServeOptions& options) {
   const std::string url = server.url();
   std::printf("%s\n", url.c_str());
   if (std::fflush(stdout) != 0) throw OutputError("standard output: the address cannot be written");
-  if (options.address != "127.0.0.1" && options.address != "::1" && options.address != "localhost")
+  if (options.address != "127.0.0.1" && options.address != "::1")
     print_message("warning: " + options.address +
                   " can be reached from the network, without encryption: whoever reads the address or its traffic "
                   "can read the recordings");
   const std::string port = std::to_string(server.port());
   if (is_set("SSH_CONNECTION"))
-    print_message("on your machine, type: ssh -L " + port + ":127.0.0.1:" + port + " " + ssh_target() +
-                  "   and open the address above");
+    print_message("on your machine, type: ssh -L " + port + ":" + server.host() + ":" + port + " " + ssh_target() +
+                  "   and open " +
+                  (server.host() == "127.0.0.1" ? "the address above"
+                                                : "http://127.0.0.1:" + port + url.substr(url.rfind('/'))));
   std::optional<BrowserPage> page;
   if (options.open && !is_set("SSH_CONNECTION") && (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")))
     page.emplace(url);
