@@ -93,13 +93,13 @@ bool Answers::waits_for_index(const Question& question) {
       ++writers_;
       index.started = Clock::now();
       // If it fails, the questions are answered without an index.
-      index.child = ChildProcess::start(context_, std::exchange(index.words, {}),
-                                        {.output_bytes = kMaxAnswerBytes, .time = kMaxTime},
-                                        [this, trace](ChildResult&&) {
-                                          --writers_;
-                                          indexes_[trace].child.reset();
-                                          start_next();
-                                        });
+      index.child =
+          ChildProcess::start(context_, std::exchange(index.words, {}),
+                              {.output_bytes = kMaxAnswerBytes, .time = kMaxTime}, [this, trace](ChildResult&&) {
+                                --writers_;
+                                indexes_[trace].child.reset();
+                                start_next();
+                              });
     }
     waits |= index.child != nullptr || !index.words.empty();
   }

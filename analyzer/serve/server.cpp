@@ -1,8 +1,8 @@
 // The only file that includes Boost.Beast, which costs seconds of compile time.
 //
 // Beast parses HTTP and limits the sizes of headers and bodies; deadlines are those of beast::tcp_stream. At most
-// kMaxConnections are open. If one more comes, the oldest of those is closed that have sent no request with the token,
-// or wait for the next one. So clients without it keep nobody out, whether they send nothing or read nothing.
+// kMaxConnections are open. If one more comes, the oldest of those is closed that have sent no request with the
+// token, or wait for the next one. So clients without it keep nobody out, whether they send nothing or read nothing.
 #include "analyzer/serve/server.h"
 
 #include <fcntl.h>
@@ -67,7 +67,8 @@ Answer json_answer(const Json& json) {
 
 std::string_view as_view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-/// The browser and the processes that answer must not keep the port and the connections: Asio's sockets are inherited.
+/// The browser and the processes that answer must not keep the port and the connections: Asio's sockets are
+/// inherited.
 void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 class Session;
@@ -214,8 +215,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void get(const Target& target) {
     const std::string& path = target.path;
     if (path == "/") return send(text_answer(200, "text/html; charset=utf-8", served_page().text));
-    if (path == "/api/" || path == "/api")
-      return send(json_answer(server_.about()));
+    if (path == "/api/" || path == "/api") return send(json_answer(server_.about()));
     if (path == "/api/progress") return send(json_answer(server_.progress()));
     constexpr std::string_view kApi = "/api/";
     if (path == "/api/events") return send_events(target.parameters);

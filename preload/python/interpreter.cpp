@@ -377,6 +377,23 @@ bool is_static(std::uint64_t object) noexcept {
   return false;
 }
 
+bool begins_to_free_frames(ProgramCounter caller) noexcept {
+  for (Interpreter& python : detail::interpreters) {
+    if (__atomic_load_n(&python.module, __ATOMIC_ACQUIRE) == 0 || to_address(caller) < python.module_begin ||
+        to_address(caller) >= python.module_end ||
+        load<std::uint64_t>(python.runtime + python.layout->finalizing) == 0)
+      continue;
+    const std::uint32_t runtime = __atomic_load_n(&python.restarts, __ATOMIC_RELAXED) + 1;
+    return __atomic_exchange_n(&python.left, runtime, __ATOMIC_RELAXED) != runtime;
+  }
+  return false;
+}
+
+bool is_finalized_by_another(const Interpreter& python, std::uint64_t thread_state) noexcept {
+  const auto finalizing = load<std::uint64_t>(python.runtime + python.layout->finalizing);
+  return finalizing != 0 && finalizing != thread_state;
+}
+
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
   const Layout& layout = *python.layout;
   bool has_key = true;
@@ -394,9 +411,7 @@ std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedSta
     checked = {state, state != 0 && is_thread_state(python, state, pages)};
     if (!checked.valid) return 0;
   }
-  // While one thread finalizes the interpreter, it may free the states of others.
-  const std::uint64_t finalizing = load<std::uint64_t>(python.runtime + layout.finalizing);
-  if (finalizing != 0 && finalizing != state) return 0;
+  if (is_finalized_by_another(python, state)) return 0;
   // A state of another thread is not used: its frames change meanwhile.
   return load<std::uint64_t>(state + layout.thread_id) == arch::thread_pointer() ? state : 0;
 }

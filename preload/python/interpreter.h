@@ -53,6 +53,7 @@ struct Interpreter {
   /// Counts how often the runtime was ended and begun again (note_runtime()).
   std::uint32_t restarts;
   std::uint32_t initialized;  ///< whether the runtime was seen initialized
+  std::uint32_t left;         ///< 1 + `restarts` of the last runtime for which begins_to_free_frames() was true
   EvaluationCode evaluation;  ///< only if evaluations have nothing else
   CodeRelease release;        ///< only if code objects have no versions
 };
@@ -104,5 +105,14 @@ struct CheckedState {
 /// or another thread is finalizing the interpreter. `checked`: of this thread and interpreter, kept between calls.
 /// Precondition: a frame of the interpreter's module is on the thread's stack.
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept;
+
+/// Whether another thread than that of `thread_state` finalizes the interpreter: it changes and frees the states and
+/// frames of others. Precondition: as thread_state().
+bool is_finalized_by_another(const Interpreter& python, std::uint64_t thread_state) noexcept;
+
+/// Whether `caller`, which is about to unmap memory, is an interpreter that is being finalized, for the first time
+/// since its runtime began. It frees the frames and states of all other threads. One of them may be in an event that
+/// has read before that nobody finalizes, and must leave it first.
+bool begins_to_free_frames(ProgramCounter caller) noexcept;
 
 }  // namespace heapprof::python

@@ -387,6 +387,15 @@ void check_place_by_walk(const Placing& placing, NodeId expected, std::optional<
   check_place(expected, node, expected_why_not == why_not);
 }
 
+/// Places a stack that was cached again, in a checked build: one of 64, because it takes long.
+[[maybe_unused]] void check_cached(const Placing& placing, NodeId cached) noexcept {
+  static thread_local std::uint32_t found [[gnu::tls_model("initial-exec")]];
+  if (++found % 64 != 0) return;
+  const bool is_placed = cached != kNotPlaced;
+  check_place_by_walk(placing, is_placed ? cached : NodeId::kNone,
+                      is_placed ? std::nullopt : std::optional(LeftOut::kNoPlace));
+}
+
 /// The set of the cache in which a stack is.
 CachedStack* cache_set(MixedStackData& data, std::uint64_t hash, NodeId native) noexcept {
   return data.cache[(hash ^ raw(native)) * 0x9e3779b97f4a7c15 >> (64 - kCacheBits)];
@@ -452,7 +461,14 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
   }
   const bool frees_noticed = python.release.is_noticed(data.pages);
   switch (data.frames.update(python, state, frees_noticed, data.pages, stream)) {
-    case ThreadFrames::Result::kFrames: break;
+    case ThreadFrames::Result::kFrames:
+      // The frames were unchanged while they were read only if this is still so.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (is_finalized_by_another(python, state)) [[unlikely]] {
+        data.frames.forget();
+        return nullptr;
+      }
+      break;
     case ThreadFrames::Result::kNone: return nullptr;
     case ThreadFrames::Result::kUnreadable: return leave_out(unreadable_reason(), stream), nullptr;
     case ThreadFrames::Result::kTooMany: return leave_out(LeftOut::kTooMany, stream), nullptr;
@@ -509,6 +525,8 @@ std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegiste
         return std::nullopt;
       }
       node = *placed;
+    } else if constexpr (kCheckFrames) {
+      check_cached(placing, node);
     }
     if (node != kNotPlaced) [[likely]]
       return node;

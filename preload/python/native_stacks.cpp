@@ -25,13 +25,17 @@ std::uint64_t frame_word(ModuleId module, std::uint64_t offset, std::uint32_t no
 
 }  // namespace
 
+inline NativeStacks::Set& NativeStacks::set_of(NodeId parent, std::uint64_t frame) noexcept {
+  std::uint64_t hash = (frame ^ std::uint64_t{raw(parent)} << 29) * 0x9e3779b97f4a7c15;
+  hash ^= hash >> 32;
+  return slots_[hash * 0x9e3779b97f4a7c15 >> (64 - kSetBits)];
+}
+
 NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
                             recorder::Stream& stream) noexcept {
   const NativeStack outer(parent);
   const std::uint64_t frame = frame_word(module, offset, node_flags);
-  std::uint64_t hash = (frame ^ std::uint64_t{raw(parent)} << 29) * 0x9e3779b97f4a7c15;
-  hash ^= hash >> 32;
-  Slot* const set = slots_[hash * 0x9e3779b97f4a7c15 >> (64 - kSetBits)];
+  Set& set = set_of(parent, frame);
   if (outer.numbered() && !kCheckFrames) {
     if (set[0].is(parent, frame)) return set[0].stack;
     if (set[1].is(parent, frame)) return set[1].stack;
@@ -39,7 +43,7 @@ NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset
   const bool in_handler = outer.in_handler() || (node_flags & unwind::kSignalNode) != 0;
   std::uint32_t interpreter = interpreter_number(module);
   if (interpreter == 0) interpreter = outer.interpreter();
-  const bool is_node = interpreter == 0 && !in_handler;
+  const bool is_node = interpreter == 0 && !in_handler && !outer.numbered();
   if (is_node || kCheckFrames) {
     // The checks of the unwinder compare stacks, so equal ones must always have equal numbers.
     const NodeId parent_node = outer.numbered() ? NodeId{outer.number()} : parent;
@@ -52,6 +56,26 @@ NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset
     if (set[0].is(parent, frame)) return set[0].stack;
     if (set[1].is(parent, frame)) return set[1].stack;
   }
+  return add(set, parent, frame, interpreter, in_handler);
+}
+
+NodeId NativeStacks::intern_omitted(std::uint64_t omitted, bool signal, recorder::Stream& stream) noexcept {
+  if constexpr (kCheckFrames) {
+    constexpr unsigned kOffsetBits = 40;
+    const NodeId node = recorder::g_call_tree.intern(NodeId::kNone, ModuleId::kTruncationRoot,
+                                                     omitted >> (64 - kOffsetBits), 0, stream);
+    return node == NodeId::kNone ? node : NativeStack(raw(node), 0, signal).id();
+  }
+  const std::uint64_t frame = omitted | 1;
+  Set& set = set_of(kOmitted, frame);
+  if (set[0].is(kOmitted, frame)) return set[0].stack;
+  if (set[1].is(kOmitted, frame)) return set[1].stack;
+  return add(set, kOmitted, frame, 0, signal);
+}
+
+/// Gives a stack a number, and adds it to its set unless its `frame` is 0.
+NodeId NativeStacks::add(Set& set, NodeId parent, std::uint64_t frame, std::uint32_t interpreter,
+                         bool in_handler) noexcept {
   const NodeId stack = NativeStack(++last_number_, interpreter, in_handler).id();
   if (frame == 0) return stack;
   // A signal handler may leave by longjmp at any instruction, and does not use these slots itself. So the compiler

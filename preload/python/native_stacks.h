@@ -6,7 +6,8 @@
 // A number has what matters for Python about its stack. A thread reads the data of an interpreter only while a frame
 // of the interpreter's module is on its own stack: the module cannot be unloaded then. And it reads none in a signal
 // handler that has interrupted the interpreter, whose data may be half-written. Stacks with neither an interpreter
-// nor a signal handler are nodes of the call tree, as in every program.
+// nor a signal handler are nodes of the call tree, as in every program, unless they are deeper than the maximum: the
+// mixed stack may have C frames that a truncated C stack has lost, so its number stands for these frames, too.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,8 @@ class NativeStacks {
   /// As unwind::Definitions::intern. `parent`: kNone or a result.
   NodeId intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
                 recorder::Stream& stream) noexcept;
+  /// As unwind::Definitions::intern_omitted.
+  NodeId intern_omitted(std::uint64_t omitted, bool signal, recorder::Stream& stream) noexcept;
 
   /// Whether begin() must be called before the next capture, after everything that has numbers was forgotten: at
   /// first, if the next capture may use up the numbers, or if an interpreter was found in a module whose frames may
@@ -62,20 +65,25 @@ class NativeStacks {
 
  private:
   struct Slot {
-    std::uint64_t frame;  ///< module, offset and flags in one word
-    NodeId parent;
-    NodeId stack;  ///< kNone: the slot is free
+    std::uint64_t frame;  ///< module, offset and flags in one word; or a hash of omitted frames
+    NodeId parent;        ///< of omitted frames: kOmitted
+    NodeId stack;         ///< kNone: the slot is free
 
     bool is(NodeId wanted_parent, std::uint64_t wanted_frame) const noexcept {
       return frame == wanted_frame && parent == wanted_parent && stack != NodeId::kNone;
     }
   };
+  using Set = Slot[2];  ///< the second one holds what the first one held before
   static constexpr unsigned kSetBits = 12;
+  static constexpr NodeId kOmitted{~0u};                   ///< no stack: there are not so many interpreters
   static constexpr std::uint32_t kMaxCaptured = 1u << 20;  ///< more than the frames of one capture
+
+  Set& set_of(NodeId parent, std::uint64_t frame) noexcept;
+  NodeId add(Set& set, NodeId parent, std::uint64_t frame, std::uint32_t interpreter, bool in_handler) noexcept;
 
   std::uint32_t last_number_;
   std::uint32_t found_interpreters_;  ///< found_interpreters() at begin()
-  Slot slots_[1u << kSetBits][2];     ///< the second one of a set holds what the first one held before
+  Set slots_[1u << kSetBits];
 };
 
 }  // namespace heapprof::python

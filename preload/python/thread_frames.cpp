@@ -95,11 +95,10 @@ constexpr std::uint32_t kBySignature = 1;
   }
 }
 
-/// Reads the frame at `address`, which can be read. Returns false if its code object cannot be read. `known_code`:
-/// one that can.
-[[gnu::always_inline]] inline bool read_live_frame(const Layout& layout, std::uint64_t address,
-                                                   std::uint64_t known_code, ReadablePages& pages,
-                                                   PythonFrame& frame) noexcept {
+/// Reads the frame at `address`, which can be read. Returns false if its code object cannot be read. `code_is_known`:
+/// it is that of `frame`, which can.
+[[gnu::always_inline]] inline bool read_live_frame(const Layout& layout, std::uint64_t address, bool code_is_known,
+                                                   ReadablePages& pages, PythonFrame& frame) noexcept {
   frame.address = address;
   frame.code = code_of(layout, address);
   frame.instruction = instruction_word(layout, address);
@@ -112,7 +111,7 @@ constexpr std::uint32_t kBySignature = 1;
     frame.offset = PythonFrame::kBoundary;
     return true;
   }
-  if (frame.code != known_code && !pages.object(frame.code, code_bytes(layout))) [[unlikely]]
+  if (!code_is_known && !pages.object(frame.code, code_bytes(layout))) [[unlikely]]
     return false;
   if (layout.code_version != 0) {
     frame.identity = frame.code + layout.code_version;
@@ -126,7 +125,7 @@ constexpr std::uint32_t kBySignature = 1;
 /// Reads the frame at `address`. Returns false if it or its code object cannot be read.
 [[gnu::always_inline]] inline bool read_frame(const Layout& layout, std::uint64_t address, ReadablePages& pages,
                                               PythonFrame& frame) noexcept {
-  return pages.object(address, frame_bytes(layout)) && read_live_frame(layout, address, 0, pages, frame);
+  return pages.object(address, frame_bytes(layout)) && read_live_frame(layout, address, false, pages, frame);
 }
 
 bool same_code(const PythonFrame& a, const PythonFrame& b) noexcept {
@@ -189,7 +188,7 @@ template <const Layout& kLayout>
     // Another instruction, or another function that was called from the same place.
     const std::uint32_t number = frame->number;
     const std::uint32_t version = frame->version;
-    if (!read_live_frame(kLayout, frame->address, codes == 0 ? frame->code : 0, pages, *frame)) [[unlikely]]
+    if (!read_live_frame(kLayout, frame->address, codes == 0, pages, *frame)) [[unlikely]]
       return fail(Result::kUnreadable);
     if (codes == 0 && frame->version == version && version != kUnknownVersion) frame->number = number;
     resolved_ = static_cast<std::uint32_t>(frame - frames_);
@@ -405,7 +404,7 @@ template <const Layout& kLayout>
       continue;
     const std::uint32_t number = frame->number;
     const std::uint32_t version = frame->version;
-    if (!read_live_frame(kLayout, frame->address, codes == 0 ? frame->code : 0, pages, *frame)) [[unlikely]]
+    if (!read_live_frame(kLayout, frame->address, codes == 0, pages, *frame)) [[unlikely]]
       return fail(Result::kUnreadable);
     set_noticed_version(*frame);
     if (codes == 0 && frame->version == version && version != kUnknownVersion) frame->number = number;

@@ -76,7 +76,7 @@ class ThreadFrames {
                 recorder::Stream& stream) noexcept;
 
   /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
-  void forget() noexcept { count_ = written_ = 0; }
+  void forget() noexcept { count_ = written_ = skipped_ = 0; }
   /// Forgets the remembered frames, and hashes frames as `other` does.
   void forget_as(const ThreadFrames& other) noexcept {
     forget();

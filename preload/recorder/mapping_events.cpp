@@ -33,7 +33,9 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
   leave(*thread);
 }
 
-void unmap_begin(const void* address, std::size_t size, const EntryRegisters&) noexcept {
+void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
+  if (python::is_on() && python::begins_to_free_frames(entry.pc)) [[unlikely]]
+    wait_until_others_left();
   forget_tick_word_in(address, round_up_to_pages(size));
   ThreadState* thread = enter();
   if (thread == nullptr) return;

@@ -44,14 +44,19 @@ inline std::uint64_t offset_of(const Frame& frame) noexcept {
   return code - state_of(ModuleId{frame.module}).load_bias;
 }
 
+/// kNode... of trace_format.h, and kSignalNode.
+inline std::uint32_t node_flags_of(const Frame& frame) noexcept {
+  const std::uint32_t by_frame_pointer = (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0;
+  const std::uint32_t signal = (frame.flags & (kInterrupted | kSignalFrame)) != 0 ? kSignalNode : 0;
+  return by_frame_pointer | signal;
+}
+
 /// Returns the node of `frame` called from `parent`; kNone when the call tree cannot grow.
 inline NodeId intern(const Definitions& definitions, NodeId parent, const Frame& frame) noexcept {
   if (frame.pc == detail::hidden_pc) [[unlikely]]
     return parent;
-  const std::uint32_t by_frame_pointer = (frame.flags & kByFramePointer) != 0 ? kNodeByFramePointer : 0;
-  const std::uint32_t signal = (frame.flags & (kInterrupted | kSignalFrame)) != 0 ? kSignalNode : 0;
   return definitions.intern(definitions.context, parent, ModuleId{frame.module}, offset_of(frame),
-                            by_frame_pointer | signal);
+                            node_flags_of(frame));
 }
 
 /// The parent of a stack's outermost frame: none, or a truncation root.
@@ -59,6 +64,21 @@ inline NodeId root_of(const Definitions& definitions, Truncation reason) noexcep
   if (reason == Truncation::kNone) return NodeId::kNone;
   return definitions.intern(definitions.context, NodeId::kNone, ModuleId::kTruncationRoot,
                             static_cast<std::uint64_t>(reason), 0);
+}
+
+/// The parent of the outermost frame that is kept of a stack that loses these `count` frames (Settings::max_depth).
+inline NodeId root_without(const Definitions& definitions, const Frame* frames, std::uint32_t count) noexcept {
+  if (definitions.intern_omitted == nullptr) return root_of(definitions, Truncation::kMaxDepth);
+  std::uint64_t hash = count;
+  std::uint32_t flags = 0;
+  for (const Frame* frame = frames; frame != frames + count; ++frame) {
+    const std::uint32_t of_frame = node_flags_of(*frame);
+    hash = (hash ^ offset_of(*frame)) * 0x9fb21c651e98df25;
+    hash = (hash ^ hash >> 32 ^ std::uint64_t{of_frame} << 16 ^ frame->module) * 0xd6e8feb86659fd93;
+    hash ^= hash >> 32;
+    flags |= of_frame;
+  }
+  return definitions.intern_omitted(definitions.context, hash, (flags & kSignalNode) != 0);
 }
 
 }  // namespace heapprof::unwind

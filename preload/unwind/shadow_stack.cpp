@@ -91,7 +91,8 @@ NodeId update_shadow_stack(ThreadData& data, const Walk& walk, const Walked& wal
     at = data.arrays->frames + walked.kept;
     node = at[-1].node;
   } else {
-    node = root_of(walk.definitions, omitted != 0 ? Truncation::kMaxDepth : data.reason);
+    node = omitted != 0 ? root_without(walk.definitions, data.arrays->frames, omitted)
+                        : root_of(walk.definitions, data.reason);
   }
   for (; at != end; ++at) {
     node = intern(walk.definitions, node, *at);

@@ -47,6 +47,10 @@ struct Definitions {
   /// Called before the first node of a module is interned, by the thread that finds the module first. When two
   /// threads find it at once both may call it, with the same id.
   void (*define_module)(void* context, const ModuleInfo& module);
+  /// Returns the parent of the outermost frame that is kept of a stack that is deeper than Settings::max_depth, so
+  /// that stacks that differ only in omitted frames have different nodes. `omitted`: a hash of these frames;
+  /// `signal`: one of them has kSignalNode. Null: such stacks may have one node.
+  NodeId (*intern_omitted)(void* context, std::uint64_t omitted, bool signal) = nullptr;
 };
 
 struct Settings {

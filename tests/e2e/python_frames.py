@@ -20,6 +20,7 @@ IN_CAMPAIGN = os.environ.get("HEAPPROF_TEST_PYTHON_OBJECTS") == "large"
 REUSES = 400 if IN_CAMPAIGN else 120  # of each kind
 
 
+TRUNCATED = "a truncation root"
 EVALUATION = "_PyEval_EvalFrameDefault"
 MAX_PIECES = 3  # into which compilers split this function
 # C functions that call back, of callbacks.py.
@@ -117,6 +118,45 @@ class Frames(harness.Case):
             for allocator in ("pymalloc", "malloc"):
                 with self.subTest(f"{python}, {allocator}"):
                     self.check_reused_code(python, allocator)
+
+    @staticmethod
+    def located_stack(trace, node):
+        """Frames by what they are in other recordings, too."""
+        def located(module, offset):
+            if module == trace_reader.MODULE_PYTHON:
+                code, instruction = trace.python_frame(offset)
+                return code.name, instruction
+            return (trace.modules[module].path, offset) if module in trace.modules else TRUNCATED
+        return [located(*frame) for frame in trace.stack(node)]
+
+    def check_truncated(self, python):
+        """Stacks that differ only in their outermost C frames: those of a recording with a lower maximum depth are the
+        innermost frames of those of one without."""
+        stacks = []
+        for max_depth in (1000, 64):
+            result = self.dir / "sizes.json"
+            run = self.record(python.path, PROGRAMS / "deep_c_stacks.py", result, PYTHON=1, MAX_DEPTH=max_depth,
+                              _PYTHONHASHSEED=0)
+            with open(result) as file:
+                pairs = json.load(file)
+            trace = run.read()
+            sizes = {size for pair in pairs for size in pair}
+            stacks.append({event.size: self.located_stack(trace, event.node) for thread in trace.threads()
+                           for event in thread.events if event.op == trace_reader.ALLOC and event.size in sizes})
+        of_whole, of_truncated = stacks
+        truncated = 0
+        for pair in pairs:
+            self.assertNotEqual(*(of_whole[size] for size in pair))
+            for size in pair:
+                frames = [frame for frame in of_truncated[size] if frame != TRUNCATED]
+                truncated += len(frames) < len(of_whole[size])
+                self.assertEqual(frames, of_whole[size][:len(frames)], pair)
+        self.assertGreater(truncated, len(pairs))
+
+    def test_truncated(self):
+        for python in pythons.supported_pythons():
+            with self.subTest(str(python)):
+                self.check_truncated(python)
 
     def named_stack(self, trace, node):
         """(name, whether it is a Python frame), innermost first; "" for C functions without a name."""

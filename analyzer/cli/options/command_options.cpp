@@ -1040,7 +1040,8 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   add_call_site_options(command, options->call_sites);
   command.footer(
       "Tables: processes, threads, modules, timeline, marks, stacks, call_sites, frames, allocations, live_blocks, "
-      "mappings, samples, residency, labels. Options that select blocks apply to all of them. A statement that would write "
+      "mappings, samples, residency, labels. Options that select blocks apply to all of them. A statement that would "
+      "write "
       "is "
       "refused.");
   choose(command, chosen, options, [words, format, schema](QueryOptions& read) {

@@ -108,6 +108,11 @@ NodeId intern_native_frame(void* context, NodeId parent, ModuleId module, std::u
   return thread.python.native_stacks().intern(parent, module, offset, flags, thread.stream);
 }
 
+NodeId intern_omitted_native(void* context, std::uint64_t omitted, bool signal) {
+  auto& thread = *static_cast<ThreadState*>(context);
+  return thread.python.native_stacks().intern_omitted(omitted, signal, thread.stream);
+}
+
 void define_module(void* context, const unwind::ModuleInfo& module) {
   const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
   // ModuleText, build id and path make one text. Build ids usually have 20 bytes.
@@ -133,7 +138,7 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   state->generation = g_process_generation;
   state->depth = depth;
   state->definitions = {state, intern_frame, define_module};
-  state->native_definitions = {state, intern_native_frame, define_module};
+  state->native_definitions = {state, intern_native_frame, define_module, intern_omitted_native};
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
   if (static_cast<std::uint32_t>(id) >= kEverybody) return stop("more than 16 million streams"), nullptr;
   if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes)) return stop(failure), nullptr;
@@ -208,6 +213,24 @@ ThreadState* attach_thread() noexcept {
 bool shares_memory_with_parent() noexcept {
   const int process = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
   return process != 0 && sys::process_id() != process;
+}
+
+void wait_until_others_left() noexcept {
+  constexpr unsigned kSteps = 1000;
+  unsigned steps = 0;
+  const int own = t_local.state == nullptr ? 0 : t_local.state->owner();
+  for (const ThreadState* state = first_thread_state(); state != nullptr; state = state->next) {
+    if (state->generation != g_process_generation || state->owner() == own) continue;
+    const auto event = [&] {
+      return __atomic_load_n(&state->busy, __ATOMIC_ACQUIRE) == StackPointer::kNone ? ~std::uint64_t{0}
+                                                                                    : state->stream.position();
+    };
+    for (const std::uint64_t begun = event(); begun != ~std::uint64_t{0} && event() == begun; ++steps) {
+      if (steps == kSteps || sys::forbidden()) return;
+      const timespec step{0, 100'000};
+      sys::call(SYS_nanosleep, sys::word(&step), 0);
+    }
+  }
 }
 
 const ThreadState* first_thread_state() noexcept { return __atomic_load_n(&g_states, __ATOMIC_ACQUIRE); }

@@ -92,6 +92,10 @@ bool shares_memory_with_parent() noexcept;
 /// The first element of the list of all states.
 const ThreadState* first_thread_state() noexcept;
 
+/// Waits until every other thread has left the event in which it is now, for at most 100 ms in all: a thread may be
+/// stopped, or have died there.
+void wait_until_others_left() noexcept;
+
 /// Writes the owner's record (TextKind::kThread) to the trace if a longjmp abandoned attach_thread() before the
 /// record was written.
 void announce_if_abandoned(ThreadState& state) noexcept;

@@ -100,6 +100,8 @@ class Stream {
   Ticks last_time() const noexcept { return last_time_; }
   /// The number of finished blocks.
   std::uint32_t sequence() const noexcept { return commit_sequence(at_); }
+  /// Differs after each event. Another thread may call it.
+  std::uint64_t position() const noexcept { return __atomic_load_n(&at_, __ATOMIC_RELAXED); }
   /// Why append() or open() failed; null if neither has failed.
   const char* failure() const noexcept { return failure_; }
 

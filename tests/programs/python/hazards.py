@@ -5,6 +5,7 @@
 The result is the file of instant.write(). `forks`: RESULT.PID for each child.
 """
 
+import ctypes
 import json
 import os
 import sys
@@ -40,8 +41,15 @@ def finalisation(result):
             instant.instant() if len(instants) < 300 else None
             kept = kept[-20:] + [bytes(1000 + len(instants)), recursion]
 
-    for _ in range(4):
-        threading.Thread(target=work, daemon=True).start()
+    def search():
+        """Allocates in C, without the interpreter's lock, also while the interpreter frees this thread's frames."""
+        found = ctypes.create_string_buffer(256)
+        while True:
+            instant.libc.glob(b"/usr/*/*", 0, None, found)
+            instant.libc.globfree(found)
+
+    for target in 4 * [work] + 8 * [search]:
+        threading.Thread(target=target, daemon=True).start()
 
     class Late:
         """Is freed after the modules, when functions of Python do not work any more."""
@@ -161,8 +169,6 @@ def recursion_and_back(result):
 
 def thread_exits(result):
     """Threads that a C function ends while they execute Python: pthread_exit, called from two lines of depth 3."""
-    import ctypes
-
     pthread_exit = ctypes.CDLL(None).pthread_exit
     # The unwinder that it loads, before there are several threads.
     ctypes.CDLL("libgcc_s.so.1")
@@ -184,7 +190,6 @@ def thread_exits(result):
 
 def filtered(result):
     """A filter of system calls, which allows all. The recorder cannot know that, and makes none after it."""
-    import ctypes
 
     recursion(2)
     prctl = ctypes.CDLL(None).prctl
@@ -205,7 +210,6 @@ def filtered(result):
 def no_memory(result):
     """No memory can be mapped while stacks become deeper than before; afterwards it can. Allocates 20,000 bytes plus the
     depth of the recursion, and 20,100 at the end. In a thread, whose stack has been mapped as a whole."""
-    import ctypes
     import resource
 
     malloc, free = instant.malloc, ctypes.CDLL(None).free

@@ -8,7 +8,8 @@ import sys
 import threading
 
 FIRST_SIZE = 3_000_017
-malloc = ctypes.CDLL(None).malloc
+libc = ctypes.CDLL(None)
+malloc = libc.malloc
 malloc.restype = ctypes.c_void_p
 malloc.argtypes = [ctypes.c_size_t]
 instants = []

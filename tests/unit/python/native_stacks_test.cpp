@@ -88,6 +88,23 @@ TEST_CASE("different stacks never have the same number, though the table forgets
   CHECK_FALSE(fixture.stacks->is_outdated());
 }
 
+TEST_CASE("stacks that have lost other frames have other numbers") {
+  Fixture fixture;
+  const auto root = [&](std::uint64_t omitted, bool signal = false) {
+    return fixture.stacks->intern_omitted(omitted, signal, fixture.recording.state->stream);
+  };
+  CHECK(root(100) == root(100));
+  CHECK(root(100) != root(200));
+  // Frames of C have numbers, too: the mixed stack may have the frames that were lost.
+  const NativeStack one(fixture.add(root(100), kProgram, 1)), other(fixture.add(root(200), kProgram, 1));
+  CHECK(one.numbered());
+  CHECK(one.id() != other.id());
+  CHECK(one.interpreter() == 0);
+  CHECK(NativeStack(fixture.add(one.id(), kInterpreter, 2)).interpreter() == 1);
+  CHECK_FALSE(one.in_handler());
+  CHECK(NativeStack(fixture.add(root(300, true), kProgram, 1)).in_handler());
+}
+
 TEST_CASE("frames whose values do not fit into a word are never found again") {
   Fixture fixture;
   const NodeId parent = fixture.add(NodeId::kNone, kInterpreter, 1);

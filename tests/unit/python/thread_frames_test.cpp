@@ -171,7 +171,7 @@ TEST_CASE("Wrong pointers are not followed") {
   REQUIRE(unreadable != MAP_FAILED);
   const auto inaccessible = reinterpret_cast<std::uint64_t>(unreadable);
   for (const std::uint64_t wrong :
-       {std::uint64_t{2}, std::uint64_t{8}, frame + 4, inaccessible, inaccessible - 8, ~std::uint64_t{7}}) {
+       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{8}, frame + 4, inaccessible, inaccessible - 8, ~std::uint64_t{7}}) {
     CAPTURE(wrong);
     CHECK(thread.update(wrong) == Result::kUnreadable);
     Memory::set(frame + kLayout.previous, wrong);
@@ -186,6 +186,10 @@ TEST_CASE("Wrong pointers are not followed") {
     Memory::set(damaged + kLayout.table, wrong);
     CHECK(thread.update(memory.frame(damaged, outer)) == Result::kFrames);
   }
+  // No frame, and no code object: of a thread whose state is being freed.
+  Memory::set(frame + kLayout.code, std::uint64_t{0});
+  CHECK(thread.update(frame) == Result::kUnreadable);
+  Memory::set(frame + kLayout.code, code);
   REQUIRE(thread.update(frame) == Result::kFrames);
   CHECK(thread.frames.count() == 2);
   munmap(unreadable, 4096);
@@ -204,4 +208,10 @@ TEST_CASE("A chain of frames without an end is read once, and then not for some 
   while (thread.update(frame) == Result::kTooMany) ++skipped;
   CHECK(skipped == 1024);
   CHECK(thread.frames.count() == 1);
+  // Another thread that gets the object has other frames.
+  Memory::set(frame + kLayout.previous, frame);
+  CHECK(thread.update(frame) == Result::kTooMany);
+  Memory::set(frame + kLayout.previous, std::uint64_t{0});
+  thread.frames.forget();
+  CHECK(thread.update(frame) == Result::kFrames);
 }

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -301,6 +302,42 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
   CHECK(heir->nested->busy == StackPointer::kNone);
   CHECK(heir->intercepted == 0);
   CHECK(heir->calls[0].frame == nullptr);
+}
+
+TEST_CASE("A thread can wait until others have left their events") {
+  const ThreadFixture recording(4096);
+  ThreadState* const own = attach_thread();
+  REQUIRE(own != nullptr);
+  t_local.state = own;
+  own->busy = arch::stack_pointer();
+  std::atomic<ThreadState*> entered = nullptr;
+  std::atomic<int> left = 0;
+  std::thread other([&] {
+    ThreadState* const state = attach_thread();
+    if (state != nullptr) __atomic_store_n(&state->busy, arch::stack_pointer(), __ATOMIC_RELEASE);
+    entered = state;
+    if (state == nullptr) return;
+    // A committed event shows that it was left, although the thread is in the next one.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    left = 1;
+    state->stream.append(Op::kAlloc, state->stream.last_time(), 0x1000, 16, 0, 0);
+    while (left != 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    left = 3;
+    __atomic_store_n(&state->busy, StackPointer::kNone, __ATOMIC_RELEASE);
+  });
+  while (entered == nullptr) std::this_thread::yield();
+  wait_until_others_left();
+  CHECK(left == 1);
+  left = 2;
+  wait_until_others_left();
+  CHECK(left == 3);
+  other.join();
+  // A thread that never leaves does not stop the program.
+  entered.load()->busy = arch::stack_pointer();
+  wait_until_others_left();
+  entered.load()->busy = StackPointer::kNone;
+  own->busy = StackPointer::kNone;
 }
 
 #ifdef HEAPPROF_SINGLE_STEP
