@@ -84,7 +84,7 @@ class PageCase(consumers.Case):
         server.wait()
         server.stdout.close()
 
-    def open(self, trace, *options, dark=False, **selection):
+    def open(self, trace, /, *options, dark=False, **selection):
         self.trace = trace
         fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}" for key, value in selection.items())
         self.browser.open(f"{self.address(trace, *options)}#{fragment}", dark=dark)
@@ -133,13 +133,27 @@ class PageCase(consumers.Case):
         self.browser.settle()
         self.settled()
 
-    def saved_rows(self, button=".saves button"):
-        """The rows of the file that the button CSV saves, as lists of texts."""
-        text = self.browser.evaluate(
+    def saved(self, label, button=".saves button"):
+        """The text of the file that the button with this label saves."""
+        return self.browser.evaluate(
             "new Promise(done => { const create = URL.createObjectURL; URL.createObjectURL = blob => { "
             "URL.createObjectURL = create; blob.text().then(done); return create.call(URL, blob); };"
-            f"[...document.querySelectorAll('{button}')].find(button => button.textContent === 'CSV').click(); }})")
-        return list(csv.reader(io.StringIO(text)))
+            f"[...document.querySelectorAll('{button}')].find(button => button.textContent === '{label}').click(); }})")
+
+    def saved_rows(self, button=".saves button"):
+        """The rows of the file that the button CSV saves, as lists of texts."""
+        return list(csv.reader(io.StringIO(self.saved("CSV", button))))
+
+    def hold(self, pattern):
+        """Requests whose addresses match wait for release()."""
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.held = []; window.fetch = (...asked) => "
+            f"!/{pattern}/.test(asked[0]) ? fetched(...asked) : new Promise(done => "
+            "held.push(() => done(fetched(...asked)))); })()")
+
+    def release(self):
+        self.browser.evaluate("(() => { for (const release of held) release(); "
+                              "held.push = release => release(); })()")
 
     def json(self, command, *options):
         return json.loads(self.heapprof(command, self.trace, *options, "--json"))
@@ -651,10 +665,7 @@ class Page(PageCase):
     def check_awaited(self):
         """While answers are awaited, nothing that is shown as current is of the view and the function before."""
         self.select(view="table", metric="peak")
-        self.browser.evaluate(
-            "(() => { const fetched = window.fetch; window.held = []; window.fetch = (...asked) => "
-            "/progress/.test(asked[0]) ? fetched(...asked) : new Promise(done => "
-            "held.push(() => done(fetched(...asked)))); })()")
+        self.hold("^(?!.*progress)")
         self.browser.evaluate("location.hash = 'view=tree&metric=allocated&name=main'; "
                               "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         self.assertEqual((self.text("#view-head h1"), self.text("#command")),
@@ -665,20 +676,24 @@ class Page(PageCase):
             harness.wait_until(lambda part=part: "Reading" in (self.text(part) or ""),
                                f"{part} is not of what is awaited")
         self.assertEqual((self.text("#details h2"), self.texts("#details dl")), ("main", []))
-        self.browser.evaluate("(() => { for (const release of held) release(); "
-                              "held.push = release => release(); })()")
+        self.release()
         self.settled()
         self.assertEqual(self.text("#progress"), "")
         self.assertEqual(self.browser.evaluate(kind), "")
         self.assertTrue(self.texts("#details dl"))
 
-    def test_recordings(self):
-        """Of a directory: the list of its recordings, and the comparison of two."""
+    def recordings(self, *names):
+        """A directory with copies of these traces, named a, b, ...; and their paths."""
         folder = self.dir / "recordings"
         folder.mkdir()
-        paths = [folder / "a.heapprof", folder / "b.heapprof"]
-        shutil.copy(self.folder / "plain.heapprof", paths[0])
-        shutil.copy(self.folder / "huge.heapprof", paths[1])
+        paths = [folder / f"{letter}.heapprof" for letter in "abcdefgh"[:len(names)]]
+        for name, path in zip(names, paths):
+            shutil.copy(self.folder / f"{name}.heapprof", path)
+        return folder, paths
+
+    def test_recordings(self):
+        """Of a directory: the list of its recordings, and the comparison of two."""
+        folder, paths = self.recordings("plain", "huge")
         self.open(folder)
         harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "processes",
                            "the list of recordings is not the first view")
@@ -1136,10 +1151,19 @@ class Page(PageCase):
 
     # ---- A program that still runs
 
-    def command(self, commands):
-        self.process.stdin.write(commands)
-        self.process.stdin.flush()
-        self.assertEqual(self.process.stdout.read(len(commands)), "." * len(commands))
+    def start_commanded(self, trace):
+        """Records tests/programs/commanded.cpp, which command() drives."""
+        self.process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, env=harness.clean_environment(
+                                      LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        self.command("a")
+        return self.process
+
+    def command(self, commands, process=None):
+        process = process or self.process
+        process.stdin.write(commands)
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(len(commands)), "." * len(commands))
 
     def shown_bytes(self, name):
         """The exact self cost of a function in the table, or None."""
@@ -1151,10 +1175,7 @@ class Page(PageCase):
     def test_follows(self):
         """What a running program allocates appears without a reload; a mark is set; its end is shown."""
         trace = self.dir / "run.heapprof"
-        self.process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, env=harness.clean_environment(
-                                      LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
-        self.command("a")
+        self.start_commanded(trace)
         self.open(trace, view="table", metric="allocated")
         harness.wait_until(lambda: self.shown_bytes("grow_first") == 10_000, "the first blocks are not shown")
         self.assertIn("running", self.text("#about"))
