@@ -33,6 +33,10 @@ function copyLooks(from, copy) {
   [...from.children].forEach((child, i) => copyLooks(child, copy.children[i]));
 }
 
+/// The text of a picture. Names may have characters that XML does not: https://www.w3.org/TR/xml/#charsets.
+const xml = picture => new XMLSerializer().serializeToString(picture)
+  .replace(/[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu, '\ufffd');
+
 /// A chart as a plain picture; another part of the page as HTML inside a picture, with the page's style sheet.
 function svg(node) {
   const {width, height} = node.getBoundingClientRect();
@@ -44,14 +48,14 @@ function svg(node) {
     for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
     copy.prepend(elements.draw('rect', {width: '100%', height: '100%',
                                         fill: getComputedStyle(document.body).backgroundColor}));
-    return new XMLSerializer().serializeToString(copy);
+    return xml(copy);
   }
   const frame = elements.draw('foreignObject', {width: '100%', height: '100%'});
   frame.append(copy);
   const picture = elements.draw('svg', {...size, class: 'saved',
                                         'data-theme': document.documentElement.dataset.theme},
                                 elements.draw('style', {}, rules()), frame);
-  return new XMLSerializer().serializeToString(picture);
+  return xml(picture);
 }
 
 return {save, csv, svg};

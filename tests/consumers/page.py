@@ -14,6 +14,7 @@ import signal
 import subprocess
 import unittest.mock
 import urllib.parse
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import browser
@@ -974,6 +975,14 @@ class Page(PageCase):
         for name in nasty.clean_functions()[::6] + [max(nasty.clean_functions(), key=len)]:
             self.select(view="table", metric="leaked", name=name)
             self.assertNotIn("error", self.text("#details"), name)
+
+    def test_pictures_of_nasty_names(self):
+        """Pictures of tables are well-formed XML, also with characters that XML does not have."""
+        self.open(self.nasty(), view="table", by="thread", metric="leaked")
+        self.assertIn("\x1b", self.browser.evaluate("[...document.querySelectorAll('#view .name')].map(name => "
+                                                    "name.title).join()"))
+        picture = ElementTree.fromstring(self.saved("SVG"))
+        self.assertIn(self.text("#view thead th"), "".join(picture.itertext()))
 
     def test_pinned(self):
         """The metric Pinned has the figures of `pins`, and the stacks of `flamegraph --cost pinned`."""
