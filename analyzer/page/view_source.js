@@ -4,11 +4,12 @@
 const viewSource = (() => {
 const {make} = elements;
 
-function head({state, metric}) {
+/// `isWhole`: all lines of the file are shown, not only those that have costs.
+function head({state, metric}, isWhole = true) {
   if (!state.file) return {command: ['source', ['--cost', metric, '--top', '0']]};
   return {tools: [elements.button('\u2039 All files', () => selection.change({file: ''})),
                   make('span', {class: 'muted', title: state.file}, names.oneLine(names.base(state.file)))],
-          command: ['source', ['--cost', metric, '--all'], state.file]};
+          command: ['source', ['--cost', metric, ...isWhole ? ['--all'] : []], state.file]};
 }
 
 /// Why code has no lines, and what to do: what the command prints about it, or how to give debug files.
@@ -51,12 +52,18 @@ async function show(context) {
   const {state, metric} = context;
   if (!state.file) return files(context);
   const about = figures.metrics[metric];
-  const {tools, command} = head(context);
-  const answer = await context.ask('lines', {name: state.file, metric}).catch(error => {
+  const values = {name: state.file, metric};
+  let isWhole = true;
+  const answer = await context.ask('lines', values).catch(error => {
+    if (!error.message.startsWith('the answer has more than')) throw error;
+    isWhole = false;
+    return ask.template('lines', values, context.selected, {all: null});
+  }).catch(error => {
     if (error instanceof ask.NotInFile) return null;
     if (!error.message.includes('source file of')) throw error;
     return error;
   });
+  const {tools, command} = head(context, isWhole);
   if (answer instanceof Error) {
     const {symbol_warnings: warnings} = await context.ask('files', {metric});
     return {node: make('div', {}, make('p', {class: 'empty'}, `No line of ${names.label(state.file)} is known. `,
@@ -67,7 +74,8 @@ async function show(context) {
             command};
   const heaviest = Math.max(1, ...answer.lines.map(line => line.self[about.value]));
   const isCostly = line => line.total[about.value] > 0;
-  const notes = [];
+  const notes = isWhole ? [] :
+    [make('p', {class: 'more'}, 'The file is too large to be shown whole: only its lines with costs are listed.')];
   if (answer.text.from === null)
     notes.push(make('p', {class: 'more'},
                     'The text of this file was not found on this machine; lines with costs are ' +

@@ -1111,6 +1111,22 @@ class Page(PageCase):
         self.assertIn(str(trace), self.text("#view .error"))
         self.browser.errors.clear()  # the browser reports answers that are errors, too
 
+    def test_large_source_file(self):
+        """Of a file that is too large for an answer, the lines that have costs are shown, and the page says so."""
+        source = self.dir / "large.c"
+        filler = f"// {'x' * 40}\n" * 120_000
+        source.write_text(f"#include <stdlib.h>\nvoid* volatile kept;\n{filler}"
+                          "int main(void) { kept = malloc(1000); return 0; }\n")
+        subprocess.run(["gcc", "-g", "-o", self.dir / "large", source], check=True)
+        self.open(self.record(self.dir / "large").trace, view="source", metric="allocated", file=str(source))
+        self.assertIn("only its lines with costs", self.text("#view .more"))
+        self.assertNotIn("--all", self.text("#command"))
+        head, *lines = self.saved_rows()
+        shown = [(int(line[head.index("Line")]), int(line[head.index("Self")])) for line in lines]
+        self.assertEqual(shown, [(line["line"], line["self"]["allocated_bytes"]) for line in self.printed()["lines"]])
+        self.assertIn((120_003, 1000), shown)
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
     def test_code_without_lines(self):
         """The view of the sources says what is missing, and how to give it."""
         copy = self.dir / "stripped"
