@@ -75,10 +75,12 @@ async function refresh(isUpdate = false) {
       {...head, ...await view.show(context)};
     if (mine !== turn) return;
     if (result.later) {
-      // What is known already is shown, until everything is.
-      draw(view, result);
-      isPartlyDrawn = true;
-      host.classList.remove('waiting', 'stale');
+      // What is known already is shown, until everything is; but figures that are shown are replaced at once.
+      if (!isUpdate) {
+        draw(view, result);
+        isPartlyDrawn = true;
+        host.classList.remove('waiting', 'stale');
+      }
       result = {...head, ...await result.later};
       if (mine !== turn) return;
     }

@@ -2,21 +2,33 @@
 'use strict';
 
 const viewProcesses = (() => {
-async function show(context) {
-  const rows = await Promise.all(context.traces.map(async trace => {
-    const options = trace.n === 0 ? {} : {trace: String(trace.n)};
-    try {
-      const report = await ask.template('report', {metric: 'peak'}, options);
-      return {...trace, report};
-    } catch (error) {
-      return {...trace, error: error.message};
+const MAX_ASKED = 4;       // questions at a time: as many as a server computes
+const MAX_WAIT_MS = 300;   // for all answers, before some are shown
+
+/// Asks for the report of each row, and calls `onAnswer` after each answer. Other rows are not asked for when another
+/// view has been chosen.
+async function askReports(rows, onAnswer) {
+  const unasked = [...rows];
+  const askNext = async () => {
+    while (unasked.length && selection.now().view === 'processes') {
+      const row = unasked.shift();
+      try {
+        row.report = await ask.template('report', {metric: 'peak'}, row.n === 0 ? {} : {trace: String(row.n)});
+      } catch (error) {
+        row.error = error.message;
+      }
+      onAnswer();
     }
-  }));
+  };
+  await Promise.all(Array.from({length: MAX_ASKED}, askNext));
+}
+
+function tableOf(context, rows, sort) {
   const heap = (key, label) => ({key, label, number: true, value: row => row.report ? row.report.heap[key] : null,
-    text: row => row.report ? figures.bytes(row.report.heap[key]) : '',
+    text: row => row.report ? figures.bytes(row.report.heap[key]) : row.error ? '' : '\u2026',
     exact: row => row.report ? figures.exact('peak', row.report.heap[key]) : row.error});
-  const table = rowTable.create({
-    label: 'Recordings', rows, sort: {key: 'peak_bytes'},
+  return rowTable.create({
+    label: 'Recordings', rows, sort,
     columns: [
       {key: 'name', label: 'Recording', wide: true, value: row => row.name, search: row => row.name,
        text: row => row.error ? `${row.name}: ${row.error}` : row.name},
@@ -29,7 +41,17 @@ async function show(context) {
     isSelected: row => String(row.n) === context.state.trace,
     onSelect: row => selection.change({trace: String(row.n), view: 'summary', from: '', to: '', at: '', name: ''}),
   });
-  return {node: table.host, csv: table.csv, filter: table.filter, focus: table.focus, command: ['report', []]};
+}
+
+async function show(context) {
+  const rows = context.traces.map(trace => ({...trace}));
+  const resultOf = table => ({node: table.host, csv: table.csv, filter: table.filter, focus: table.focus,
+                              command: ['report', []]});
+  // Rows stay where they are until all are known.
+  const table = tableOf(context, rows, {});
+  const all = askReports(rows, table.repaint).then(() => resultOf(tableOf(context, rows, {key: 'peak_bytes'})));
+  const first = await Promise.race([all, new Promise(done => setTimeout(done, MAX_WAIT_MS))]);
+  return first || {...resultOf(table), later: all};
 }
 
 return {key: 'processes', title: 'Processes', metrics: () => [], show};

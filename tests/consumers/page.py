@@ -713,6 +713,30 @@ class Page(PageCase):
         exact = self.browser.evaluate("document.querySelector('.tile').title")
         self.assertEqual(int(re.sub(r"\D", "", exact)), reports[1]["peak_bytes"])
 
+    def test_list_of_recordings_while_they_are_read(self):
+        """Rows are shown as their answers arrive, in the order of their names; the server is asked for a few at a
+        time. When all are known, the highest peak is the first."""
+        folder, paths = self.recordings("plain", "huge", "names", "empty", "plain", "huge", "truncated")
+        peaks = [json.loads(self.heapprof("report", path, "--json"))["heap"]["peak_bytes"] for path in paths]
+        self.open(folder, view="summary")
+        self.hold("trace=[1-9]")
+        self.browser.evaluate("location.hash = 'view=processes'")
+
+        def shown():
+            return [(*row[:1], *row[-3:-2]) for row in self.browser.evaluate(
+                "[...document.querySelectorAll('#view tbody tr[data-index]')].map(row => "
+                "[...row.cells].map(cell => cell.textContent))")]
+        names, texts = [path.name for path in paths], [self.shown_as("bytes", peak) for peak in peaks]
+        pending = "\u2026"
+        harness.wait_until(lambda: shown() == [*zip(names, [texts[0]] + [pending] * 6)], "the first row is not shown")
+        self.assertLessEqual(self.browser.evaluate("held.length"), 4)
+        self.browser.evaluate("held.shift()()")
+        harness.wait_until(lambda: shown() == [*zip(names, texts[:2] + [pending] * 5)], "the second row is not shown")
+        self.release()
+        self.settled()
+        head, *lines = self.saved_rows()
+        self.assertEqual([int(line[head.index("Peak")]) for line in lines], sorted(peaks, reverse=True))
+
     def test_blocks(self):
         """100,000 blocks: those at the end of the list are asked when they are scrolled to, and no step stutters."""
         trace = self.folder / "many.heapprof"
