@@ -174,9 +174,9 @@ function create(host, options) {
                  draw('text', {class: 'axis strong', x: x + (isRight ? -5 : 5), y: TOP + 9,
                                'text-anchor': isRight ? 'end' : 'start'}, `peak ${figures.bytes(data.peak.bytes)}`));
     }
-    if (data.isPending)
+    if (data.note && !data.isError)
       parts.push(draw('text', {class: 'axis', x: (LEFT + w - RIGHT) / 2, y: (TOP + bottom) / 2,
-                               'text-anchor': 'middle'}, 'Reading live memory over time \u2026'));
+                               'text-anchor': 'middle'}, data.note));
     still.replaceChildren(...parts);
   }
 
@@ -236,6 +236,7 @@ function create(host, options) {
       entries.push(make('span', {class: 'entry', title: LINES[label]},
                         isOutside ? null : make('i', {class: style === 'mapped' ? 'dotted' : 'dashed'}),
                         isCut ? `${label}, up to ${figures.bytes(most)}` : label));
+    if (data.isError) entries.push(make('span', {class: 'error', title: data.note}, data.note));
     legend.replaceChildren(...entries);
     moment.textContent = at < 0 ? '' :
       `${figures.bytes(data.samples.live_bytes[at])} live at ${figures.time(pointer)}`;
@@ -311,10 +312,12 @@ function create(host, options) {
   new ResizeObserver(paint).observe(chart);
 
   return {
-    /// An empty chart, in which times can be selected, until show() has the data.
-    showPending(duration) {
-      data = {isPending: true, start_ns: 0, duration_ns: duration, samples: {time_ns: [], live_bytes: []}, sites: [],
+    /// An empty chart, in which times can be selected, until show() has the data: `note` says why.
+    showEmpty(duration, note, isError = false) {
+      data = {note, isError, start_ns: 0, duration_ns: duration, samples: {time_ns: [], live_bytes: []}, sites: [],
               rss: {time_ns: [], bytes: []}, marks: [], pauses: [], idle: [], peak: null};
+      chart.setAttribute('aria-label', `Live memory over time: ${note}`);
+      spoken.textContent = note;
       paint();
     },
     show(next) {

@@ -5,7 +5,6 @@ const timeline = (() => {
 const {make, button} = elements;
 const at = id => document.getElementById(id);
 let chart = null, turn = 0;
-let rowNames = [];   // of all functions
 
 const duration = () => recording.info().duration_ns;
 
@@ -15,7 +14,7 @@ function tenth(ns) {
   return {from: `${10 * number}%`, to: `${10 * number + 10}%`, at: ''};
 }
 
-/// The chart is empty until the first refresh().
+/// The chart is empty until refresh() has figures.
 function create() {
   chart = timeChart.create(at('timeline'), {
     onRange(from, to) {
@@ -45,11 +44,11 @@ function create() {
       }
     },
     onClear: () => selection.change({from: '', to: '', at: '', ...selection.withoutMoment()}),
-    onSite(site) {
+    async onSite(site) {
       const {series} = selection.now();
       if (series === 'module') selection.add('module', site.label);
       else if (series === 'thread') selection.add('thread', (/\d+$/.exec(site.label) || [site.label])[0]);
-      else selection.change({name: fullName(site)});
+      else selection.change({name: await fullName(site)});
     },
     tools: [make('span', {class: 'chart-saves'},
                  button('CSV', () => saving.save(recording.fileName('timeline.csv'), 'text/csv',
@@ -62,13 +61,14 @@ function create() {
       selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
         ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))]],
   });
-  chart.showPending(duration());
-  recording.functionRows().then(answer => { rowNames = answer.rows.map(row => row.name); }, () => {});
+  chart.showEmpty(0, '');
 }
 /// The whole name of a site of the timeline, whose label is short.
-function fullName(site) {
-  return (rowNames.find(name => name === site.name) || rowNames.find(name => names.short(name) ===
-    names.short(site.label)) || site.label);
+async function fullName(site) {
+  const {rows} = await recording.functionRows().catch(() => ({rows: []}));
+  const found = rows.find(({name}) => name === site.name) ||
+    rows.find(({name}) => names.short(name) === names.short(site.label));
+  return found ? found.name : site.label;
 }
 
 /// The answer with the figures of the chart.
@@ -78,10 +78,15 @@ function asked() {
   return ask.template('timeline', {}, {}, {...selected, by: selection.now().series});
 }
 
+const hasFigures = () => chart.data().note === undefined;
+
 /// `isUpdate`: of a running program that has gone on; then the chart is not dimmed.
 async function refresh(isUpdate = false) {
   const mine = ++turn;
-  if (!isUpdate) at('timeline').classList.add('waiting');
+  if (!isUpdate) {
+    at('timeline').classList.add('waiting');
+    if (!hasFigures()) chart.showEmpty(duration(), 'Reading live memory over time \u2026');
+  }
   try {
     const data = await asked();
     if (mine !== turn) return;
@@ -90,8 +95,9 @@ async function refresh(isUpdate = false) {
     showPause(data);
   } catch (error) {
     if (mine !== turn) return;
-    if (chart.data().isPending) at('timeline').replaceChildren(elements.empty(error.message));
-    else feedback.fail(error);
+    // Figures that are there are of another selection, or of the same one some moments ago.
+    if (isUpdate && hasFigures()) feedback.fail(error);
+    else chart.showEmpty(duration(), error.message, true);
   } finally {
     if (mine === turn) at('timeline').classList.remove('waiting');
   }
@@ -125,7 +131,7 @@ function setSeries(series) {
 }
 
 /// The marks of the recording; null before they are known.
-const marks = () => chart.data().isPending ? null : chart.data().marks;
+const marks = () => hasFigures() ? chart.data().marks : null;
 
 return {create, refresh, mark, setSeries, marks, asked};
 })();

@@ -1105,6 +1105,18 @@ class Page(PageCase):
                 for text in (wrong, right)]
             self.assertEqual(valid, [False, True], option)
 
+    def test_timeline_that_fails(self):
+        """The chart shows the reason, not figures of another selection, and figures again when there are some."""
+        self.open(self.folder / "plain.heapprof", view="table", function="(")
+        for _ in range(2):
+            self.assertIn("(", self.text("#timeline .error"))
+            self.assertEqual(self.texts("#timeline .area"), [])
+            self.select(view="table")
+            self.assertTrue(self.texts("#timeline .area"))
+            self.assertIsNone(self.text("#timeline .error"))
+            self.select(view="table", function="(")
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
     def test_what_is_wrong_with_a_recording(self):
         """The page says that the program's file is gone, that a part of the recording is missing, that it is another
         one, and that it is gone."""
