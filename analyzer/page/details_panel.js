@@ -78,5 +78,14 @@ async function refresh(isOther = false) {
   }
 }
 
-return {showStack, closeStack, refresh};
+/// Another recording is chosen.
+function clear() {
+  stack = null;
+  const host = document.getElementById('details');
+  host.dataset.asked = host.dataset.drawn = String(++turn);
+  host.classList.remove('waiting');
+  host.replaceChildren();
+}
+
+return {showStack, closeStack, refresh, clear};
 })();

@@ -35,10 +35,11 @@ function draw(info, newest = null) {
   document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
 }
 
-/// Another recording is being read.
-function wait() {
-  at('program').textContent = names.oneLine(recording.name());
-  at('about').textContent = 'reading the recording \u2026';
+/// Another recording is chosen: its name, and why there is no more.
+function clear(text) {
+  at('program').textContent = at('program').title = names.oneLine(recording.name());
+  at('about').textContent = text;
+  at('about').title = '';
 }
 
 const THEMES = ['', 'light', 'dark'];
@@ -61,5 +62,5 @@ function restoreTheme() {
 }
 at('theme').addEventListener('click', nextTheme);
 
-return {draw, wait, nextTheme, restoreTheme};
+return {draw, clear, nextTheme, restoreTheme};
 })();

@@ -2,7 +2,8 @@
 'use strict';
 
 (() => {
-let before = {};
+let before = {};   // what is drawn; nothing while a recording is read
+
 function refresh() {
   const state = selection.now();
   const keyOf = fields => JSON.stringify(fields);
@@ -28,8 +29,46 @@ function refresh() {
 }
 
 async function loadRecording() {
-  await recording.load();
-  header.draw(recording.info());
+  if (await recording.load()) header.draw(recording.info());
+}
+
+/// Another recording is chosen: what is shown, and what is asked, is about the one before.
+function leave() {
+  before = {};
+  ask.giveUp();
+  recording.forget();
+  header.clear('reading the recording \u2026');
+  timeline.clear('Reading the recording \u2026');
+  detailsPanel.clear();
+  selectionBar.draw();
+  viewPanel.wait();
+}
+
+/// Reads the chosen recording and draws the selection.
+async function show() {
+  const {trace, view} = selection.now();
+  // No other recording is chosen meanwhile, and this one is not drawn by another call.
+  const isAwaited = () => trace === selection.now().trace && before.trace !== trace;
+  const stopProgress = feedback.showProgress(viewPanel.commandOf(view), isAwaited);
+  try {
+    await loadRecording();
+  } catch (error) {
+    if (isAwaited()) fail(error);
+    return;
+  } finally {
+    stopProgress();
+  }
+  if (!isAwaited()) return;
+  refresh();
+}
+
+/// The recording cannot be read. Another one can be chosen.
+function fail(error) {
+  header.clear('cannot be read');
+  timeline.clear('The recording cannot be read.');
+  detailsPanel.clear();
+  selectionBar.draw();
+  viewPanel.fail(error);
 }
 
 /// Asks again what is shown, when the program has allocated in between, at most twice a second, and less often if the
@@ -79,6 +118,7 @@ function follow() {
   }
   events.addEventListener('message', message => {
     latest = JSON.parse(message.data);
+    if (recording.info() === null) return;
     if (latest.ended) events.close();
     else if (selection.now().trace === '0') header.draw(recording.info(), latest);   // events are of that one
     if (!busy) update();
@@ -91,33 +131,19 @@ async function start() {
   // The token has become a cookie: it need not stay in the address, the history or a bookmark.
   if (location.search) history.replaceState(null, '', location.pathname + location.hash);
   const state = selection.now();
-  viewPanel.askFirst(state);   // at the same time as what the header needs
-  const stopProgress = feedback.showProgress(viewPanel.commandOf(state.view), () => true);
-  try {
-    await Promise.all([recording.loadTraces(), loadRecording()]);
-  } catch (error) {
-    feedback.fail(error);
-    return;
-  } finally {
-    stopProgress();
-  }
+  // At the same time as the list of recordings: show() asks the same.
+  viewPanel.askFirst(state);
+  recording.load().catch(() => {});
   timeline.create();
-  selection.listen(async () => {
-    if (before.trace !== selection.now().trace) {
-      header.wait();
-      viewPanel.wait();
-      try {
-        await loadRecording();
-      } catch (error) {
-        feedback.fail(error);
-        return;
-      }
-    }
-    refresh();
+  selection.listen(() => {
+    if (before.trace === selection.now().trace) return refresh();
+    leave();
+    show();
   });
+  await recording.loadTraces().catch(feedback.fail);
   // Of several recordings, none was chosen.
   if (recording.traces().length > 1 && !location.hash) selection.change({view: 'processes'}, true);
-  else refresh();
+  else await show();
   if (recording.isLive()) follow();
 }
 start();

@@ -12,10 +12,17 @@ const path = () => pathOf(shown());
 
 async function loadTraces() { ({traces, live, options} = await ask.traces()); }
 
+/// Another recording is chosen, of which nothing is known yet.
+function forget() { [info, paused] = [null, false]; }
+
 /// Program, duration, end, threads: the answer to a question that views ask, too. `info` itself reads every event.
+/// Returns whether the recording is still the chosen one; otherwise its answer is dropped.
 async function load() {
   const {trace} = selection.now();
-  info = await ask.template('report', {metric: costOf(selection.now())}, trace === '0' ? {} : {trace});
+  const answer = await ask.template('report', {metric: costOf(selection.now())}, trace === '0' ? {} : {trace});
+  const isChosen = trace === selection.now().trace;
+  if (isChosen) info = answer;
+  return isChosen;
 }
 
 /// The command line that prints the figures of a view, with the options of the server: `more` has the command's own,
@@ -28,7 +35,7 @@ function commandLine(command, more = [], positional = [], selects = 'all') {
 
 /// A time of the selection as text; the text of a mark as it is.
 function timeText(text) {
-  const ns = selection.nanoseconds(text, info.duration_ns);
+  const ns = selection.nanoseconds(text, info ? info.duration_ns : NaN);
   return Number.isFinite(ns) ? figures.time(ns) : text === 'peak' ? 'the peak' : text;
 }
 
@@ -53,7 +60,7 @@ const otherMetrics = (metric, state) => (state.at ? ['leaked'] : ['allocated', '
   .filter(other => other !== metric);
 
 /// The name of a file that is saved.
-const fileName = what => `${names.base(info.program)}-${what}`.replace(/[^\w.-]/g, '_');
+const fileName = what => `${info ? names.base(info.program) : name()}-${what}`.replace(/[^\w.-]/g, '_');
 
 /// All functions of the recording, with their origins.
 function functionRows() {
@@ -77,6 +84,7 @@ function contextOf(state) {
           get report() { return ask.template('report', {metric: costOf(state)}, selected); }};
 }
 
-return {loadTraces, load, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
-        functionRows, costOf, contextOf, withMappings, isRunning, isPaused: () => isRunning() && paused, setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
+return {loadTraces, load, forget, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
+        functionRows, costOf, contextOf, withMappings, isRunning, isPaused: () => isRunning() && paused,
+        setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
 })();

@@ -83,6 +83,7 @@ const hasFigures = () => chart.data().note === undefined;
 /// `isUpdate`: of a running program that has gone on; then the chart is not dimmed.
 async function refresh(isUpdate = false) {
   const mine = ++turn;
+  at('timeline').inert = false;
   if (!isUpdate) {
     at('timeline').classList.add('waiting');
     if (!hasFigures()) chart.showEmpty(duration(), 'Reading live memory over time \u2026');
@@ -101,6 +102,14 @@ async function refresh(isUpdate = false) {
   } finally {
     if (mine === turn) at('timeline').classList.remove('waiting');
   }
+}
+
+/// Another recording is chosen: a text in place of figures, which are not known.
+function clear(text) {
+  ++turn;
+  at('timeline').classList.remove('waiting');
+  at('timeline').inert = true;   // its times are those of no recording
+  chart.showEmpty(0, text);
 }
 
 /// A pause that lasts until now is the state of the recording, which `heapprof control` may have changed.
@@ -133,5 +142,5 @@ function setSeries(series) {
 /// The marks of the recording; null before they are known.
 const marks = () => hasFigures() ? chart.data().marks : null;
 
-return {create, refresh, mark, setSeries, marks, asked};
+return {create, refresh, clear, mark, setSeries, marks, asked};
 })();

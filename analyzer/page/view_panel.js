@@ -168,10 +168,25 @@ function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
 
 /// Another recording is selected, of which nothing is known yet.
 function wait() {
+  at('view').dataset.asked = String(++turn);
   drawList();
   drawHead(viewOf(selection.now().view), {});
   statusLine.wait({command: null}, true);
   at('view').classList.add('waiting', 'stale');
+}
+
+/// The recording cannot be read: the reason in place of its figures. The list of recordings has no need of them.
+function fail(error) {
+  drawList();
+  const state = selection.now(), view = viewOf(state.view), host = at('view');
+  if (view === viewProcesses) return refresh();
+  statusLine.draw(state, undefined, {command: null});
+  feedback.clear();
+  const others = recording.traces().length < 2 ? [] :
+    [button('Show all recordings', () => selection.change({view: 'processes'}))];
+  draw(view, {node: make('div', {}, make('p', {class: 'error', role: 'alert'}, error.message), ...others)});
+  host.classList.remove('waiting', 'stale');
+  host.dataset.asked = host.dataset.drawn = String(++turn);
 }
 
 /// Another function is selected: most views only mark it.
@@ -189,5 +204,5 @@ function askFirst(state) {
 }
 
 return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList,
-        refresh, wait, zoom, select, askFirst};
+        refresh, wait, fail, zoom, select, askFirst};
 })();

@@ -713,6 +713,64 @@ class Page(PageCase):
         exact = self.browser.evaluate("document.querySelector('.tile').title")
         self.assertEqual(int(re.sub(r"\D", "", exact)), reports[1]["peak_bytes"])
 
+    def check_header(self, path):
+        """Name and duration in the header, and what the views know, are those of this recording."""
+        self.assertIn(path.name, self.text("#about"))
+        duration = json.loads(self.heapprof("report", path, "--json"))["duration_ns"]
+        self.assertIn(self.shown_as("time", duration), self.text("#about"))
+        self.assertEqual(self.browser.evaluate("recording.info().duration_ns"), duration)
+
+    def test_recording_that_answers_late(self):
+        """Its answers replace nothing of the recording that was chosen since."""
+        folder, paths = self.recordings("plain", "names", "huge")
+        self.open(folder, view="summary")
+        self.hold("trace=1")
+        self.browser.evaluate("location.hash = 'view=summary&trace=1'")
+        harness.wait_until(lambda: "reading" in self.text("#about"), "the page does not wait for the recording")
+        # To the one that was shown before, and to a third one.
+        for trace in (0, 2):
+            self.browser.evaluate(f"location.hash = 'view=summary&trace={trace}'")
+            harness.wait_until(lambda: paths[trace].name in self.text("#about") and self.texts(".tile") and
+                               not self.texts("#view.waiting"), f"recording {trace} is not shown")
+            self.check_header(paths[trace])
+            if trace == 0:
+                self.browser.evaluate("location.hash = 'view=summary&trace=1'")
+        self.release()
+        self.settled()
+        self.check_header(paths[2])
+        self.select(view="table", metric="allocated", trace="2")
+        self.check_header(paths[2])
+
+    def test_recording_that_cannot_be_read(self):
+        """The page says so in place of figures, and another recording can be chosen; also with a bookmark of one that
+        there is not."""
+        folder, paths = self.recordings("plain", "huge", "names")
+        self.address(folder)
+        paths[0].unlink()
+        for trace, reason in (("0", paths[0].name), ("9", "no such trace")):
+            with self.subTest(trace=trace):
+                self.open(folder, view="table", trace=trace)
+                self.check_unreadable(reason)
+                self.click("#view button", "Show all recordings")
+                self.assertIn(paths[1].name, " ".join(self.texts("#view tbody tr[data-index]")))
+                self.click("#view tbody tr[data-index]", paths[1].name)
+                self.check_header(paths[1])
+                self.assertTrue(self.texts(".tile"))
+                self.browser.open("about:blank")
+        # From one that can be read, and back.
+        self.open(folder, view="table", trace="1", name="/usr/lib/libleaf.so.1+0x300")
+        self.select(view="table", trace="0", name="/usr/lib/libleaf.so.1+0x300")
+        self.check_unreadable(paths[0].name)
+        self.select(view="summary", trace="2")
+        self.check_header(paths[2])
+        self.assertTrue(self.texts("#timeline .area"))
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
+    def check_unreadable(self, reason):
+        self.assertIn(reason, self.text("#view .error"))
+        self.assertIn("cannot be read", self.text("#about"))
+        self.assertEqual(self.texts(".waiting, .stale, #timeline .area, #details dl, #view tr, #progress > *"), [])
+
     def test_list_of_recordings_while_they_are_read(self):
         """Rows are shown as their answers arrive, in the order of their names; the server is asked for a few at a
         time. When all are known, the highest peak is the first."""
