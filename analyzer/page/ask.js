@@ -31,10 +31,11 @@ function count(change) {
   document.documentElement.dataset.pending = String(pending);
 }
 
-async function fetched(address, signal) {
+/// `how`: options of the request.
+async function fetched(address, how = {}) {
   count(1);
   try {
-    return await received(address, signal);
+    return await received(address, how);
   } finally {
     count(-1);
   }
@@ -51,10 +52,10 @@ function expectSame(address, {pid, program}) {
     throw new Error('The file has another recording now. Load the page again.');
 }
 
-async function received(address, signal) {
+async function received(address, how) {
   let answer;
   try {
-    answer = await fetch('/api/' + address, {credentials: 'same-origin', signal});
+    answer = await fetch('/api/' + address, {credentials: 'same-origin', ...how});
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Error('The server does not answer. Start it again: heapprof serve TRACE');
@@ -84,7 +85,7 @@ function question(command, options = {}, isSlow = false) {
     const controller = new AbortController();
     if (isSlow) slow.set(wanted, controller);
     const asked_ms = performance.now();
-    const asked = answer = fetched(wanted, controller.signal);
+    const asked = answer = fetched(wanted, {signal: controller.signal});
     const forget = () => { if (slow.get(wanted) === controller) slow.delete(wanted); };
     answer.then(() => {
       forget();
@@ -148,10 +149,9 @@ function template(name, values, selected, more = {}) {
 }
 
 /// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
-/// live, options: {COMMAND: [WORD]}}.
+/// options: {COMMAND: [WORD]}}.
 async function traces() {
-  if (file)
-    return {traces: [{name: file.trace, path: file.trace, n: 0, running: false}], live: false, options: file.options};
+  if (file) return {traces: [{name: file.trace, path: file.trace, n: 0, running: false}], options: file.options};
   return fetched('');
 }
 
@@ -165,12 +165,8 @@ async function progress() {
   }
 }
 
-async function control(what) {
-  const answer = await fetch('/api/control/' + what, {method: 'POST', credentials: 'same-origin'});
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);
-  return content;
-}
+/// Controls a recording: {trace, text}, its number, and the text of a mark.
+const control = (action, options) => fetched('control/' + key(action, options), {method: 'POST'});
 
 return {question, template, giveUp, traces, progress, control, NotInFile, file, forget};
 })();

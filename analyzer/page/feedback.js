@@ -12,6 +12,7 @@ const place = () => document.getElementById('progress');
 function clear() { place().replaceChildren(); }
 function fail(error) {
   if (error.name === 'AbortError') return;   // given up, because the view has changed
+  if (place().textContent === error.message) return;   // it is announced once
   place().replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
 }
 

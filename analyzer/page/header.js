@@ -16,8 +16,7 @@ function endOf({ended_by: by, end_status: status}) {
 let latest = null;
 function draw(info, newest = null) {
   latest = newest || latest;
-  const isFollowed = info.integrity.ended_by === 'running' && selection.now().trace === '0';   // events are of that one
-  const live = isFollowed ? latest : null;
+  const live = info.integrity.ended_by === 'running' ? latest : null;
   const state = recording.isPaused() ? ', recording paused' : '';
   at('program').textContent = names.oneLine(names.base(info.program));
   at('program').title = info.program;
@@ -37,6 +36,7 @@ function draw(info, newest = null) {
 
 /// Another recording is chosen: its name, and why there is no more.
 function clear(text) {
+  latest = null;
   at('program').textContent = at('program').title = names.oneLine(recording.name());
   at('about').textContent = text;
   at('about').title = '';

@@ -3,6 +3,7 @@
 
 (() => {
 let before = {};   // what is drawn; nothing while a recording is read
+let stopFollowing = () => {};
 
 function refresh() {
   const state = selection.now();
@@ -34,8 +35,12 @@ async function loadRecording() {
 
 /// Another recording is chosen: what is shown, and what is asked, is about the one before.
 function leave() {
+  stopFollowing();
+  stopFollowing = () => {};
   before = {};
   ask.giveUp();
+  // A program that is not followed goes on, too.
+  if (recording.traces().some(({running}) => running)) ask.forget(true, 0);
   recording.forget();
   header.clear('reading the recording \u2026');
   timeline.clear('Reading the recording \u2026');
@@ -60,6 +65,7 @@ async function show() {
   }
   if (!isAwaited()) return;
   refresh();
+  if (recording.isLive()) stopFollowing = follow();
 }
 
 /// The recording cannot be read. Another one can be chosen.
@@ -73,15 +79,16 @@ function fail(error) {
 
 /// Asks again what is shown, when the program has allocated in between, at most twice a second, and less often if the
 /// answers take longer. Events that arrive meanwhile are one; the header shows each at once. A view whose answers take
-/// long does not delay the timeline, and takes at most a third of a processor.
+/// long does not delay the timeline, and takes at most a third of a processor. Returns a function that ends it.
 function follow() {
-  const MIN_INTERVAL_MS = 500, MAX_INTERVAL_MS = 1000, MAX_WAIT_MS = 1000, LONG_MS = 2000;
-  const events = new EventSource('/api/events');
+  const MIN_INTERVAL_MS = 500, MAX_INTERVAL_MS = 1000, MAX_WAIT_MS = 1000, LONG_MS = 2000, RETRY_MS = 3000;
+  const {trace} = selection.now();
+  let events = null, retrying = 0, isLost = false, isOver = false;
   let shown = -1, latest = null, busy = false, view = null, long = {key: '', times: 0, until_ms: 0};
   const pause = ms => new Promise(done => setTimeout(done, ms));
   async function update() {
     busy = true;
-    while (latest && (latest.events !== shown || latest.ended)) {
+    while (!isOver && latest && (latest.events !== shown || latest.ended)) {
       const {events: count, ended} = latest;
       const began = performance.now();
       latest = null;
@@ -90,8 +97,9 @@ function follow() {
         if (ended) {
           await recording.loadTraces();
           selectionBar.draw();
+          await view;
+          if (isOver) break;
         }
-        if (ended) await view;
         ask.forget(ended, recording.info().duration_ns);
         const {view: key} = selection.now();
         const isAsked = view === null && (ended || key !== long.key || performance.now() >= long.until_ms);
@@ -104,11 +112,12 @@ function follow() {
         });
         await Promise.all([loadRecording(), timeline.refresh(!ended)]);
         await (ended ? view : Promise.race([view, pause(MAX_WAIT_MS)]));
+        if (isOver) break;
         if (!isAsked) shown = -1;   // the view has older figures
         else if (view === null)
           document.documentElement.dataset.followedNs = String(recording.info().duration_ns);
       } catch (error) {
-        feedback.fail(error);
+        if (!isOver) feedback.fail(error);
       }
       const passed = performance.now() - began;
       const interval = Math.min(MAX_INTERVAL_MS, Math.max(MIN_INTERVAL_MS, 2 * passed));
@@ -116,13 +125,33 @@ function follow() {
     }
     busy = false;
   }
-  events.addEventListener('message', message => {
-    latest = JSON.parse(message.data);
-    if (recording.info() === null) return;
-    if (latest.ended) events.close();
-    else if (selection.now().trace === '0') header.draw(recording.info(), latest);   // events are of that one
-    if (!busy) update();
-  });
+  function connect() {
+    events = new EventSource('/api/events?trace=' + encodeURIComponent(trace));
+    events.addEventListener('open', () => {
+      if (isLost) feedback.clear();
+      isLost = false;
+      shown = -1;
+    });
+    events.addEventListener('message', message => {
+      latest = JSON.parse(message.data);
+      if (latest.ended) events.close();
+      else header.draw(recording.info(), latest);
+      if (!busy) update();
+    });
+    // A browser does not connect again by itself if a server with another token answers.
+    events.addEventListener('error', () => {
+      events.close();
+      isLost = true;
+      retrying = setTimeout(connect, RETRY_MS);
+      recording.loadTraces().catch(error => { if (!isOver) feedback.fail(error); });
+    });
+  }
+  connect();
+  return () => {
+    isOver = true;
+    clearTimeout(retrying);
+    events.close();
+  };
 }
 
 async function start() {
@@ -143,8 +172,7 @@ async function start() {
   await recording.loadTraces().catch(feedback.fail);
   // Of several recordings, none was chosen.
   if (recording.traces().length > 1 && !location.hash) selection.change({view: 'processes'}, true);
-  else await show();
-  if (recording.isLive()) follow();
+  else show();
 }
 start();
 })();

@@ -2,15 +2,16 @@
 'use strict';
 
 const recording = (() => {
-let traces = [], live = false, options = {}, info = null, paused = false;
+let traces = [], options = {}, info = null, paused = false;
 
-const shown = () => traces.find(trace => String(trace.n) === selection.now().trace) || {name: 'TRACE', path: 'TRACE'};
+const shown = () => traces.find(trace => String(trace.n) === selection.now().trace) ||
+  {name: 'TRACE', path: 'TRACE', running: false};
 const name = () => shown().name;
 /// The recording in command lines: they run where `serve` was started. A name that begins with - would be an option.
 const pathOf = ({path}) => path.startsWith('-') ? './' + path : path;
 const path = () => pathOf(shown());
 
-async function loadTraces() { ({traces, live, options} = await ask.traces()); }
+async function loadTraces() { ({traces, options} = await ask.traces()); }
 
 /// Another recording is chosen, of which nothing is known yet.
 function forget() { [info, paused] = [null, false]; }
@@ -40,6 +41,8 @@ function timeText(text) {
 }
 
 const isRunning = () => info !== null && info.integrity.ended_by === 'running';
+/// Whether the program can be controlled. That of a copy which was written while the program ran cannot.
+const isLive = () => shown().running;
 /// Whether what is left at the end of the selection is what is live now.
 const leftIsLive = ({at, to}) => isRunning() && !at && (!to || to === 'end');
 
@@ -85,6 +88,6 @@ function contextOf(state) {
 }
 
 return {loadTraces, load, forget, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
-        functionRows, costOf, contextOf, withMappings, isRunning, isPaused: () => isRunning() && paused,
-        setPaused: now => { paused = now; }, info: () => info, traces: () => traces, isLive: () => live};
+        functionRows, costOf, contextOf, withMappings, isRunning, isLive, isPaused: () => isRunning() && paused,
+        setPaused: now => { paused = now; }, info: () => info, traces: () => traces};
 })();

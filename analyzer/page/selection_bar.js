@@ -67,7 +67,7 @@ function markForm() {
   form.addEventListener('submit', event => {
     event.preventDefault();
     close();
-    control(`mark?text=${encodeURIComponent(input.value.trim() || 'mark')}`);
+    control('mark', {text: input.value.trim() || 'mark'});
   });
   form.addEventListener('keydown', event => {
     if (event.key !== 'Escape') return;
@@ -125,13 +125,15 @@ function draw() {
   at('selection').replaceChildren(...parts);
 }
 
-async function control(what) {
+async function control(action, options = {}) {
+  const {trace} = selection.now();
   try {
-    const {state} = await ask.control(what);
+    const {state} = await ask.control(action, {trace, ...options});
+    feedback.announce('Done: ' + action);
+    if (trace !== selection.now().trace) return;
     recording.setPaused(state === 'paused');
     draw();
     header.draw(recording.info());
-    feedback.announce('Done: ' + what.split('?')[0]);
   } catch (error) {
     feedback.fail(error);
   }
