@@ -18,6 +18,8 @@ constexpr const char* kReasons[kLeftOutReasons] = {
     "for which there was no memory",
     "of which some were not found among the C frames",
     "while a filter (seccomp) forbids to test whether memory is readable",
+    "while another thread ended the interpreter",
+    "of a sub-interpreter that another thread has created",
 };
 
 void write_note(recorder::Stream& stream, const Text& text) noexcept {

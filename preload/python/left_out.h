@@ -12,10 +12,12 @@ enum class LeftOut : std::uint8_t {
   kUnreadable,  ///< a pointer of the interpreter is wrong
   kTooMany,     ///< more frames than ThreadFrames::kMaxFrames
   kNoMemory,
-  kNoPlace,    ///< there are fewer evaluations than Python frames
-  kNotProbed,  ///< it cannot be tested whether memory is readable
+  kNoPlace,      ///< there are fewer evaluations than Python frames
+  kNotProbed,    ///< it cannot be tested whether memory is readable
+  kFinalized,    ///< another thread finalizes the interpreter
+  kOtherThread,  ///< another thread has made the PyThreadState
 };
-inline constexpr unsigned kLeftOutReasons = 6;
+inline constexpr unsigned kLeftOutReasons = 8;
 
 /// The reason when memory of the interpreter was not found readable.
 LeftOut unreadable_reason() noexcept;

@@ -442,6 +442,12 @@ void cache(MixedStackData& data, std::uint64_t hash, NodeId native, NodeId mixed
   return mixed;
 }
 
+/// Why the frames of `checked`, which is not 0, are not read.
+LeftOut reason_without_state(const Interpreter& python, const CheckedState& checked) noexcept {
+  if (!checked.valid) return unreadable_reason();
+  return is_finalized_by_another(python, checked.state) ? LeftOut::kFinalized : LeftOut::kOtherThread;
+}
+
 /// Reads the Python frames of the calling thread, whose C stack this is. Returns the interpreter; null: there are
 /// none, or they are left out.
 const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder::Stream& stream) noexcept {
@@ -456,7 +462,7 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
   data.pages.begin_event();
   const std::uint64_t state = thread_state(python, data.pages, data.state);
   if (state == 0) {
-    if (data.state.state != 0 && !data.state.valid) leave_out(unreadable_reason(), stream);
+    if (data.state.state != 0) leave_out(reason_without_state(python, data.state), stream);
     return nullptr;
   }
   const bool frees_noticed = python.release.is_noticed(data.pages);
@@ -466,7 +472,7 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
       std::atomic_thread_fence(std::memory_order_acquire);
       if (is_finalized_by_another(python, state)) [[unlikely]] {
         data.frames.forget();
-        return nullptr;
+        return leave_out(LeftOut::kFinalized, stream), nullptr;
       }
       break;
     case ThreadFrames::Result::kNone: return nullptr;

@@ -13,7 +13,7 @@ from pathlib import Path
 import harness
 import pythons
 import trace_reader
-from python_stacks import PROGRAMS, compare_instants
+from python_stacks import PROGRAMS, compare_instants, python_stack
 
 CHILDREN = 9
 FORKED_CHILD = 2  # kHeaderForkedChild
@@ -88,6 +88,17 @@ class Hazards(harness.Case):
     @for_each()
     def test_subinterpreters(self, python):
         self.check(python, "subinterpreters", at_least=4 + 4 * 16)
+
+    @for_each(minimum=(3, 12))
+    def test_subinterpreter_of_another_thread(self, python):
+        """Either its thread has a state of its own, or a note says why there are no frames."""
+        trace = self.record_hazard(python, "interpreter_of_another_thread")[0].read()
+        blocks = [event for thread in trace.threads() for event in thread.events
+                  if event.op == trace_reader.ALLOC and 100_000 <= event.size < 100_100]
+        self.assertTrue(blocks)
+        has_frames = [bool(python_stack(trace, event.node)) for event in blocks]
+        notes = " ".join(text for _, text in trace.notes)
+        self.assertTrue(all(has_frames) or "of a sub-interpreter that another thread has created" in notes, notes)
 
     @for_each()
     def test_deep_recursion_and_back(self, python):

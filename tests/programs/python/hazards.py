@@ -271,12 +271,28 @@ with open(path, "w") as file:
 """
 
 
-def subinterpreters(result):
-    """Subinterpreters in the main thread and in others, whose blocks have the next 16 sizes each."""
+def module_of_interpreters():
     try:
         import _interpreters as interpreters
     except ImportError:
         import _xxsubinterpreters as interpreters
+    return interpreters
+
+
+def interpreter_of_another_thread(result):
+    """A sub-interpreter that another thread executes than the one that has created it."""
+    interpreters = module_of_interpreters()
+    created = interpreters.create()
+    thread = threading.Thread(target=interpreters.run_string, args=(created, "blocks = [bytes(100000)] * 3"))
+    thread.start()
+    thread.join()
+    interpreters.destroy(created)
+    write(result)
+
+
+def subinterpreters(result):
+    """Subinterpreters in the main thread and in others, whose blocks have the next 16 sizes each."""
+    interpreters = module_of_interpreters()
     extra = []
 
     def run(number):

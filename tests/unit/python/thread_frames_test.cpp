@@ -170,8 +170,8 @@ TEST_CASE("Wrong pointers are not followed") {
   void* const unreadable = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(unreadable != MAP_FAILED);
   const auto inaccessible = reinterpret_cast<std::uint64_t>(unreadable);
-  for (const std::uint64_t wrong :
-       {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{8}, frame + 4, inaccessible, inaccessible - 8, ~std::uint64_t{7}}) {
+  for (const std::uint64_t wrong : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{8}, frame + 4, inaccessible,
+                                    inaccessible - 8, ~std::uint64_t{7}}) {
     CAPTURE(wrong);
     CHECK(thread.update(wrong) == Result::kUnreadable);
     Memory::set(frame + kLayout.previous, wrong);
