@@ -814,6 +814,16 @@ class StartAndEnd(Serve):
         self.assertEqual(json.loads(self.request("/api/")[2])["traces"][0]["name"], "caf\ufffd.heapprof")
         self.ask("report")
 
+    def test_recordings_that_were_emptied(self):
+        """Nobody waits in the server until an empty file becomes a recording. Clients wait for at most a minute."""
+        traces = [self.dir / f"{i}.heapprof" for i in range(100, 170)]
+        for trace in traces:
+            os.link(self.trace, trace)
+        self.start(*traces)
+        self.trace.write_bytes(b"")
+        os.utime(self.trace, (time.time() + 10_000, time.time() + 10_000))
+        self.assertEqual(len(json.loads(self.request("/api/")[2])["traces"]), len(traces))
+
     def test_a_compacted_recording(self):
         compacted = self.dir / "compacted.heapprof"
         self.heapprof("compact", "--exact", self.trace, "-o", compacted)

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/replay/index/index_cache.h"
 #include "analyzer/trace/mailbox.h"
@@ -15,6 +16,7 @@
 namespace heapprof::cli {
 
 bool is_running(const std::string& path) {
+  if (!is_trace(path)) return false;  // a reader of headers waits for an empty file to become a trace
   try {
     const trace::Mailbox mailbox(path);
     return mailbox.recorder() == trace::RecorderState::kRecording && mailbox.end_kind() != EndKind::kStopped;
