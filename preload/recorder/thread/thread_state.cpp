@@ -5,6 +5,7 @@
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/process/program.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/trace/recording.h"
@@ -216,6 +217,7 @@ bool shares_memory_with_parent() noexcept {
 }
 
 void wait_until_others_left() noexcept {
+  if (in_forked_child()) return;  // the others are the parent's
   constexpr unsigned kSteps = 1000;
   unsigned steps = 0;
   const int own = t_local.state == nullptr ? 0 : t_local.state->owner();
