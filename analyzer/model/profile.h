@@ -159,7 +159,7 @@ struct ProcessFigures {
   std::uint64_t end_ns = 0;    ///< likewise
   std::uint64_t events = 0;
   std::uint64_t peak_bytes = 0;  ///< of the selection; at a moment, what is live then
-  std::uint64_t peak_rss_bytes = 0;
+  std::uint64_t peak_rss_bytes = 0;  ///< Profile::highest_resident_bytes()
   std::uint64_t leaked_bytes = 0;
   Costs costs;  ///< of everything that is selected
   bool complete = true;
@@ -318,6 +318,11 @@ struct Profile {
     return survivors_ns ? survivors_ns : slice ? std::nullopt : live_at_ns;
   }
   bool is_moment() const noexcept { return moment_ns().has_value(); }
+  /// The highest resident memory in the selected time, or that at the selected moment; 0: unknown. It is that of the
+  /// process, so it is unknown if anything but the time is selected.
+  std::uint64_t highest_resident_bytes() const noexcept {
+    return is_moment() ? resident.bytes : selection_text.empty() ? timeline.peak_rss_bytes : 0;
+  }
   /// The time to which the figures apply: the slice, until survivors_ns if its blocks were followed; or the whole
   /// recording.
   std::uint64_t begin_ns() const noexcept { return slice ? slice->from_ns : 0; }

@@ -423,10 +423,12 @@ int diff_as_text(const DiffOptions& options) {
   Side before{};
   Side after{};
   Pairs pairs;
+  bool is_read = false;
   const int first = run_on_profile(options_before(options), [&](const model::Profile& profile) {
     add_recording(options, profile, &Pair::before, before, pairs);
+    is_read = true;
   });
-  if (first != 0 && pairs.empty()) return first;
+  if (!is_read) return first;
   const int second = run_on_profile(options_after(options), [&](const model::Profile& profile) {
     add_recording(options, profile, &Pair::after, after, pairs);
     report_vain_own_code(options, before, after);

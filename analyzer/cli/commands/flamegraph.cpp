@@ -247,9 +247,12 @@ int run_flamegraph(const FlamegraphOptions& given) {
         options.pinned ? options.trace : for_costs(options.trace),
         [&](const replay::Analysis& analysis) {
           const model::Profile& profile = analysis.profile();
-          if (options.pinned)
+          if (options.pinned) {
+            if (options.has_moment) refuse_moment_after_end(options.trace, profile);
             print_flamegraph(options, profile, build_pinned_tree(options, analysis, std::move(live)));
-          else print_flamegraph(options, profile, build_cost_tree(options, profile, nullptr));
+          } else {
+            print_flamegraph(options, profile, build_cost_tree(options, profile, nullptr));
+          }
         },
         options.pinned ? collect_into(live) : replay::LeakVisitor{});
   });

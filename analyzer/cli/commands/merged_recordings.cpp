@@ -40,9 +40,10 @@ model::ProcessFigures figures_of(const RecordingSet::Member& member, const model
   figures.start_ns = member.start_ns;
   figures.end_ns = member.start_ns + profile.recording.duration_ns;
   figures.events = profile.events();
-  figures.peak_bytes = profile.is_moment() ? profile.totals.peak_bytes : profile.heap.peak_bytes;
-  figures.peak_rss_bytes = profile.timeline.peak_rss_bytes;
-  figures.leaked_bytes = profile.heap.leaked_bytes;
+  const bool is_heap = profile.kind == model::Kind::kHeap;
+  figures.peak_bytes = is_heap && !profile.is_moment() ? profile.heap.peak_bytes : profile.totals.peak_bytes;
+  figures.peak_rss_bytes = profile.highest_resident_bytes();
+  figures.leaked_bytes = is_heap ? profile.heap.leaked_bytes : profile.totals.leaked_bytes;
   figures.costs = profile.totals;
   figures.complete = profile.integrity.complete;
   return figures;

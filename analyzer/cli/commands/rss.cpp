@@ -45,16 +45,28 @@ const rss::SnapshotSummary* choose_default(const rss::RecordedResidency& recorde
 /// The snapshot that was taken at a mark.
 const rss::SnapshotSummary& snapshot_of_mark(const RssOptions& options, const rss::RecordedResidency& recorded,
                                              const std::string& mark, std::uint64_t& at_ns) {
-  std::vector<std::string> marks;
+  std::vector<std::string> marks, times;
+  const rss::SnapshotSummary* found = nullptr;
   for (const rss::SnapshotSummary& one : recorded.snapshots) {
-    if (one.mark == mark && !mark.empty()) {
-      at_ns = one.end_ns;
-      return one;
-    }
-    if (!one.mark.empty()) marks.push_back("'" + one.mark + "'");
+    if (one.mark.empty()) continue;
+    marks.push_back("'" + one.mark + "'");
+    if (one.mark != mark) continue;
+    found = &one;
+    times.push_back(replay::exact_time(one.end_ns));
   }
-  std::string known;
-  for (const std::string& one : marks) known += (known.empty() ? "" : ", ") + one;
+  const auto joined = [](const std::vector<std::string>& texts) {
+    std::string list;
+    for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + text;
+    return list;
+  };
+  if (times.size() > 1)
+    throw replay::SelectionError(options.trace.trace + ": " + std::to_string(times.size()) + " marks have the text '" +
+                                 mark + "'; give the time of one: " + joined(times));
+  if (found != nullptr) {
+    at_ns = found->end_ns;
+    return *found;
+  }
+  const std::string known = joined(marks);
   throw replay::SelectionError(
       options.trace.trace + ": --at " + options.at + ": no snapshot was taken at a mark '" + mark + "'; " +
       (known.empty() ? "the recording has no snapshot of a mark" : "marks with a snapshot: " + known));

@@ -408,7 +408,8 @@ void declare_flamegraph(CLI::App& app, Chosen& chosen) {
     if (read.pinned) {
       // The moment is all that can be selected: it is the end of the slice.
       SelectionTexts& texts = read.trace.texts;
-      if (!texts.live_at.empty() && texts.to.empty()) texts.to = std::exchange(texts.live_at, {});
+      read.has_moment = !texts.live_at.empty() && texts.to.empty();
+      if (read.has_moment) texts.to = std::exchange(texts.live_at, {});
       refuse_selected_blocks(read.trace, "--cost pinned");
       if (read.bottom_up)
         refuse("--bottom-up and --cost pinned exclude each other: pinned memory adds up for callers only");

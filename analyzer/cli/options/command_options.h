@@ -132,6 +132,7 @@ struct FlamegraphOptions {
   CallSiteOptions call_sites;  ///< --own and --only-own
   Cost cost = Cost::kPeak;
   bool pinned = false;  ///< --cost pinned; `cost` does not apply then
+  bool has_moment = false;  ///< of pinned memory, by --live-at
   Format format = Format::kSvg;
   bool bottom_up = false;
 };

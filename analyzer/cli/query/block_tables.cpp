@@ -474,14 +474,30 @@ class LiveBlocksTable : public query::Table {
         throw replay::SelectionError(recording_->process().trace +
                                      ": live_blocks(at) lists no mappings of a recording that is still written; use "
                                      "--kind heap");
-      if (moment_->mark == "peak") {
-        moment_ = replay::Moment{.value = static_cast<double>(analysis.profile().peak_time_ns) / 1e9,
-                                 .position = analysis.peak_position()};
-      }
-      const replay::ResolvedMoment moment = analysis.moment_of(*moment_);
+      const bool is_peak = moment_->mark == "peak" && moment_->text == "peak";
+      const replay::ResolvedMoment moment = analysis.moment_of(is_peak ? peak_of(analysis) : *moment_);
       at_ns_ = moment.ns;
       analysis.for_each_live_at(std::span(&moment, 1),
                                 [&](std::size_t, const replay::LiveBlock& block) { add(block); });
+    }
+
+    /// The peak of all blocks of the recording, of which `analysis` has the selected ones.
+    replay::Moment peak_of(const replay::Analysis& analysis) {
+      std::unique_ptr<replay::Analysis> whole;
+      if (!analysis.profile().selection_text.empty()) {
+        AnalysisRequest request;
+        request.change = [](TraceOptions& options) {
+          options.texts = {};
+          options.selection = {};
+          options.selection.only_costs = true;
+        };
+        whole = recordings_.open(recording_->process(), request);
+      }
+      const replay::Analysis& of = whole != nullptr ? *whole : analysis;
+      if (of.profile().totals.peak_bytes == 0)
+        throw replay::SelectionError(recording_->process().trace +
+                                     ": no byte was live, so there is no peak; give another moment");
+      return {.value = static_cast<double>(of.profile().peak_time_ns) / 1e9, .position = of.peak_position()};
     }
 
     Recordings& recordings_;
