@@ -266,7 +266,7 @@ constexpr bool is_event(const Slot& slot) noexcept {
 
 enum class TextKind : std::uint32_t {
   kProgram = 1,      ///< absolute path of the executable
-  kCommandLine = 2,  ///< arguments, each with its NUL; address: 1 when truncated
+  kCommandLine = 2,  ///< arguments, each with its NUL; address: kCommandLine...
   kWorkingDirectory = 3,
   kHost = 4,
   kThread = 5,      ///< from here on the stream belongs to this thread; size: tid; address: kThread...; text: name
@@ -288,6 +288,11 @@ enum class TextKind : std::uint32_t {
   /// line table. Defined before the first node that refers to it.
   kPythonCode = 13,
 };
+
+// The address of a kCommandLine record.
+inline constexpr std::uint64_t kCommandLineTruncated = 1;
+/// `heapprof bundle` left out the arguments: behind the first one, the program, the text is zeros.
+inline constexpr std::uint64_t kCommandLineOmitted = 2;
 
 /// The address of a kThread record: the first stream of a thread, or its further stream for the events of signal
 /// handlers that interrupted the recorder.

@@ -41,6 +41,7 @@ struct Recording {
   std::vector<std::string> other_programs{};  ///< of several recordings: their executables
   std::vector<std::string> command_line;
   bool command_line_cut = false;
+  bool command_line_omitted = false;  ///< its arguments, when the recording was bundled
   std::string working_directory;
   std::string host;
   std::uint32_t pid = 0;

@@ -26,6 +26,8 @@ class FrameReader {
 
   /// Of the last read(), unless it returned kChanged.
   const FrameHeader& header() const noexcept { return header_; }
+  /// Header and payload as in the file; of the last read(), unless it returned kChanged.
+  const std::vector<std::uint8_t>& bytes() const noexcept { return bytes_; }
   /// Of the last read(), if it returned kRead: FrameHeader::raw_bytes bytes.
   const std::uint8_t* columns() const noexcept { return columns_; }
 

@@ -349,7 +349,11 @@ void StreamDecoder::take_text(const Slot& slot, const std::uint8_t* bytes) {
     case TextKind::kProgram: definitions.program = std::move(text); return;
     case TextKind::kCommandLine:
       definitions.command_line = std::move(text);
-      definitions.command_line_cut = slot.address == 1;
+      definitions.command_line_cut = (slot.address & kCommandLineTruncated) != 0;
+      definitions.command_line_omitted = (slot.address & kCommandLineOmitted) != 0;
+      if (definitions.command_line_omitted)
+        definitions.command_line.erase(
+            std::min(definitions.command_line.find('\0'), definitions.command_line.size()));
       return;
     case TextKind::kWorkingDirectory: definitions.working_directory = std::move(text); return;
     case TextKind::kHost: definitions.host = std::move(text); return;

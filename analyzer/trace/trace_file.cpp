@@ -117,7 +117,7 @@ bool is_extent(const ExtentHeader& extent, const FileHeader& of, std::uint64_t o
 }
 
 bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, StreamIndex& into, Damage& damage,
-                        bool note_truncation) {
+                        bool note_truncation, std::uint64_t end) {
   const std::uint64_t commit_at = extent.offset + offsetof(StagingHeader, commit);
   const std::uint64_t slots_at = extent.offset + sizeof(StagingHeader);
   const std::uint32_t room =
@@ -137,7 +137,8 @@ bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, Stre
       return false;
     }
     std::vector<Slot> slots(count);
-    const std::size_t got = input.read(slots_at, slots.data(), count * sizeof(Slot));
+    const std::uint64_t wanted = std::min(count * sizeof(Slot), std::max(end, slots_at) - slots_at);
+    const std::size_t got = input.read(slots_at, slots.data(), wanted);
     if (got != count * sizeof(Slot)) {
       damage.lost_events(count - got / sizeof(Slot));
       damage.lost_unknown();
@@ -395,7 +396,8 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
   StreamIndex& into = stream(extent.stream);
   if (into.has_staging) damage_.note("stream " + std::to_string(raw(extent.stream)) + " has two staging blocks");
   // If the recorder is gone, visit_extents() or open_recording() adds the note about the truncation.
-  if (copy_staging_block(input_, extent, into, damage_, recorder_ == RecorderState::kRecording))
+  if (copy_staging_block(input_, extent, into, damage_, recorder_ == RecorderState::kRecording,
+                         symbols_ ? size_ : ~std::uint64_t{0}))
     add_to_fingerprint(into.staging.data(), into.staging.size() * sizeof(Slot));
 }
 

@@ -79,9 +79,9 @@ bool is_extent(const ExtentHeader& extent, const FileHeader& of, std::uint64_t o
 
 /// Copies what a staging block holds, which may be written meanwhile, and its sequence. False: its commit word is
 /// damaged or cannot be read; `damage` has the reason. `note_truncation`: the reason is noted if the file is too
-/// short.
+/// short. Slots at or after `end`, where embedded symbols may follow a truncated recording, are not there.
 bool copy_staging_block(const InputFile& input, const ExtentHeader& extent, StreamIndex& into, Damage& damage,
-                        bool note_truncation);
+                        bool note_truncation, std::uint64_t end = ~std::uint64_t{0});
 
 /// Thread safety: const members may be called by several threads at once.
 class TraceFile {

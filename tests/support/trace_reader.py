@@ -351,7 +351,7 @@ class Trace:
              payload) = struct.unpack_from("<IHHQIIIIQQQII", data, at)
             if magic != FRAME_MAGIC:
                 break
-            if file_id != self.file_id or frame_stream != stream or header_bytes != 80:
+            if file_id != self.file_id or frame_stream != stream or header_bytes < 80:
                 raise Malformed(f"frame at {at}: stream {frame_stream} in an extent of stream {stream}")
             if at + header_bytes + payload > extent + size:
                 raise Malformed(f"frame at {at} exceeds its extent")

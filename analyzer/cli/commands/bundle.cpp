@@ -1,5 +1,5 @@
 // heapprof bundle: a copy of a trace that includes the names of all its addresses, and on request the source files,
-// for machines without the programs and their debug information.
+// for machines without the programs and their debug information. It has no arguments of the program unless asked for.
 
 #include <algorithm>
 #include <cstdint>
@@ -7,12 +7,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/held_content.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/export/sink.h"
@@ -21,6 +23,7 @@
 #include "analyzer/render/wrap.h"
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/source_files.h"
+#include "analyzer/trace/copy_without_arguments.h"
 #include "analyzer/trace/embedded_symbols.h"
 
 namespace heapprof::cli {
@@ -28,9 +31,8 @@ namespace {
 
 constexpr std::size_t kWarningWidth = 100;  ///< of printed warnings
 
-/// Copies the recording and pads it to a whole number of units; returns the size of the result. Throws OutputError
-/// when the trace cannot be read.
-std::uint64_t copy_recording(const trace::TraceFile& trace, exporter::Sink& copy) {
+/// Copies every byte of the recording and returns its size. Throws OutputError when the trace cannot be read.
+std::uint64_t copy_everything(const trace::TraceFile& trace, exporter::Sink& copy) {
   std::vector<char> buffer(1 << 20);
   std::uint64_t done = 0;
   while (done < trace.bytes() && copy.ok()) {
@@ -40,6 +42,15 @@ std::uint64_t copy_recording(const trace::TraceFile& trace, exporter::Sink& copy
     copy.write({buffer.data(), got});
     done += got;
   }
+  return done;
+}
+
+/// Copies the recording and pads it to a whole number of units; returns the size of the result. Throws OutputError or
+/// trace::TraceError when the trace cannot be read.
+std::uint64_t copy_recording(const trace::TraceFile& trace, bool with_command_line, exporter::Sink& copy) {
+  const std::uint64_t done =
+      with_command_line ? copy_everything(trace, copy)
+                        : trace::copy_without_arguments(trace, [&](std::string_view bytes) { copy.write(bytes); });
   const std::uint32_t unit = trace.header().unit_bytes;
   const std::string padding((unit - done % unit) % unit, '\0');
   copy.write(padding);
@@ -113,7 +124,7 @@ void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysi
 
   const bool replaces = is_trace(output);
   exporter::Sink copy(output, exporter::Sink::Compression::kNone, exporter::Sink::kUserOnly);
-  const std::uint64_t end = copy_recording(trace, copy);
+  const std::uint64_t end = copy_recording(trace, bundle_options.command_line, copy);
   const std::string run =
       trace::symbol_extents(packed, packed_sources, trace.file_id(), end, trace.header().unit_bytes);
   copy.write(run);
@@ -124,6 +135,9 @@ void bundle(const BundleOptions& bundle_options, const replay::Analysis& analysi
                render::exact_number(named).c_str(), render::exact_number(all).c_str(),
                render::human_bytes(run.size()).c_str());
   if (bundle_options.sources) print_sources(output, sources);
+  for (const std::string& words :
+       held_words({bundle_options.sources, bundle_options.command_line, profile.recording.command_line_omitted}))
+    print_message("it holds " + words);
   for (const std::string& warning : symbolizer.warnings()) {
     const char* indent = "  - ";
     for (const std::string& line : render::wrapped(render::clean_utf8(warning), kWarningWidth - 4)) {

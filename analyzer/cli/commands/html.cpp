@@ -16,6 +16,7 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/trace_state.h"
+#include "analyzer/cli/text/held_content.h"
 #include "analyzer/render/units.h"
 #include "analyzer/serve/answers.h"
 #include "analyzer/serve/page.h"
@@ -147,9 +148,7 @@ class Collection {
   }
 
   std::vector<std::string> holds() const {
-    return {options_.sources ? "the text of source files" : "no source text (--sources includes it)",
-            options_.command_line ? "the arguments of the program"
-                                  : "no command-line arguments (--command-line includes them)"};
+    return held_words({options_.sources, options_.command_line, command_line_omitted_});
   }
   const std::vector<std::string>& pruned() const noexcept { return pruned_; }
 
@@ -225,7 +224,10 @@ class Collection {
       }
       std::string text = *answer.body;
       while (text.ends_with('\n')) text.pop_back();
-      if (question.command == "info" && !options_.command_line) text = without_arguments(text);
+      if (question.command == "info") {
+        command_line_omitted_ = Json::parse(text).value("command_line_omitted", false);
+        if (!options_.command_line) text = without_arguments(text);
+      }
       const std::uint64_t size = size_of(key, text);
       if (size <= std::min(room(), options_.max_bytes / kMaxShare)) {
         used_ += size;
@@ -287,6 +289,7 @@ class Collection {
   std::map<std::string, std::uint64_t> least_left_out_;  ///< by kind: the smallest answer that was left out
   std::vector<std::string> pruned_;
   std::string first_error_;
+  bool command_line_omitted_ = false;  ///< from the recording, when it was bundled
 };
 
 int write_html(const HtmlOptions& options) {

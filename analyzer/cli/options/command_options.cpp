@@ -1140,6 +1140,8 @@ void declare_bundle(CLI::App& app, Chosen& chosen) {
   add_output(command, options->trace.output, "Write the copy to FILE; - is standard output");
   add_symbol_options(command, options->trace.symbols);
   add_switch(command, "--sources", options->sources, "Pack the source files that have costs, for 'heapprof source'");
+  add_switch(command, "--command-line", options->command_line,
+             "Include the arguments of the program, which may contain secrets");
   add_source_paths(command, options->source_paths);
   choose(command, chosen, options, [](BundleOptions& read) {
     refuse_terminal(read.trace.output, "a trace", "bundled.heapprof");

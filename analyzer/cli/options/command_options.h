@@ -325,6 +325,7 @@ struct PushOptions {
 struct BundleOptions {
   TraceOptions trace;
   bool sources = false;                   ///< pack the source files that have costs
+  bool command_line = false;              ///< with the arguments of the program
   std::vector<std::string> source_paths;  ///< where they are searched first
 };
 

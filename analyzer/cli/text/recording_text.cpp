@@ -50,7 +50,8 @@ std::string command_of(const model::Profile& profile) {
     command += shell_quoted(argument);
   }
   if (command.empty()) command = recording.program.empty() ? "(unknown program)" : recording.program;
-  if (recording.command_line_cut) command += " …";
+  if (recording.command_line_omitted) command += " (arguments left out)";
+  else if (recording.command_line_cut) command += " …";
   for (char& c : command)
     if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   return render::clean_utf8(command);

@@ -306,6 +306,7 @@ Json info_json(const model::Profile& profile) {
   json["program"] = recording.program;
   json["command_line"] = recording.command_line;
   set_renamed(json, "command_line_truncated", "command_line_cut", recording.command_line_cut);
+  json["command_line_omitted"] = recording.command_line_omitted;
   json["working_directory"] = recording.working_directory;
   json["host"] = recording.host;
   Json& labels = json["labels"] = Json::object();

@@ -78,6 +78,7 @@ model::Recording describe_process(const FileHeader& header, const trace::Definit
     at = end + 1;
   }
   recording.command_line_cut = definitions.command_line_cut;
+  recording.command_line_omitted = definitions.command_line_omitted;
   recording.working_directory = definitions.working_directory;
   // The kernel's file with the host name ends in a line feed.
   recording.host = definitions.host.substr(0, definitions.host.find_last_not_of('\n') + 1);

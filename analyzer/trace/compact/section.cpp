@@ -89,14 +89,19 @@ std::vector<std::uint8_t> make_padding(SectionHeader header, std::uint64_t bytes
   return section;
 }
 
-std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level) {
+std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level,
+                                       std::uint64_t min_payload_bytes) {
   std::vector<std::uint8_t> bytes(sizeof header + ZSTD_compressBound(contents.size()));
   std::size_t got = ZSTD_compress(bytes.data() + sizeof header, bytes.size() - sizeof header, contents.data(),
                                   contents.size(), level);
   if (ZSTD_isError(got)) throw std::bad_alloc();
-  if (contents.size() > max_contents_bytes(got)) {
+  if (contents.size() > max_contents_bytes(got) || got < min_payload_bytes) {
     constexpr std::uint32_t kSkippableMagic = ZSTD_MAGIC_SKIPPABLE_START;
-    const auto missing = static_cast<std::uint32_t>((contents.size() - max_contents_bytes(got) + 15) / 16);
+    const std::uint64_t with_empty_frame = got + sizeof kSkippableMagic + sizeof(std::uint32_t);
+    const std::uint64_t for_contents =
+        contents.size() - std::min<std::uint64_t>(contents.size(), max_contents_bytes(got));
+    const auto missing = static_cast<std::uint32_t>(
+        std::max((for_contents + 15) / 16, min_payload_bytes - std::min(min_payload_bytes, with_empty_frame)));
     bytes.resize(sizeof header + got);
     bytes.resize(bytes.size() + sizeof kSkippableMagic + sizeof missing + missing, 0);
     std::memcpy(bytes.data() + sizeof header + got, &kSkippableMagic, sizeof kSkippableMagic);

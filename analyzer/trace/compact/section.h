@@ -60,6 +60,11 @@ constexpr std::uint64_t max_contents_bytes(std::uint64_t payload_bytes) noexcept
   return (std::uint64_t{16} << 20) + 16 * payload_bytes;
 }
 
+/// False: written by a later minor version.
+constexpr bool is_known(SectionKind kind) noexcept {
+  return kind >= SectionKind::kSummary && kind <= SectionKind::kState;
+}
+
 /// A section found in a file.
 struct Section {
   SectionHeader header{};
@@ -102,7 +107,9 @@ std::vector<std::uint8_t> read_contents(const InputFile& input, const Section& s
 std::vector<std::uint8_t> make_padding(SectionHeader header, std::uint64_t bytes);
 
 /// Header, compressed payload and padding, to be appended to a file at a multiple of 8. `level`: compression level of
-/// zstd. `header` has kind, file_id, number, events and last_time; the rest is filled in.
-std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level);
+/// zstd. `header` has kind, file_id, number, events and last_time; the rest is filled in. A payload that is shorter
+/// than `min_payload_bytes` is extended like one that exceeds max_contents_bytes().
+std::vector<std::uint8_t> make_section(SectionHeader header, std::span<const std::uint8_t> contents, int level,
+                                       std::uint64_t min_payload_bytes = 0);
 
 }  // namespace heapprof::trace

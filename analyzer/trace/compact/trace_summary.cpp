@@ -65,7 +65,8 @@ void save_texts(const Definitions& definitions, ByteWriter& out) {
   }
   out.text(definitions.program);
   out.text(definitions.command_line);
-  out.number(definitions.command_line_cut ? 1 : 0);
+  out.number((definitions.command_line_cut ? kCommandLineTruncated : 0) |
+             (definitions.command_line_omitted ? kCommandLineOmitted : 0));
   out.text(definitions.working_directory);
   out.text(definitions.host);
   out.number(definitions.notes.size());
@@ -87,7 +88,9 @@ void load_texts(Definitions& definitions, ByteReader& in) {
   }
   definitions.program = in.text();
   definitions.command_line = in.text();
-  definitions.command_line_cut = in.number() != 0;
+  const std::uint64_t flags = in.number();
+  definitions.command_line_cut = (flags & kCommandLineTruncated) != 0;
+  definitions.command_line_omitted = (flags & kCommandLineOmitted) != 0;
   definitions.working_directory = in.text();
   definitions.host = in.text();
   const std::size_t notes = in.number_up_to(Damage::kMaxNotes);

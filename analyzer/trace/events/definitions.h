@@ -118,9 +118,10 @@ struct Definitions {
   std::uint64_t redefined_nodes = 0;  ///< definitions that contradict an earlier one; the first is used
   std::vector<ModuleDefinition> modules;
 
-  std::string program;            ///< absolute path of the executable
-  std::string command_line;       ///< arguments, each ended by NUL
-  bool command_line_cut = false;  ///< truncated by the recorder
+  std::string program;                ///< absolute path of the executable
+  std::string command_line;           ///< arguments, each ended by NUL
+  bool command_line_cut = false;      ///< truncated by the recorder
+  bool command_line_omitted = false;  ///< the arguments were left out of a copy; the program is still there
   std::string working_directory;
   std::string host;
   std::vector<Note> notes;  ///< at most Damage::kMaxNotes
