@@ -39,15 +39,6 @@ struct Memory {
 };
 constinit Memory* g_memory = nullptr;
 
-/// The directory /proc/self/task has two links, and one more for each thread. Not inlined, so that its buffer does
-/// not enlarge the callers' frames.
-[[gnu::noinline]] bool has_one_thread() noexcept {
-  struct statx status;
-  return !sys::failed(
-             sys::call(SYS_statx, AT_FDCWD, sys::word("/proc/self/task"), 0, STATX_NLINK, sys::word(&status))) &&
-         status.stx_nlink == 3;
-}
-
 /// The loader's list of the next namespace; null: there is none, or glibc is older than 2.35. Lists are never
 /// removed.
 const r_debug* next_namespace(const r_debug* list) noexcept {
@@ -81,7 +72,7 @@ void scan() noexcept {
       if (!examiner.find_path(map, reader)) return;
       const bool no_thread_inside =
           (list->r_state == r_debug::RT_ADD && !missed && !objects->overflowed() && !a_scan_was_missed()) ||
-          has_one_thread();
+          sys::thread_count() == 1;
       if (!examiner.is_libc()) examiner.examine(map, reader, is_main(map), Role::kOther, no_thread_inside);
       else if (list != first_list) examiner.examine(map, reader, false, Role::kOtherNamespaceLibc, no_thread_inside);
       else libc = map;
@@ -89,7 +80,7 @@ void scan() noexcept {
   }
   // libc is examined last: whether it is patched depends on whether another object calls dlopen.
   if (libc.l_ld != nullptr && examiner.object_loads_others() && examiner.find_path(libc, reader))
-    examiner.examine(libc, reader, false, Role::kLibc, has_one_thread());
+    examiner.examine(libc, reader, false, Role::kLibc, sys::thread_count() == 1);
   reader.close();
   examiner.release_scratch();
   if (!complete) note_missed_scan();

@@ -174,6 +174,8 @@ inline int thread_id() noexcept { return static_cast<int>(call(SYS_gettid)); }
 inline bool thread_exists(int thread) noexcept {
   return call(SYS_tkill, thread, 0) != -3;  // ESRCH
 }
+/// The number of this process's threads; 0: it cannot be read.
+uint32_t thread_count() noexcept;
 /// Reads the calling thread's name: at most 15 bytes and a NUL.
 inline void thread_name(char (&name)[16]) noexcept { call(SYS_prctl, PR_GET_NAME, word(name)); }
 

@@ -39,13 +39,15 @@ namespace {
 constinit ThreadState* g_states = nullptr;
 constinit ThreadState* g_cursor = nullptr;  ///< where the next search for a dead thread's state begins
 constinit std::uint32_t g_last_stream = 0;
+constinit std::uint32_t g_own_states = 0;  ///< states that are not nested
 constinit int g_process = 0;  ///< the process that does not share its t_local with a parent (vfork); 0: not known yet
 /// The state that was last used by a child that shares our memory (attach_shared_memory_child).
 constinit ThreadState* g_shared_memory_state = nullptr;
 
 /// The number of states that one search for the state of a dead thread examines. It limits the cost of a new thread
-/// when all owners are alive.
-constexpr int kMaxSearched = 16;
+/// when all owners are alive. If there are many more states than threads, the search goes on: else the states of many
+/// threads that live long would hide those of dead ones, whose number would grow without a limit.
+constexpr std::uint32_t kMaxSearched = 16;
 constexpr std::uint32_t kMaxNestedStates = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 
@@ -75,9 +77,21 @@ void recover_from_dead(ThreadState& state, int owner) noexcept {
   }
 }
 
+/// Whether more than a fifth of the states belong to dead threads.
+bool has_many_dead_states() noexcept {
+  const std::uint32_t threads = sys::thread_count();
+  return threads != 0 && __atomic_load_n(&g_own_states, __ATOMIC_RELAXED) > threads + threads / 4 + kMaxSearched;
+}
+
 ThreadState* take_dead_state(int thread) noexcept {
   ThreadState* state = __atomic_load_n(&g_cursor, __ATOMIC_ACQUIRE);
-  for (int i = 0; i < kMaxSearched; ++i) {
+  std::uint32_t searched = kMaxSearched;
+  for (std::uint32_t i = 0;; ++i) {
+    if (i == searched) {
+      if (i != kMaxSearched || !has_many_dead_states()) return nullptr;
+      searched = __atomic_load_n(&g_last_stream, __ATOMIC_RELAXED);  // all, with the nested ones
+      if (i >= searched) return nullptr;
+    }
     if (state == nullptr && (state = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE)) == nullptr) return nullptr;
     ThreadState* const candidate = state;
     state = state->next;
@@ -94,7 +108,6 @@ ThreadState* take_dead_state(int thread) noexcept {
       return candidate;
     }
   }
-  return nullptr;
 }
 
 // The functions of unwind::Definitions, by which a capture writes to the thread's stream.
@@ -140,6 +153,7 @@ ThreadState* allocate_state(int thread, std::uint32_t depth) noexcept {
   state->depth = depth;
   state->definitions = {state, intern_frame, define_module};
   state->native_definitions = {state, intern_native_frame, define_module, intern_omitted_native};
+  if (depth == 0) __atomic_fetch_add(&g_own_states, 1, __ATOMIC_RELAXED);
   const StreamId id{__atomic_add_fetch(&g_last_stream, 1, __ATOMIC_RELAXED)};
   if (static_cast<std::uint32_t>(id) >= kEverybody) return stop("more than 16 million streams"), nullptr;
   if (const char* failure = state->stream.open(g_trace, id, g_settings.block_bytes)) return stop(failure), nullptr;
@@ -330,6 +344,7 @@ void forget_threads() noexcept {
   g_states = nullptr;
   g_cursor = nullptr;
   g_last_stream = 0;
+  g_own_states = 0;
   if (g_single_threaded == &kMultiThreaded) forget_pages();
   set_single_threaded(&kMultiThreaded);
   g_process = 0;

@@ -280,6 +280,27 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
   g_trace.forget();
 }
 
+TEST_CASE("There are not many more states than threads, however many threads end") {
+  constexpr unsigned kLiving = 40;
+  constexpr unsigned kShort = 3000;
+  const ThreadFixture recording(4096);
+  std::atomic<unsigned> attached = 0;
+  std::atomic<bool> end = false;
+  std::vector<std::thread> living;
+  for (unsigned i = 0; i < kLiving; ++i)
+    living.emplace_back([&] {
+      if (attach_thread() != nullptr) ++attached;
+      while (!end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  while (attached != kLiving) std::this_thread::yield();
+  for (unsigned i = 0; i < kShort; ++i) run_to_death([] { attach_thread(); });
+  unsigned states = 0;
+  for (const ThreadState* state = first_thread_state(); state != nullptr; state = state->next) ++states;
+  CHECK(states < 2 * kLiving);
+  end = true;
+  for (std::thread& thread : living) thread.join();
+}
+
 TEST_CASE("A reused state of a thread that died inside the recorder is not busy") {
   const ThreadFixture recording(4096);
   REQUIRE(attach_thread() != nullptr);
