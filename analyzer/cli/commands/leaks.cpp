@@ -146,12 +146,13 @@ std::vector<LeakingSite> rank_sites(const findings::CallSites& sites, Order orde
   return ranked;
 }
 
-/// By node: its part of the weight that its call site has in the ranking.
+/// By node: its part of the weight that its call site has in the ranking. Blocks of 0 bytes weigh nothing.
 std::vector<double> weights_of_nodes(const model::Profile& profile, const findings::HeldByNode& held,
                                      const std::vector<LeakingSite>& sites) {
   std::vector<double> weights(profile.nodes.size());
   for (const LeakingSite& leaking : sites) {
     const findings::CallSite& site = *leaking.site;
+    if (site.held.bytes == 0) continue;
     const double factor = findings::leak_weight(site, leaking.trend) / static_cast<double>(site.held.bytes);
     for (const std::uint32_t node : site.nodes) weights[node] = static_cast<double>(held[node].bytes) * factor;
   }

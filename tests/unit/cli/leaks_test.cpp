@@ -3,10 +3,12 @@
 
 #include <fstream>
 
+#include "tests/support/python_text.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
+using namespace heapprof;
 using namespace heapprof::test;
 
 namespace {
@@ -23,6 +25,27 @@ void write_growing(const std::string& path) {
   main.node(2, 0, 2, 0x200);  // steady
   main.alloc(1 * kMs, 0xa000, kSteadyBytes, 2);
   for (std::uint64_t i = 0; i < kRounds; ++i) main.alloc((2 + 10 * i) * kMs, 0x100000 + 64 * i, kGrowingBytes, 1);
+  trace.write(path);
+}
+
+/// read_input leaks most of all call sites; open_session and parse, which handle_request calls, leak more together;
+/// and make_empty leaks a block of 0 bytes. They are lines of Python, which have names without a file of symbols.
+void write_empty_block(const std::string& path) {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.text(TextKind::kPythonInterpreter, 0x030b07f0, 0, "");
+  std::uint32_t number = 0;
+  const auto function = [&](const char* name, std::uint32_t caller) {
+    main.text(TextKind::kPythonCode, ++number, 0, python_code_text("/srv/app/app.py", name, 1));
+    main.node(number, caller, raw(ModuleId::kPython), python_offset(number, 2));
+    return number;
+  };
+  const std::uint32_t handle_request = function("handle_request", 0);
+  main.alloc(1 * kMs, 0xa000, 1400, function("open_session", handle_request));
+  main.alloc(2 * kMs, 0xb000, 1400, function("parse", handle_request));
+  main.alloc(3 * kMs, 0xc000, 1500, function("read_input", 0));
+  main.alloc(4 * kMs, 0xd000, 0, function("make_empty", 0));
   trace.write(path);
 }
 
@@ -103,6 +126,17 @@ TEST_CASE("a growing stack is ranked before a larger stable one") {
   CHECK(leaks.at("/top/0/trend") == "growing");
   CHECK(leaks.number("/top/0/bytes") == kRounds * kGrowingBytes);
   CHECK(leaks.at("/top/1/trend") == "stable");
+}
+
+TEST_CASE("a block of 0 bytes does not change where to look first") {
+  const TemporaryFile trace;
+  write_empty_block(trace.path());
+  const Outcome leaks = run({"leaks", trace.path(), "--json"});
+  CHECK(leaks.number("/total/blocks") == 4);
+  CHECK(leaks.number("/common_path/bytes") == 2800);
+  REQUIRE(leaks.count("/common_path/functions") == 1);
+  CHECK(leaks.at("/common_path/functions/0/function") == "handle_request");
+  CHECK(run({"leaks", trace.path()}).has_line({"Look first at", "2.73 KiB"}));
 }
 
 TEST_CASE("leaks --sort ranks by bytes, blocks or age") {
