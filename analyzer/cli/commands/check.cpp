@@ -84,8 +84,7 @@ int check(const CheckOptions& options) {
         verdicts.push_back(verdict);
       }
       if (!baseline) continue;
-      const double allowed = static_cast<double>(baseline->compared[i]) * (1 + options.tolerance_percent / 100);
-      verdict.limit = allowed >= 1.8e19 ? ~std::uint64_t{0} : static_cast<std::uint64_t>(allowed);
+      verdict.limit = with_tolerance(baseline->compared[i], options.tolerance_percent);
       verdict.against_baseline = true;
       verdicts.push_back(verdict);
     }

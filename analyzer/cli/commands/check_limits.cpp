@@ -1,5 +1,6 @@
 #include "analyzer/cli/commands/check_limits.h"
 
+#include <cmath>
 #include <iterator>
 #include <vector>
 
@@ -60,6 +61,17 @@ bool forbids_allocation(const CheckOptions& options) {
   for (std::size_t i = 0; i < kCheckedFigures; ++i)
     if (kLimits[i].zero_means_none && options.limits[i] == 0) return true;
   return false;
+}
+
+std::uint64_t with_tolerance(std::uint64_t baseline, double percent) noexcept {
+  // In integers: 100 * 1.15 is less than 115 in floating point.
+  __extension__ using Wide = unsigned __int128;
+  constexpr std::uint64_t kMax = ~std::uint64_t{0}, kPerPercent = 1'000'000;
+  if (baseline == 0) return 0;
+  if (percent >= 1e13) return kMax;
+  const auto millionths = static_cast<std::uint64_t>(std::llround(percent * kPerPercent));
+  const Wide allowed = baseline + static_cast<Wide>(baseline) * millionths / (100 * kPerPercent);
+  return allowed > kMax ? kMax : static_cast<std::uint64_t>(allowed);
 }
 
 std::string sentence_of(const CheckVerdict& verdict) {

@@ -38,6 +38,10 @@ CheckFigures check_figures_of(const CheckOptions& options, const replay::Analysi
 /// Whether a limit of 0 demands that nothing is allocated.
 bool forbids_allocation(const CheckOptions& options);
 
+/// The largest figure that exceeds `baseline` by at most `percent`, which is 0 or more. Exact for a percentage with
+/// up to six decimals below 1e9.
+std::uint64_t with_tolerance(std::uint64_t baseline, double percent) noexcept;
+
 struct CheckVerdict {
   std::string name;
   bool bytes = false;

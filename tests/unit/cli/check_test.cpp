@@ -2,10 +2,13 @@
 // line), 3 (limit exceeded).
 #include <catch2/catch.hpp>
 
+#include "analyzer/cli/commands/check_limits.h"
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
 using namespace heapprof::test;
+using heapprof::cli::with_tolerance;
 
 TEST_CASE("check compares each figure with its limit; a figure equal to its limit passes") {
   const KnownTrace trace;
@@ -58,6 +61,35 @@ TEST_CASE("a baseline may be exceeded by the tolerance, and by no more") {
   CHECK(above.at("/checks/4/ok") == "true");
   CHECK(run({"check", after.path(), "--baseline", before.path(), "--tolerance", "100"}).status == 0);
   CHECK(run({"check", after.path(), "--baseline", kNoFile}).status == 1);
+}
+
+TEST_CASE("the limit of a baseline is exact") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000);
+  main.node(1, 0, 2, 0x100);
+  main.alloc(1 * kMs, 0xa000, 100, 1);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome check = run({"check", trace.path(), "--baseline", trace.path(), "--tolerance", "15", "--json"});
+  CHECK(check.number("/checks/0/limit") == 115);
+
+  CHECK(with_tolerance(90, 40) == 126);
+  CHECK(with_tolerance(100, 15.9) == 115);  // a part of a byte is not allowed
+  CHECK(with_tolerance(1000, 0.3) == 1003);
+  CHECK(with_tolerance(3, 100.0 / 3) == 3);
+  CHECK(with_tolerance(0, 1e300) == 0);
+  // Larger than what a double represents exactly.
+  constexpr std::uint64_t kLarge = 9'007'199'254'740'993;  // 2^53 + 1
+  CHECK(with_tolerance(kLarge, 0) == kLarge);
+  CHECK(with_tolerance(kLarge, 100) == 2 * kLarge);
+  constexpr std::uint64_t kMax = ~std::uint64_t{0};
+  CHECK(with_tolerance(kMax, 0) == kMax);
+  CHECK(with_tolerance(kMax, 10) == kMax);
+  CHECK(with_tolerance(kMax / 2, 100) == kMax - 1);
+  CHECK(with_tolerance(1, 1e12) == 10'000'000'001);
+  CHECK(with_tolerance(1, 1e300) == kMax);
 }
 
 TEST_CASE("a wrong command line gives exit status 2, also if the baseline is read before it is found") {
