@@ -129,12 +129,16 @@ class CallersAnswer {
   }
 
   void table(ReportText& text, const char* heading, const std::vector<Neighbour>& rows) const {
-    std::size_t shown = 0;
+    std::size_t shown = 0, left_out = 0;
     std::uint64_t rest = 0;
     for (const Neighbour& row : rows) {
       if (figure_.of(row.total) == 0) break;
-      if (options_.top == 0 || shown < options_.top) ++shown;
-      else rest += figure_.of(row.total);
+      if (options_.top == 0 || shown < options_.top) {
+        ++shown;
+      } else {
+        ++left_out;
+        rest += figure_.of(row.total);
+      }
     }
     text.heading(std::string(heading) + (options_.call_sites.view.only_own ? " in own code" : "") +
                  ", with shares of the function's total");
@@ -160,9 +164,8 @@ class CallersAnswer {
         {figure_beside(options_.cost).is_bytes ? "bytes" : "blocks", Column::Kind::kFigure, 2}};
     std::ranges::move(view_names_.name_columns("function"), std::back_inserter(columns));
     write_columns(text, columns, cells);
-    if (rest != 0)
-      text.line("  +" + render::exact_number(rows.size() - shown) + " more, " + value_text(rest) +
-                "; --top 0 prints all");
+    if (left_out != 0)
+      text.line("  +" + render::exact_number(left_out) + " more, " + value_text(rest) + "; --top 0 prints all");
   }
 
   const CallersOptions& options_;
