@@ -52,6 +52,13 @@ class Heaptrack(consumers.Case):
             self.check_nasty_names(self.shown.decode(), [f"({file})" for file in nasty.clean_files()])
         self.check_peak(sum(self.stacks_of(file, "peak", *TOTALS_ONLY)), totals)
 
+    def test_runtime_of_a_slice(self):
+        """The total runtime, from which heaptrack computes rates, ends with the slice."""
+        file = self.export("heaptrack", self.folder / "plain.heapprof", "--to", "50ms")
+        self.stacks_of(file, "peak", *TOTALS_ONLY)
+        seconds = float(re.search(r"total runtime: ([\d.]+)s\.", self.printed).group(1))
+        self.assertAlmostEqual(seconds, 0.05, delta=0.002)
+
     def test_inclusive_sums(self):
         """The totals of `report --by function` are the sums over heaptrack_print's stacks that have the function."""
         trace = self.record(harness.program("ledger_single"), 2_000, 1, 1).trace

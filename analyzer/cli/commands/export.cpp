@@ -94,7 +94,7 @@ void export_heaptrack(const ExportOptions& options, const replay::Analysis& anal
         }
       },
       [&](const replay::Done& done) { progress.show(done); });
-  writer.finish(profile.recording.duration_ns, resident);
+  writer.finish(profile.end_ns(), resident);
   if (!output.close()) throw OutputError(output.error());
 }
 

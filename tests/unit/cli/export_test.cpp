@@ -219,6 +219,19 @@ TEST_CASE("export heaptrack has a line for every allocation and free") {
   CHECK(begin_with("- ") == kFrees);
 }
 
+TEST_CASE("export heaptrack of a slice ends with the slice") {
+  const KnownTrace trace;
+  const auto last_time = [](const std::vector<std::string>& lines) {
+    std::string last;
+    for (const std::string& line : lines)
+      if (line.rfind("c ", 0) == 0) last = line;
+    return last;
+  };
+  // In milliseconds, hexadecimal.
+  CHECK(last_time(lines_of(exported("heaptrack", trace).out)) == "c 64");
+  CHECK(last_time(lines_of(exported("heaptrack", trace, {"--to", "35ms"}).out)) == "c 23");
+}
+
 TEST_CASE("export firefox is JSON, and pprof is compressed") {
   const KnownTrace trace;
   CHECK(exported("firefox", trace).at("/meta/product") != "(absent)");
