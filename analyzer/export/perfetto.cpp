@@ -121,8 +121,10 @@ class PerfettoWriter {
     write_marks();
     write_stacks();
     write_heap("malloc", [](const model::Costs& costs) {
+      // A mapping with a hole is one allocation, and live in two pieces.
+      const std::uint64_t never_freed = std::min(costs.leaked_blocks, costs.allocations);
       return Sample{costs.allocated_bytes, costs.allocated_bytes - costs.leaked_bytes, costs.allocations,
-                    costs.allocations - costs.leaked_blocks};
+                    costs.allocations - never_freed};
     });
     const std::string moment = profile_.is_moment() ? "malloc, live at the moment" : "malloc, live at the peak";
     write_heap(moment, [](const model::Costs& costs) { return Sample{costs.peak_bytes, 0, costs.peak_blocks, 0}; });

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
+using namespace heapprof;
 using namespace heapprof::test;
 
 namespace {
@@ -230,6 +232,24 @@ TEST_CASE("export heaptrack of a slice ends with the slice") {
   // In milliseconds, hexadecimal.
   CHECK(last_time(lines_of(exported("heaptrack", trace).out)) == "c 64");
   CHECK(last_time(lines_of(exported("heaptrack", trace, {"--to", "35ms"}).out)) == "c 23");
+}
+
+TEST_CASE("export perfetto counts a mapping with a hole, which is live in two pieces, as never freed") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000);
+  main.node(1, 0, 2, 0x100);
+  main.add(Op::kMap, 1 * kMs, 0x10000, 0x3000, 1, kMapAnonymous);
+  main.add(Op::kUnmapBegin, 2 * kMs, 0x11000, 0x1000);
+  main.add(Op::kUnmapEnd, 3 * kMs);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome perfetto = run({"export", "perfetto", trace.path(), "--kind", "mmap", "-o", "-"});
+  CHECK(perfetto.status == 0);
+  CHECK(perfetto.out.find("malloc") != std::string::npos);
+  // A number below 0 is the longest varint.
+  CHECK(perfetto.out.find(std::string(9, '\xff') + '\x01') == std::string::npos);
 }
 
 TEST_CASE("export firefox is JSON, and pprof is compressed") {
