@@ -552,7 +552,14 @@ void declare_leaks(CLI::App& app, Chosen& chosen) {
   add_stacks(command, options->stacks);
   add_frames(command, options->frames);
   add_shared_frames(command, options->shared_frames);
-  choose(command, chosen, options);
+  choose(command, chosen, options, [](LeaksOptions& read) {
+    if (read.order != Order::kAge) return;
+    // Ages are part of the histories, which mappings and several recordings do not have.
+    refuse_for_several(read.trace, true, "--sort age", "--sort bytes");
+    if (read.trace.selection.kind != model::Kind::kHeap)
+      refuse("--sort age is for the heap only, since mappings have no age; use --sort bytes, or --kind heap");
+    if (!read.history) refuse("--sort age and --no-history exclude each other");
+  });
 }
 
 // --- See memory over time ----------------------------------------------------------------------------------

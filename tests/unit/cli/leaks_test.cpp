@@ -152,6 +152,23 @@ TEST_CASE("leaks --sort ranks by bytes, blocks or age") {
   CHECK(run({"leaks", trace.path(), "--sort", "colour"}).status == 2);
 }
 
+TEST_CASE("leaks --sort age is refused where ages are not known") {
+  const KnownTrace trace;
+  const auto refused = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"leaks", trace.path(), "--sort", "age"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome leaks = run(arguments);
+    CHECK(leaks.status == 2);
+    CHECK(leaks.out.empty());
+    return leaks.err;
+  };
+  CHECK(refused({"--no-history"}).find("--sort age and --no-history exclude each other") != std::string::npos);
+  for (const char* kind : {"mmap", "all"})
+    CHECK(refused({"--kind", kind}).find("--sort age is for the heap only") != std::string::npos);
+  const KnownTrace other;
+  CHECK(refused({other.path()}).find("--sort age is for one recording") != std::string::npos);
+}
+
 TEST_CASE("leaks --no-history prints no trend, and --top limits the stacks") {
   const KnownTrace trace;
   const Outcome leaks = run({"leaks", trace.path(), "--json", "--no-history", "--top", "1"});
