@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kTemporaryMark = ".new-";
 constexpr std::string_view kRandomPart = "XXXXXX";  // mkostemp(3) replaces it
+static_assert(kTemporaryMark.size() + kRandomPart.size() == AtomicFile::kTemporaryBytes);
 
 }  // namespace
 
@@ -54,8 +55,7 @@ void AtomicFile::finish() {
 }
 
 bool AtomicFile::is_temporary(std::string_view name) noexcept {
-  constexpr std::size_t kLength = kTemporaryMark.size() + kRandomPart.size();
-  return name.size() >= kLength && name.substr(name.size() - kLength).starts_with(kTemporaryMark);
+  return name.size() >= kTemporaryBytes && name.substr(name.size() - kTemporaryBytes).starts_with(kTemporaryMark);
 }
 
 }  // namespace heapprof

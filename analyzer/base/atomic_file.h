@@ -1,6 +1,7 @@
 // A file that gets its name only when it is complete: readers see the old file or the new one, never a part.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -19,6 +20,8 @@ class FileError : public std::runtime_error {
 /// and threads may write the same path at once: the last one that finishes replaces the others' file.
 class AtomicFile {
  public:
+  static constexpr std::size_t kTemporaryBytes = 11;  ///< by which a temporary name is longer
+
   /// Creates the temporary file. Throws FileError.
   explicit AtomicFile(std::string path);
   /// Removes the temporary file unless finish() was called.

@@ -3,8 +3,6 @@
 // Makes zlib declare its input as const.
 #define ZLIB_CONST
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -12,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "analyzer/export/output_file.h"
 
 namespace heapprof::exporter {
 
@@ -86,14 +86,13 @@ struct Sink::Zstd final : Compressor {
 Sink::Sink(std::string path, Compression compression, mode_t mode)
     : path_(std::move(path)), buffer_(new char[kBufferBytes]) {
   if (path_ == "-") {
-    is_stdout_ = true;
-    fd_ = STDOUT_FILENO;
     if (compression == Compression::kGzip) compressor_ = std::make_unique<Gzip>(*this);
     return;
   }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, mode);
-  if (fd_ < 0) {
-    fail_errno("cannot be written");
+  try {
+    file_ = std::make_unique<OutputFile>(path_, mode);
+  } catch (const FileError& error) {
+    error_ = error.what();
     return;
   }
   const bool by_name = compression == Compression::kByName;
@@ -106,13 +105,7 @@ Sink::Sink(std::string* memory, Compression compression) : memory_(memory), buff
   if (compression == Compression::kGzip) compressor_ = std::make_unique<Gzip>(*this);
 }
 
-Sink::~Sink() {
-  if (closed_ || is_stdout_ || fd_ < 0) return;
-  // A device or a pipe is not removed.
-  struct stat status;
-  if (::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) ::unlink(path_.c_str());
-  ::close(fd_);
-}
+Sink::~Sink() = default;
 
 void Sink::flush() {
   write_through(buffer_.get(), used_);
@@ -134,13 +127,23 @@ void Sink::write_through(const char* bytes, std::size_t size) {
 void Sink::write_file(const char* bytes, std::size_t size) {
   if (memory_ != nullptr) {
     memory_->append(bytes, size);
-    return;
+  } else if (file_ == nullptr) {
+    write_standard_output(bytes, size);
+  } else if (ok()) {
+    try {
+      file_->append({bytes, size});
+    } catch (const FileError& error) {
+      error_ = error.what();
+    }
   }
+}
+
+void Sink::write_standard_output(const char* bytes, std::size_t size) {
   while (size > 0 && ok()) {
-    const ssize_t written = ::write(fd_, bytes, size);
+    const ssize_t written = ::write(STDOUT_FILENO, bytes, size);
     if (written < 0) {
       if (errno == EINTR) continue;
-      fail_errno("cannot be written");
+      fail(std::string("cannot be written: ") + std::strerror(errno));
       return;
     }
     bytes += written;
@@ -154,15 +157,16 @@ bool Sink::close() {
   if (ok() && compressor_) compressor_->add(nullptr, 0, true);
   if (!ok()) return false;
   closed_ = true;
-  // A full disk may be reported only here (NFS, quotas).
-  if (fd_ >= 0 && !is_stdout_ && ::close(fd_) != 0 && errno != EINTR) fail_errno("cannot be written");
+  try {
+    if (file_ != nullptr) file_->finish();
+  } catch (const FileError& error) {
+    error_ = error.what();
+  }
   return ok();
 }
 
 void Sink::fail(const std::string& reason) {
-  if (ok()) error_ = (is_stdout_ ? "standard output" : path_) + ": " + reason;
+  if (ok()) error_ = (path_ == "-" ? "standard output" : path_) + ": " + reason;
 }
-
-void Sink::fail_errno(const char* what) { fail(std::string(what) + ": " + std::strerror(errno)); }
 
 }  // namespace heapprof::exporter

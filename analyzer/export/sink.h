@@ -8,8 +8,8 @@
 //
 // A sink in memory appends to a string instead, for what is sent to another program.
 //
-// Writes never fail visibly: after the first error they do nothing, and close() returns false. A file is written in
-// place, since it may be a device or a pipe; for a file that must appear only when complete see base/atomic_file.h.
+// Writes never fail visibly: after the first error they do nothing, and close() returns false. A file that has the
+// name already is replaced by close(), if it is complete (output_file.h).
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,8 @@
 #include <sys/types.h>
 
 namespace heapprof::exporter {
+
+class OutputFile;
 
 class Sink {
  public:
@@ -31,11 +33,11 @@ class Sink {
   static constexpr mode_t kEverybody = 0666;  ///< without the bits of the umask, like the files of most programs
   static constexpr mode_t kUserOnly = 0600;   ///< like a trace
 
-  /// Opens `path` for writing and truncates it; a new file gets `mode`. After a failure ok() is false.
+  /// Opens `path` for writing; a new file gets `mode`. After a failure ok() is false.
   explicit Sink(std::string path, Compression compression = Compression::kByName, mode_t mode = kEverybody);
   /// Appends to `*memory`, which must outlive this. `compression`: kGzip or kNone.
   Sink(std::string* memory, Compression compression);
-  /// Removes the file if writing failed or close() was not called.
+  /// Discards what was written if writing failed or close() was not called.
   ~Sink();
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
@@ -80,13 +82,12 @@ class Sink {
   void flush();
   void write_through(const char* bytes, std::size_t size);  // to the compressor or to the file
   void write_file(const char* bytes, std::size_t size);
-  void fail_errno(const char* what);
+  void write_standard_output(const char* bytes, std::size_t size);
 
   std::string path_;
   std::string error_;
   std::string* memory_ = nullptr;
-  int fd_ = -1;
-  bool is_stdout_ = false;
+  std::unique_ptr<OutputFile> file_;  // null: memory, or standard output
   bool closed_ = false;
   std::unique_ptr<char[]> buffer_;
   std::size_t used_ = 0;

@@ -1,6 +1,8 @@
-"""The trace's file system is full: the program is not affected, and the trace is readable up to that point."""
+"""The file system is full. Of a trace: the program is not affected, and the trace is readable up to that point. Of an
+output: the file that had its name is unchanged."""
 
 import atexit
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -48,6 +50,27 @@ class FullDisk(harness.Case):
                 self.assertIsNotNone(report)
                 events = max(events, report["events"])
         self.assertGreater(events, 1000)
+
+    def test_outputs_leave_the_old_file(self):
+        trace = self.record(harness.program("ledger_single"), 60_000, 1, 1).trace
+        small = self.record(harness.program("ledger_single"), 50, 1, 1).trace
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=True)
+        try:
+            for command in (["export", "csv"], ["export", "heaptrack"], ["bundle"], ["report", "--json", "--top", "0"]):
+                old = disk / "old"
+                old.write_bytes(small.read_bytes()[:4096] if command == ["bundle"] else b"old")
+                before = old.read_bytes()
+                free = os.statvfs(disk)
+                filler = disk / "filler"
+                filler.write_bytes(bytes((free.f_bavail - 2) * free.f_bsize))
+                result = self.run_heapprof(*command, trace, "-o", old)
+                self.assertEqual(result.returncode, 1, command)
+                self.assertIn(f"{old}: cannot be written: No space left on device", result.stderr, command)
+                self.assertEqual(old.read_bytes(), before, command)
+                self.assertEqual(sorted(disk.iterdir()), [filler, old], command)
+                filler.unlink()
+        finally:
+            subprocess.run(["umount", disk], check=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import time
@@ -411,6 +412,27 @@ class Query(harness.Case):
         self.assertEqual(rows[0]["all_rows"], rows[0]["allocations"])
         self.assertEqual(rows[0]["of_stacks"], rows[0]["allocations"])
         self.assertEqual((rows[0]["live"], rows[0]["at_end"]), (rows[0]["leaked_blocks"],) * 2)
+
+    def test_interrupted_output(self):
+        """A query that is ended while it writes rows leaves the file that its output would replace."""
+        trace = self.record(harness.program("ledger_single"), 50, 1, 1).trace
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+        folder = self.dir / "interrupted"
+        folder.mkdir()
+        output = folder / "rows.csv"
+        output.write_text("old")
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)):
+            query = subprocess.Popen([harness.HEAPPROF, "query", trace, endless, "--csv", "-o", output],
+                                     env=harness.analyzer_environment(), stderr=subprocess.DEVNULL)
+            self.addCleanup(query.kill)
+            deadline = time.monotonic() + 60
+            while sum(file.stat().st_size for file in folder.iterdir()) < 100_000 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            query.send_signal(number)
+            self.assertEqual(query.wait(60), status)
+            self.assertEqual(output.read_text(), "old")
+            if number == signal.SIGINT:
+                self.assertEqual(list(folder.iterdir()), [output])
 
     def test_hostile_names(self):
         source = self.dir / "nasty.c"

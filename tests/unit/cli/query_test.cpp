@@ -1,6 +1,7 @@
 // heapprof query and export sqlite, on the known recording.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/support/temporary_file.h"
@@ -75,6 +76,17 @@ TEST_CASE("query refuses what does not read, with exit status 2, and reports dam
   const Outcome rest = run({"query", damaged.path(), "SELECT count(*) FROM threads", "--csv"});
   CHECK(rest.status == 1);
   CHECK(rest.err.find("the rest was read") != std::string::npos);
+}
+
+TEST_CASE("an error after the first row leaves the file that the output would replace") {
+  const KnownTrace trace;
+  const TemporaryFile output(".csv");
+  std::ofstream(output.path()) << "old";
+  const Outcome query = run({"query", trace.path(), "SELECT 1 UNION ALL SELECT abs(-9223372036854775807 - 1)",
+                             "--csv", "-o", output.path()});
+  CHECK(query.status == 2);
+  CHECK(query.err.find("SQL: integer overflow") != std::string::npos);
+  CHECK(read_file(output.path()) == "old");
 }
 
 TEST_CASE("export sqlite writes a database, and nothing if it fails") {
