@@ -67,6 +67,13 @@ class Diff(harness.Case):
         self.heapprof("diff", self.dir / "none", trace, status=1)
         self.heapprof("diff", trace, status=2)
 
+    def test_a_first_recording_of_which_nothing_is_left(self):
+        trace, header = self.trace(100), self.dir / "header.heapprof"
+        header.write_bytes(trace.read_bytes()[:5000])
+        changes = json.loads(self.heapprof("diff", header, trace, "--json", status=1))
+        self.assertEqual(changes["before"]["heap"]["allocations"], 0)
+        self.assertEqual(changes["after"]["heap"], self.report(trace)["heap"])
+
 
 if __name__ == "__main__":
     harness.main()

@@ -248,6 +248,10 @@ class Figures(harness.Case):
     def test_messages(self):
         text = self.recording.run("pins", "--at", "1000", status=2)
         self.assertIn("is after the recording's end", text)
+        picture = self.dir / "after.svg"
+        text = self.recording.run("flamegraph", "--cost", "pinned", "--at", "1000", "-o", str(picture), status=2)
+        self.assertIn("is after the recording's end", text)
+        self.assertFalse(picture.exists())
         text = self.recording.run("check", "--max-pinned", "1M", "--live-at", "0.5", status=2)
         self.assertIn("give --to only: --to 0.5", text)
         text = self.recording.run("check", "--max-pinned", "1M", "--function", "session", status=2)

@@ -202,6 +202,21 @@ class Together(harness.Case):
         self.assertEqual(self.json_of("report", self.folder)["heap"]["unmatched_frees"] >= 1, True)
         self.assertIn("counts once, for the parent", " ".join(self.heapprof("report", self.folder).split()))
 
+    def test_figures_of_processes_are_those_of_the_selection(self):
+        traces = [self.record_once(harness.program(name)).trace for name in ("ledger_mmap", "ledger_growth")]
+        for kind in ("heap", "mmap", "all"):
+            report = self.json_of("report", *traces, "--by", "process", "--kind", kind)
+            rows = {row["process"]: row["self"] for row in report["rows"]}
+            for number, process in enumerate(report["processes"]):
+                row = rows.get(number, {"peak_bytes": 0, "leaked_bytes": 0})
+                self.assertEqual((process["peak_bytes"], process["leaked_bytes"]),
+                                 (row["peak_bytes"], row["leaked_bytes"]), (kind, process["program"]))
+                self.assertGreater(process["peak_rss_bytes"], 0)
+        self.assertTrue(any(row["peak_bytes"] for row in rows.values()))
+        # Resident memory is that of a process: if blocks are selected, it is unknown.
+        selected = self.json_of("report", *traces, "--min-size", "10")["processes"]
+        self.assertEqual([process["peak_rss_bytes"] for process in selected], [0, 0])
+
     def test_bad_files_are_named_and_left_out(self):
         whole = self.json_of("report", self.folder)
         copy = self.folder / "copy.heapprof"

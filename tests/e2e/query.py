@@ -434,6 +434,22 @@ class Query(harness.Case):
             if number == signal.SIGINT:
                 self.assertEqual(list(folder.iterdir()), [output])
 
+    def test_peak_of_a_growing_recording(self):
+        """It is the peak of all blocks, also where only some are selected."""
+        trace = self.dir / "commanded.heapprof"
+        process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        commands = "b" + 100 * "a" + 1000 * "f" + "b"
+        process.stdin.write(commands)
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(len(commands)), len(commands) * ".")
+        question = (trace, "SELECT count(*) AS blocks FROM live_blocks('peak')", "--function", "grow_second")
+        growing = self.query(*question)
+        process.stdin.close()
+        process.wait()
+        self.assertEqual(growing, [{"blocks": 5}])
+        self.assertEqual(self.query(*question), growing)
+
     def test_hostile_names(self):
         source = self.dir / "nasty.c"
         source.write_text("#include <stdlib.h>\n__attribute__((noinline)) void* aaaaaaaaaaaa(void) { return malloc(77); }\n"

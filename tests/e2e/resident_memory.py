@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import harness
 from pins import preload_is_installed
@@ -143,6 +144,23 @@ class Rss(harness.Case):
         result = self.run_heapprof("rss", run.trace, "--at", "x")
         self.assertEqual(result.returncode, 2)
         self.assertIn("no snapshot was taken at a mark 'x'", result.stderr)
+
+    def test_equal_marks(self):
+        trace = self.dir / "marks.heapprof"
+        program = "import time\nwhile True: bytes(100000); time.sleep(0.002)"
+        process = self.popen([sys.executable, "-S", "-c", program], env=harness.clean_environment(
+            LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+
+        def has_two():
+            """Not each mark has a snapshot."""
+            self.run_heapprof("control", trace, "mark", "tick")
+            return self.run_heapprof("rss", trace, "--at", "none").stderr.count("'tick'") >= 2
+        harness.wait_until(has_two, "fewer than two marks have a snapshot")
+        process.kill()
+        process.wait()
+        result = self.run_heapprof("rss", trace, "--at", "tick")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"marks have the text 'tick'; give the time of one: [\d.]+ ?\w+, [\d.]+")
 
     def test_without_snapshots(self):
         """Estimated from the last sample."""
