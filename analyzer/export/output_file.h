@@ -1,7 +1,7 @@
 // The file with the name that a user gave to an output.
 //
-// It gets its name when it is complete (base/atomic_file.h), so that a command that fails leaves the file that had the
-// name before. The new file has mode and owner of the old one. Of a symbolic link, the target is replaced.
+// It gets its name when it is complete (base/atomic_file.h), so that a command that fails leaves the file that had
+// the name before. The new file has mode and owner of the old one. Of a symbolic link, the target is replaced.
 //
 // Written in place are devices, pipes, and files that cannot be replaced by another one:
 //

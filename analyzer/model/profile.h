@@ -159,7 +159,7 @@ struct ProcessFigures {
   std::uint64_t start_ns = 0;  ///< since the first recording began
   std::uint64_t end_ns = 0;    ///< likewise
   std::uint64_t events = 0;
-  std::uint64_t peak_bytes = 0;  ///< of the selection; at a moment, what is live then
+  std::uint64_t peak_bytes = 0;      ///< of the selection; at a moment, what is live then
   std::uint64_t peak_rss_bytes = 0;  ///< Profile::highest_resident_bytes()
   std::uint64_t leaked_bytes = 0;
   Costs costs;  ///< of everything that is selected

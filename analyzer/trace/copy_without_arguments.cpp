@@ -59,8 +59,8 @@ bool clear_arguments_in_columns(Bytes raw, std::uint64_t first_time, std::uint32
     std::uint64_t unused = 0;
     if (is_used) rare = get_varint(rare, columns.end[kRare], unused);
   };
-  const DecodeError error =
-      decode_columns(raw.data(), raw.size(), first_time, record_count, [&](const Slot& slot, const std::uint8_t* text) {
+  const DecodeError error = decode_columns(
+      raw.data(), raw.size(), first_time, record_count, [&](const Slot& slot, const std::uint8_t* text) {
         const OpFields fields = fields_of(slot.op());
         skip_rare(fields.size);
         const std::uint8_t* const address = rare;
@@ -242,9 +242,9 @@ class RecordingCopy {
     const auto raw_bytes = static_cast<int>(raw_.size());
     payload_.resize(static_cast<std::size_t>(LZ4_compressBound(raw_bytes)));
     // The recorder compresses fast. This level always needs less, unless another writer did as much.
-    const int got = LZ4_compress_HC(reinterpret_cast<const char*>(raw_.data()),
-                                    reinterpret_cast<char*>(payload_.data()), raw_bytes,
-                                    static_cast<int>(payload_.size()), LZ4HC_CLEVEL_MAX);
+    const int got =
+        LZ4_compress_HC(reinterpret_cast<const char*>(raw_.data()), reinterpret_cast<char*>(payload_.data()),
+                        raw_bytes, static_cast<int>(payload_.size()), LZ4HC_CLEVEL_MAX);
     payload_.resize(static_cast<std::size_t>(std::max(got, 0)));
     const std::size_t header_bytes = header.header_bytes + old_bytes - payload_.size();
     if (payload_.empty() || payload_.size() > old_bytes || header_bytes > UINT16_MAX)
@@ -288,8 +288,7 @@ std::uint64_t copy_compacted(const TraceFile& trace, const Write& write) {
     while (from < end) {
       std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(kChunk, end - from));
       const std::size_t got = trace.input().read(from, bytes.data(), bytes.size());
-      if (got == 0)
-        throw TraceError(trace.input().path() + ": cannot be read at byte " + std::to_string(from));
+      if (got == 0) throw TraceError(trace.input().path() + ": cannot be read at byte " + std::to_string(from));
       from += got;
       emit(std::span(bytes).first(got));
     }

@@ -215,7 +215,7 @@ class Together(harness.Case):
         self.assertTrue(any(row["peak_bytes"] for row in rows.values()))
         # Resident memory is that of a process: if blocks are selected, it is unknown.
         selected = self.json_of("report", *traces, "--min-size", "10")["processes"]
-        self.assertEqual([process["peak_rss_bytes"] for process in selected], [0, 0])
+        self.assertEqual([process["peak_rss_bytes"] for process in selected], [None, None])
 
     def test_bad_files_are_named_and_left_out(self):
         whole = self.json_of("report", self.folder)

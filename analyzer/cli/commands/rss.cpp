@@ -60,8 +60,8 @@ const rss::SnapshotSummary& snapshot_of_mark(const RssOptions& options, const rs
     return list;
   };
   if (times.size() > 1)
-    throw replay::SelectionError(options.trace.trace + ": " + std::to_string(times.size()) + " marks have the text '" +
-                                 mark + "'; give the time of one: " + joined(times));
+    throw replay::SelectionError(options.trace.trace + ": " + std::to_string(times.size()) +
+                                 " marks have the text '" + mark + "'; give the time of one: " + joined(times));
   if (found != nullptr) {
     at_ns = found->end_ns;
     return *found;

@@ -131,7 +131,7 @@ struct FlamegraphOptions {
   TraceOptions trace;
   CallSiteOptions call_sites;  ///< --own and --only-own
   Cost cost = Cost::kPeak;
-  bool pinned = false;  ///< --cost pinned; `cost` does not apply then
+  bool pinned = false;      ///< --cost pinned; `cost` does not apply then
   bool has_moment = false;  ///< of pinned memory, by --live-at
   Format format = Format::kSvg;
   bool bottom_up = false;

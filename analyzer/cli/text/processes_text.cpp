@@ -173,7 +173,7 @@ void add_processes(Json& json, const model::Together& together) {
                     {"complete", process.complete},
                     {"events", process.events},
                     {"peak_bytes", process.peak_bytes},
-                    {"peak_rss_bytes", process.peak_rss_bytes},
+                    {"peak_rss_bytes", process.peak_rss_bytes != 0 ? Json(process.peak_rss_bytes) : Json(nullptr)},
                     {"leaked_bytes", process.leaked_bytes},
                     {"trace", process.trace}});
   json["unread"] = together.unread;

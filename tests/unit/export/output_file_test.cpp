@@ -1,4 +1,5 @@
-// A file with the name of an output is replaced only by a complete one, and keeps what else it is: mode, links, pipes.
+// A file with the name of an output is replaced only by a complete one, and keeps what else it is: mode, links,
+// pipes.
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
