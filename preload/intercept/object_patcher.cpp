@@ -53,9 +53,13 @@ std::size_t ObjectPatcher::patch(const ObjectSymbols& symbols, const FunctionSym
 /// Finds or maps memory for `count` functions of the object.
 Refusal ObjectPatcher::find_area(const ObjectSymbols& symbols, std::size_t count, Area& area) noexcept {
   const unwind::Span& image = symbols.image;
-  for (std::size_t i = 0; i < area_count_; ++i) {
-    area = areas_[i];
-    if (image.begin < area.end && area.begin < image.end && area.capacity >= count) return reset(area.code);
+  for (Area* known = areas_; known != areas_ + area_count_; ++known) {
+    if (image.begin >= known->end || known->begin >= image.end || known->capacity < count) continue;
+    // From now on it is this object's: another one beside it, in the rest of the old one's place, must not get it.
+    known->begin = image.begin;
+    known->end = image.end;
+    area = *known;
+    return reset(area.code);
   }
   area = {image.begin, image.end, {}, nullptr, count};
   area.functions = static_cast<PatchedFunction*>(sys::map_private(count * sizeof(PatchedFunction)));

@@ -236,6 +236,19 @@ class Forks(harness.Case):
         self.assertGreaterEqual(min(blocks), 101)
 
 
+class LoadedInOnePlace(harness.Case):
+    def test_two_libraries_in_the_place_of_one(self):
+        """Each has stubs of its own."""
+        small = [self.dir / f"small{i}.so" for i in range(2)]
+        for library in small:
+            shutil.copy(harness.program("embedded_small_pool.so"), library)
+        run = self.record(harness.program("embedded_places"), harness.program("embedded_large_pool.so"), *small)
+        self.assertEqual(run.stdout, "inside, own\n" * 2)
+        self.assertEqual(len(notes_of(self.report(run.trace))), 3)
+        self.assertEqual(sum(row["blocks"] for row in self.all_stacks(run.trace, "allocations")
+                             if any(frame["function"] == "pool_allocate" for frame in row["stack"])), 3)
+
+
 class LoadedDuringPause(harness.Case):
     def test_recorded_after_the_pause_and_not_patched_again(self):
         plugins = [self.dir / f"plugin{i}.so" for i in range(2)]
