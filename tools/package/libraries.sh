@@ -241,8 +241,8 @@ install_headers() { run cp "$@" "$work/result/include/"; }
 
 build_lz4() {
   unpack lz4
-  archive lz4 "$source/lib/lz4.c"
-  install_headers "$source/lib/lz4.h"
+  archive lz4 "$source/lib/lz4.c" "$source/lib/lz4hc.c"
+  install_headers "$source/lib/lz4.h" "$source/lib/lz4hc.h"
   run cp "$source/lib/LICENSE" "$work/result/licenses/lz4"
   package liblz4 1.9.4 -llz4
 }
