@@ -380,9 +380,11 @@ bool is_static(std::uint64_t object) noexcept {
 bool begins_to_free_frames(ProgramCounter caller) noexcept {
   for (Interpreter& python : detail::interpreters) {
     if (__atomic_load_n(&python.module, __ATOMIC_ACQUIRE) == 0 || to_address(caller) < python.module_begin ||
-        to_address(caller) >= python.module_end ||
-        load<std::uint64_t>(python.runtime + python.layout->finalizing) == 0)
+        to_address(caller) >= python.module_end)
       continue;
+    // The interpreter may have been unloaded, and the caller be another module in its place.
+    const std::uint64_t finalizing = python.runtime + python.layout->finalizing;
+    if (!unwind::probe(finalizing) || load<std::uint64_t>(finalizing) == 0) continue;
     const std::uint32_t runtime = __atomic_load_n(&python.restarts, __ATOMIC_RELAXED) + 1;
     return __atomic_exchange_n(&python.left, runtime, __ATOMIC_RELAXED) != runtime;
   }
