@@ -274,15 +274,17 @@ class Session : public std::enable_shared_from_this<Session> {
       return send(error_answer(422, "the program has ended, so nothing is allocated in the next " + *text +
                                         " s; omit seconds, or use from and to"));
     parameters.push_back({"from", std::to_string(server_.settings.elapsed_ns(position)) + "ns"});
+    const auto question = pprof_question(parameters, server_.settings.subject);
+    if (std::holds_alternative<Refusal>(question)) return answer(question);
     stream_.expires_never();
     timer_.expires_after(std::chrono::seconds(seconds));
     is_counting_ = true;
     self_ = shared_from_this();
-    timer_.async_wait([weak = weak_from_this(), parameters](error_code stopped) {
+    timer_.async_wait([weak = weak_from_this(), question](error_code stopped) {
       const auto self = weak.lock();
       if (stopped || !self) return;
       self->is_counting_ = false;
-      self->answer(pprof_question(parameters, self->server_.settings.subject));
+      self->answer(question);
     });
     watch_for_end();
   }

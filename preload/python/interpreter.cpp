@@ -386,7 +386,7 @@ bool begins_to_free_frames(ProgramCounter caller) noexcept {
     const std::uint64_t finalizing = python.runtime + python.layout->finalizing;
     if (!unwind::probe(finalizing) || load<std::uint64_t>(finalizing) == 0) continue;
     const std::uint32_t runtime = __atomic_load_n(&python.restarts, __ATOMIC_RELAXED) + 1;
-    return __atomic_exchange_n(&python.left, runtime, __ATOMIC_RELAXED) != runtime;
+    return __atomic_exchange_n(&python.finalized_runtime, runtime, __ATOMIC_RELAXED) != runtime;
   }
   return false;
 }

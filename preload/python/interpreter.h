@@ -53,7 +53,8 @@ struct Interpreter {
   /// Counts how often the runtime was ended and begun again (note_runtime()).
   std::uint32_t restarts;
   std::uint32_t initialized;  ///< whether the runtime was seen initialized
-  std::uint32_t left;         ///< 1 + `restarts` of the last runtime for which begins_to_free_frames() was true
+  /// 1 + `restarts` of the last runtime for which begins_to_free_frames() was true.
+  std::uint32_t finalized_runtime;
   EvaluationCode evaluation;  ///< only if evaluations have nothing else
   CodeRelease release;        ///< only if code objects have no versions
 };

@@ -1060,6 +1060,10 @@ class Running(Serve):
                 return self.request("/api/")[0] == 200
         harness.wait_until(has_place, "no place for another client")
 
+    def test_wrong_questions_are_refused_before_it_counts(self):
+        """Clients wait for at most a minute."""
+        self.assertEqual(self.profile("/debug/pprof/allocs?seconds=3600&output=x")[0], 400)
+
     def check_idle(self):
         """The program allocates nothing in the second: alloc_objects and alloc_space, the first two values of each
         sample, are 0. Before, they are not."""
