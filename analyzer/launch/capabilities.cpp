@@ -164,8 +164,8 @@ std::string names_of_capabilities(std::uint64_t set) {
   return names;
 }
 
-bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
-                     Privileges& privileges, Refusal& refusal) {
+bool plan_privileges(const std::string& path, const std::string& loader, const std::string& recorder,
+                     const std::string& self, Privileges& privileges, Refusal& refusal) {
   privileges = {};
   const std::optional<FileCapabilities> file = honoured_capabilities(path);
   if (!file) return true;
@@ -199,15 +199,23 @@ bool plan_privileges(const std::string& path, const std::string& loader, const s
                         "      for programs that others start; see heapprof install-secure --help"};
     return false;
   }
+  const auto why_unreadable = [&](const std::string& file) {
+    return run_as_user(privileges, [&] {
+      const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+      return fd < 0 ? std::string(std::strerror(errno)) : (close(fd), std::string());
+    });
+  };
   // The kernel only needs permission to execute the program. A loader that is executed instead also needs permission
   // to read it.
-  const std::string problem = run_as_user(privileges, [&] {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? std::string(std::strerror(errno)) : (close(fd), std::string());
-  });
-  if (!problem.empty()) {
+  if (const std::string problem = why_unreadable(path); !problem.empty()) {
     refusal = {126, path + " cannot be read by the user that it runs as (" + problem +
                         "), and so not by its loader; record a copy that the user can read"};
+    return false;
+  }
+  // Without the recorder, nothing would clear the ambient set.
+  if (const std::string problem = why_unreadable(recorder); !problem.empty()) {
+    refusal = {126, recorder + " cannot be read by the user that the program runs as (" + problem +
+                        "); install heapprof where that user can read it"};
     return false;
   }
   privileges.loader = loader;

@@ -39,9 +39,9 @@ struct Privileges {
 
 /// Plans how this process starts `path`, whose loader is `loader`. For a file without capabilities that the kernel
 /// honours, `privileges` are empty. False: it cannot be started; `refusal` has what is missing and what would help.
-/// `self` is the path of heapprof, for that message.
-bool plan_privileges(const std::string& path, const std::string& loader, const std::string& self,
-                     Privileges& privileges, Refusal& refusal);
+/// `recorder` is the library that the loader is to load, `self` the path of heapprof, for that message.
+bool plan_privileges(const std::string& path, const std::string& loader, const std::string& recorder,
+                     const std::string& self, Privileges& privileges, Refusal& refusal);
 
 /// Calls `work` as the user that the program will run as, in a child process if that is another user, and returns its
 /// result: an error message, at most a pipe's buffer long, or an empty string. Where the child process cannot be

@@ -138,8 +138,10 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
 bool remove_trusted(const std::string& recorder, std::string& done, std::string& error) {
   const std::string library = trusted_library();
   if (recorder == library) {
-    if (chmod(library.c_str(), 0755) != 0) return error = failed(library), false;
-    done += "removed mode u+s from " + library + "\n";
+    if (is_installed(library)) {
+      if (chmod(library.c_str(), 0755) != 0) return error = failed(library), false;
+      done += "removed mode u+s from " + library + "\n";
+    }
   } else if (is_installed(library) && !remove_file(library, done, error)) {
     return false;
   }

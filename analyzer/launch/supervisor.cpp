@@ -1,15 +1,19 @@
 #include "analyzer/launch/supervisor.h"
 
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <optional>
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/base/process_stat.h"
 #include "analyzer/launch/group_signal_detector.h"
 
@@ -38,9 +42,20 @@ sigset_t forwarded_signals() {
   return set;
 }
 
-const std::string kNameOption = "--argv0";  // glibc 2.33 and later
+const std::string kNameOption = "--argv0";
+
+/// Whether the loader knows the option; to one that does not, it is the name of a program. glibc's know it since
+/// 2.33. The loader is taken to be of the same version as the library of this program.
+bool knows_name_option(const std::string& loader) {
+  if (!base_name(loader).starts_with("ld-linux")) return true;
+  unsigned major = 0, minor = 0;
+  return std::sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor) == 2 &&
+         std::pair(major, minor) >= std::pair(2u, 33u);
+}
 
 class Supervisor {
+  using Clock = std::chrono::steady_clock;
+
  public:
   Supervisor(int pid, const sigset_t& signals, GroupSignalDetector& group_signals)
       : pid_(pid), signals_(signals), group_signals_(group_signals) {}
@@ -58,12 +73,12 @@ class Supervisor {
         int status = 0;
         while (waitpid(pid_, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) {
           if (WIFEXITED(status) || WIFSIGNALED(status)) return status;
-          child_stopped_ = WIFSTOPPED(status);
+          note_stop(WIFSTOPPED(status) ? WSTOPSIG(status) : 0);
         }
       } else {
         handle(signal, info);
       }
-      if (child_stopped_ && stop_seen_) stop_self();
+      if (stops_with_child()) stop_self();
     }
   }
 
@@ -81,19 +96,44 @@ class Supervisor {
     child_work_ = {stat->children_faults != 0, stat->own_ticks * tick_ns, stat->children_ticks * tick_ns};
   }
 
+  /// A program of which the shell does not know can leave the group, which the leader of a job's group cannot:
+  /// setpgid(0, 0), setsid(). Then it gets none of the group's signals.
+  bool has_left_group() const {
+    const pid_t group = getpgid(pid_);
+    return group >= 0 && group != getpgrp();
+  }
+
+  /// `signal` stopped the child; 0: it was continued.
+  void note_stop(int signal) {
+    stopped_by_ = signal;
+    if (signal == 0) stop_seen_.reset();
+    // A stop signal of the terminal, which did not come to this process.
+    else if (signal != SIGSTOP && has_left_group()) stop_seen_ = Clock::now();
+  }
+
+  /// Whether the stop of the child is one of the job. It is for the child alone if no stop signal came to this
+  /// process. A handler for one may end with SIGSTOP, soon.
+  bool stops_with_child() const {
+    return stopped_by_ != 0 && stop_seen_ &&
+           (stopped_by_ != SIGSTOP || Clock::now() - *stop_seen_ < std::chrono::seconds(1));
+  }
+
   void handle(int signal, const siginfo_t& info) {
-    if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = true;
+    if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = Clock::now();
     // The terminal (SI_KERNEL) signals the group. This process signals itself when it writes to a closed pipe. The
     // child signals its group, or its parent process as if that were a shell.
     const bool sent_by_process = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
-    if (!sent_by_process || info.si_pid == getpid() || info.si_pid == pid_) return;
-    // A shell that continues a job continues its group.
-    if (signal == SIGCONT && continued_ && !is_stopped(pid_)) {
-      continued_ = false;
-      return;
+    if (sent_by_process && (info.si_pid == getpid() || info.si_pid == pid_)) return;
+    if (!has_left_group()) {
+      if (!sent_by_process) return;
+      // A shell that continues a job continues its group.
+      if (signal == SIGCONT && continued_ && !is_stopped(pid_)) {
+        continued_ = false;
+        return;
+      }
+      // kill(-group): the child has received it.
+      if (group_signals_.was_sent_to_group(signal)) return;
     }
-    // kill(-group): the child has received it.
-    if (group_signals_.was_sent_to_group(signal)) return;
     if (info.si_code == SI_QUEUE) {
       sigqueue(pid_, signal, info.si_value);
     } else {
@@ -104,17 +144,17 @@ class Supervisor {
   /// The shell waits for this process, not for the child: it takes the terminal back when this process stops.
   void stop_self() {
     kill(getpid(), SIGSTOP);  // returns when this process is continued
-    stop_seen_ = false;
+    stop_seen_.reset();
     continued_ = true;
-    child_stopped_ = is_stopped(pid_);
+    if (!is_stopped(pid_)) stopped_by_ = 0;
   }
 
   const int pid_;
   const sigset_t signals_;
   GroupSignalDetector& group_signals_;
   ChildWork child_work_;
-  bool child_stopped_ = false;
-  bool stop_seen_ = false;  ///< this process received a stop signal too, so it was not for the child alone
+  int stopped_by_ = 0;                          ///< the signal that stopped the child; 0: it runs
+  std::optional<Clock::time_point> stop_seen_;  ///< when this process received a stop signal
   bool continued_ = false;  ///< the SIGCONT that ended the stop of this process may still be pending
 };
 
@@ -141,8 +181,10 @@ class Supervisor {
     setenv("HEAPPROF_CAPABILITIES", capabilities_variable(privileges).c_str(), 1);
     const std::string name = argv[0];
     argv[0] = const_cast<char*>(program.c_str());
-    for (const std::string* option : {&name, &kNameOption, &privileges.loader})
-      argv.insert(argv.begin(), const_cast<char*>(option->c_str()));
+    if (knows_name_option(privileges.loader))
+      for (const std::string* option : {&name, &kNameOption})
+        argv.insert(argv.begin(), const_cast<char*>(option->c_str()));
+    argv.insert(argv.begin(), const_cast<char*>(privileges.loader.c_str()));
     if (take_privileges(privileges)) execv(privileges.loader.c_str(), argv.data());
     report_error(report_fd);
   }

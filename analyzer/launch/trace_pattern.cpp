@@ -65,7 +65,7 @@ int try_file(const std::string& directory) {
 std::string absolute_pattern(const std::string& pattern) {
   if (pattern.starts_with('/')) return pattern;
   char* directory = getcwd(nullptr, 0);
-  if (directory == nullptr) return pattern;
+  if (directory == nullptr) return {};
   std::string result;
   for (const char* at = directory; *at != '\0'; ++at) result += *at == '%' ? "%%" : std::string(1, *at);
   std::free(directory);

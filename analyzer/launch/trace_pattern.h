@@ -8,6 +8,7 @@
 namespace heapprof::launch {
 
 /// `pattern` as an absolute path, since the program may change its working directory. The part added is escaped.
+/// Empty: the working directory has no path, for example because it was removed; errno is set.
 std::string absolute_pattern(const std::string& pattern);
 
 /// The file that `pattern` names; empty: it has %e, %p, %t or %h, so the name is not known yet.

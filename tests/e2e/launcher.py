@@ -55,6 +55,13 @@ os.write(1, b"ready\n")
 while True: signal.pause()
 """
 
+# In front of CATCHER: leaves the group.
+LEFT_GROUP = r"""
+import os
+os.setpgid(0, 0)
+os.write(1, f"{os.getpid()}\n".encode())
+"""
+
 # Prints what it inherited: signals, group, session, terminal, descriptors, limits.
 INHERITED = r"""
 import os, resource, sys
@@ -348,6 +355,59 @@ class Launcher(harness.Case):
         process.communicate(b"word\n", timeout=60)
         self.assertEqual(process.returncode, 3)
 
+    def started_outside(self, *arguments):
+        """A process that has left the launcher's group and catches signals; the launcher leads that group."""
+        process = self.popen(self.command("-q", sys.executable, "-c", LEFT_GROUP + CATCHER, *map(int, arguments)),
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir, process_group=0)
+        child = int(process.stdout.readline())
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process, child
+
+    def test_signals_to_the_group_reach_a_program_that_left_it(self):
+        """As `timeout` does. A shell's job is the leader of its group, and cannot leave it."""
+        numbers = [signal.SIGUSR1, signal.SIGINT, 40]
+        process, _ = self.started_outside(*numbers, signal.SIGTERM)
+        for number in numbers * 2:
+            os.killpg(process.pid, number)
+            self.assertEqual(process.stdout.readline(), f"got {int(number)}\n".encode())
+        os.killpg(process.pid, signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 5)
+        process.stdout.close()
+
+    def test_a_program_that_left_the_group_stops_with_the_launcher(self):
+        process, child = self.started_outside(LAST_SIGNAL, signal.SIGTERM)
+
+        def both_stop(cause):
+            harness.wait_until(lambda: state_of(child) == "T" and state_of(process.pid) == "T",
+                               f"{cause}: the two do not stop")
+            os.killpg(process.pid, signal.SIGCONT)
+            process.send_signal(LAST_SIGNAL)
+            self.assertEqual(process.stdout.readline(), f"got {LAST_SIGNAL}\n".encode())
+            self.assertNotEqual(state_of(process.pid), "T", cause)
+        os.killpg(process.pid, signal.SIGTSTP)
+        both_stop("a signal to the group")
+        os.kill(child, signal.SIGTTIN)  # as the terminal sends to a program in the background that reads it
+        both_stop("a read from the terminal")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 5)
+        process.stdout.close()
+
+    def test_an_earlier_stop_signal_does_not_make_a_stop_of_the_program_one_of_both(self):
+        script = f"trap : {LAST_SIGNAL}; trap '' TSTP; echo $$; read word; exit 3"
+        process = self.popen(self.command("-q", "sh", "-c", script), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, env=harness.clean_environment(), cwd=self.dir, process_group=0)
+        child = int(process.stdout.readline())
+        process.send_signal(signal.SIGTSTP)
+        time.sleep(1.5)  # longer than handlers of stop signals may take before they stop their process
+        os.kill(child, signal.SIGSTOP)
+        harness.wait_until(lambda: state_of(child) == "T", "the program does not stop")
+        process.send_signal(LAST_SIGNAL)
+        harness.wait_until(lambda: LAST_SIGNAL in pending(child), "the launcher forwards nothing")
+        self.assertNotEqual(state_of(process.pid), "T")
+        os.kill(child, signal.SIGCONT)
+        process.communicate(b"word\n", timeout=60)
+        self.assertEqual(process.returncode, 3)
+
     # --- on a terminal --------------------------------------------------------------------------------
 
     def on_terminal(self, *command):
@@ -388,6 +448,16 @@ class Launcher(harness.Case):
         seen += self.read_until(terminal, b"got 15")
         self.assertEqual(seen.count(b"got 2\r"), 1, seen)
         self.assertEqual(seen.count(b"got 3\r"), 1, seen)
+        _, status = os.waitpid(pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 5)
+
+    def test_interrupt_from_the_terminal_reaches_a_program_that_left_the_group(self):
+        pid, terminal = self.on_terminal(*self.command("-q", sys.executable, "-c", LEFT_GROUP + CATCHER,
+                                                       int(signal.SIGINT), int(signal.SIGTERM)))
+        self.read_until(terminal, b"ready")
+        os.write(terminal, b"\x03")
+        self.read_until(terminal, b"got 2\r")
+        os.kill(pid, signal.SIGTERM)
         _, status = os.waitpid(pid, 0)
         self.assertEqual(os.waitstatus_to_exitcode(status), 5)
 
@@ -496,6 +566,25 @@ class Launcher(harness.Case):
         self.assertEqual(blocker.read_text(), "precious")
         self.assertEqual(self.run_record("-f", "-o", blocker, "true").returncode, 0)
         self.assertFalse(blocker.exists())
+
+    def test_a_working_directory_that_was_removed(self):
+        gone, marker = self.dir / "gone", self.dir / "ran"
+
+        def run_there(*arguments):
+            gone.mkdir()
+            return subprocess.run(["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *self.command(*arguments)], cwd=gone,
+                                  env=harness.clean_environment(), capture_output=True, text=True, timeout=60,
+                                  stdin=subprocess.DEVNULL)
+        for options, named in (((), "-o"), (("-o", "run.heapprof"), "-o"), (("-o", "folder/"), "-o"),
+                               (("-o", self.dir / "x", "--log-file", "log"), "--log-file")):
+            result = run_there(*options, "touch", marker)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"the working directory has no path (No such file or directory); name the file of {named} ",
+                          result.stderr)
+        self.assertFalse(marker.exists())
+        result = run_there("-o", self.dir / "x", "touch", marker)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(marker.exists())
 
     def test_the_recorder_must_exist_and_be_preloadable(self):
         self.library.rename(self.dir / "away")

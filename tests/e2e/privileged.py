@@ -96,9 +96,15 @@ class Privileged(harness.Case):
         plain, _ = self.run_as_user(app, PORT)
         subprocess.run(["setcap", "cap_net_bind_service+p", str(self.heapprof_path)], check=True)
         trace = self.out / "launcher.heapprof"
-        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        recorded, messages = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
+        # The system removes variables from the environment of heapprof itself. Only programs with capabilities would
+        # not get them anyway.
+        self.assertNotIn("LD_LIBRARY_PATH", messages)
+        _, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "plain.heapprof", self.app)
+        self.assertIn("heapprof has file capabilities, so the system has removed variables like LD_LIBRARY_PATH",
+                      messages)
 
     def test_without_permission(self):
         app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
@@ -172,6 +178,13 @@ class Privileged(harness.Case):
                                        **as_alice)
         self.assertIn("cannot be read by the user that it runs as (Permission denied)", messages)
         self.assertFalse((self.out / "none").exists())
+        # Without the recorder, the program and its children would keep ambient capabilities.
+        app.chmod(0o755)
+        library = self.dir / "lib" / "libheapprof.so"
+        library.chmod(0o600)
+        _, messages = self.run_as_root(self.heapprof_path, "record", "-o", self.out / "none", app, status=126,
+                                       **as_alice)
+        self.assertIn(f"{library} cannot be read by the user that the program runs as (Permission denied)", messages)
 
     def test_an_unprivileged_program_under_sudo(self):
         """The program runs as root, as without the recorder; its trace belongs to the user after it has ended."""

@@ -1,4 +1,6 @@
 // heapprof record: starts a program with the recorder preloaded, waits for its end, and prints a summary.
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -8,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "analyzer/base/labels.h"
@@ -71,6 +74,11 @@ bool all_labels(const RecordOptions& options, std::string& text, std::string& er
   return false;
 }
 
+std::string no_directory(int error, const char* option) {
+  return std::string("the working directory has no path (") + std::strerror(error) + "); name the file of " + option +
+         " with an absolute path, or change to another directory";
+}
+
 }  // namespace
 
 int run_record(const RecordOptions& options) {
@@ -91,13 +99,18 @@ int run_record(const RecordOptions& options) {
       !launch::check_program(program, architecture, loader, refusal))
     return fail(refusal.exit_status, refusal.text);
   launch::Privileges privileges;
-  if (!loader.empty() && !launch::plan_privileges(program, loader, launch::own_path(), privileges, refusal))
+  if (!loader.empty() && !launch::plan_privileges(program, loader, recorder, launch::own_path(), privileges, refusal))
     return fail(refusal.exit_status, refusal.text);
+  if (!options.quiet && getauxval(AT_SECURE) != 0 && privileges.loader.empty())
+    print_message(
+        "heapprof has file capabilities, so the system has removed variables like LD_LIBRARY_PATH, LD_PRELOAD and "
+        "MALLOC_ARENA_MAX, and the program does not get them; record it with a copy of heapprof without capabilities");
 
   const char* const variable = std::getenv("HEAPPROF_OUTPUT");
   std::string pattern = launch::absolute_pattern(options.output        ? *options.output
                                                  : variable != nullptr ? variable
                                                                        : kDefaultOutput);
+  if (pattern.empty()) return fail(kWrongUsage, no_directory(errno, "-o"));
   const bool to_directory = options.output && pattern.ends_with('/');
   if (to_directory) pattern += kNameInDirectory;
   error = launch::run_as_user(privileges, [&] {
@@ -114,8 +127,11 @@ int run_record(const RecordOptions& options) {
 
   auto variables = options.settings;
   if (!labels.empty()) variables.emplace_back("HEAPPROF_LABELS", labels);
-  for (auto& [name, value] : variables)
-    if (name == "HEAPPROF_LOG_FILE" && !value.starts_with('/')) value = std::filesystem::absolute(value);
+  for (auto& [name, value] : variables) {
+    std::error_code no_path;
+    if (name == "HEAPPROF_LOG_FILE" && !value.starts_with('/')) value = std::filesystem::absolute(value, no_path);
+    if (no_path) return fail(kWrongUsage, no_directory(no_path.value(), "--log-file"));
+  }
   variables.emplace_back("HEAPPROF_OUTPUT", pattern);
   if (!options.quiet && hides_small_objects(program, options))
     print_message(

@@ -50,6 +50,15 @@ TEST_CASE("a relative pattern is made absolute, and percent signs in its folder 
   CHECK(absolute_pattern("/x.%p") == "/x.%p");
 }
 
+TEST_CASE("a relative pattern in a folder that was removed has no absolute path") {
+  Folder folder;
+  std::filesystem::create_directory(folder / "gone");
+  std::filesystem::current_path(folder / "gone");
+  std::filesystem::remove(folder / "gone");
+  CHECK(absolute_pattern("x.%p").empty());
+  CHECK(absolute_pattern("/x.%p") == "/x.%p");
+}
+
 TEST_CASE("a name is fixed when nothing in it depends on the process") {
   CHECK(fixed_name("/a/b") == "/a/b");
   CHECK(fixed_name("/a/100%%") == "/a/100%");
