@@ -35,16 +35,19 @@ void Follower::advance() {
 }
 
 void Follower::follow() {
-  if (!ended_) {
-    // First whether the program runs, then what it has written: so nothing is written after the last reading.
-    read_end();
-    recorder_ = find_recorder(header_, *input_);
-    ended_ = recorder_ != RecorderState::kRecording || header_.end_kind == EndKind::kStopped;
-  }
+  // First whether the program runs, then what it has written: so nothing is written after the last reading.
+  if (!ended_) ended_ = !is_written();
   cut_ticks_ = ended_ ? kNoCut : ticks_now(header_).value_or(kNoCut);
   index_->update(ended_);
   shared_->file_bytes = input_->size();
   begin_streams();
+}
+
+bool Follower::is_written() {
+  if (input_ == nullptr || ended_) return false;
+  read_end();
+  recorder_ = find_recorder(header_, *input_);
+  return recorder_ == RecorderState::kRecording && header_.end_kind != EndKind::kStopped;
 }
 
 void Follower::read_end() {

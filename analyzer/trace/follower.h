@@ -50,6 +50,8 @@ class Follower {
 
   /// Whether the current advance is the last one: the program writes no more, and everything is read.
   bool ended() const noexcept { return ended_; }
+  /// Whether the program still writes, according to the open file: its path may name another one by now, or none.
+  bool is_written();
   /// Reads how it ended, if that was not known: `heapprof record` writes it after the program is gone.
   void look_for_end();
   /// How it ended: TraceFile::ended_by(); "running" before that.

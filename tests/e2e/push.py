@@ -209,6 +209,35 @@ class Push(harness.Case):
             self.assertLess(abs(one.time_ns + one.duration_ns - other.time_ns), 1e6)
         self.assertAlmostEqual(sum(one.duration_ns for one in times), report["duration_ns"], delta=5e7)
 
+    def test_every_interval_of_moved_recordings(self):
+        """A recording is followed by its file, whatever becomes of its name, and no faster than before."""
+        for is_directory in (False, True):
+            with self.subTest(is_directory=is_directory):
+                folder = self.dir / f"recordings-{is_directory}"
+                folder.mkdir()
+                trace, moved = folder / "steady.heapprof", self.dir / f"moved-{is_directory}.heapprof"
+                process = self.start_steady(trace, 1)
+                receiver = self.receiver()
+                push = self.popen([str(harness.HEAPPROF), "push", str(folder if is_directory else trace), receiver.url,
+                                   "--every", "0.5"], env=harness.analyzer_environment(), text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                receiver.wait_for(1)
+                trace.rename(moved)
+                before, count = time.monotonic(), len(receiver.requests)
+                receiver.wait_for(count + 3)
+                self.assertGreater(time.monotonic() - before, 0.9)  # of two whole intervals
+                self.steady_rounds(process)
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=60)
+                _, err = push.communicate(timeout=60)
+                self.assertEqual(push.returncode, 0, err)
+                self.assertEqual(err.count("there is no recording"), int(is_directory), err)
+                self.assertEqual(len(err.splitlines()), int(is_directory), err)
+                profiles = [profile_messages.read_pprof(request.body)[0] for request in receiver.requests]
+                heap = self.report(moved)["heap"]
+                self.assertEqual(sum(one["alloc_objects"].total for one in profiles), heap["allocations"])
+                self.assertEqual(profiles[-1]["inuse_space"].total, heap["leaked_bytes"])
+
     def test_every_interval_stopped(self):
         """Ctrl-C sends what there is. A recording that goes on is not complete, but delivered."""
         trace = self.dir / "steady.heapprof"

@@ -252,12 +252,12 @@ class PushEvery {
     Clock::time_point next = Clock::now();
     for (bool first = true;; first = false) {
       next = std::max(next + options_.every, Clock::now());
-      find_recordings();
+      find_recordings(first);
       if (!push_all(first, next) || is_over()) break;
       wait(next);
       if (!is_stopped()) continue;
       pusher_.hurry();
-      find_recordings();
+      find_recordings(false);
       push_all(false, Clock::now());
       break;
     }
@@ -268,11 +268,16 @@ class PushEvery {
   /// By path; null: not opened yet.
   using Recordings = std::map<std::string, std::unique_ptr<PushedRecording>>;
 
-  void find_recordings() {
+  /// Those that are known are followed, also when their paths name nothing any more.
+  void find_recordings(bool first) try {
     const std::vector<std::string> paths =
         options_.trace.traces.empty() ? std::vector{options_.trace.trace} : traces_named(options_.trace.traces);
+    problem_.clear();
     for (const std::string& path : paths)
       if (known_.insert(path).second) recordings_.emplace(path, nullptr);
+  } catch (const std::runtime_error& error) {  // OutputError, TraceError
+    if (first) throw;
+    if (std::exchange(problem_, error.what()) != error.what()) print_message(error.what());
   }
 
   /// False: nothing more can be delivered.
@@ -341,7 +346,9 @@ class PushEvery {
   }
 
   bool is_any_running() const {
-    return std::ranges::any_of(recordings_, [](const auto& one) { return is_running(one.first); });
+    return std::ranges::any_of(recordings_, [](const auto& one) {
+      return one.second == nullptr ? is_running(one.first) : one.second->is_written();
+    });
   }
 
   int result() {
@@ -367,6 +374,7 @@ class PushEvery {
   Recordings recordings_;        // that are not delivered to their end
   std::set<std::string> known_;  // paths
   Undelivered undelivered_;
+  std::string problem_;          // why no recordings could be found
   bool is_failing_ = false;
   int status_ = 0;
 };

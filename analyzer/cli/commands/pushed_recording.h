@@ -27,6 +27,8 @@ class PushedRecording {
   void read();
   /// The program writes no more, and everything was read.
   bool ended() const noexcept { return ended_; }
+  /// Whether there is more to read, now or later: the program still writes.
+  bool is_written() { return follower_.is_written(); }
   const trace::Follower& follower() const noexcept { return follower_; }
 
   /// The interval from the last delivered profile, or the start, to the last read(), as a profile with that slice:
