@@ -61,6 +61,9 @@ class Cursor {
   virtual bool next() = 0;
   /// Precondition: next() returned true.
   virtual void column(int column, const Result& result) const = 0;
+  /// A number of the row that it has in every scan, and no other row: SQLite recognizes rows by it, for OR and for
+  /// RIGHT JOIN. Precondition as above. May throw.
+  virtual std::int64_t row_id() const = 0;
 };
 
 /// What the planner of SQLite expects of a scan.

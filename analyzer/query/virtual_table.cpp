@@ -24,7 +24,6 @@ struct Vtab : sqlite3_vtab {
 struct VtabCursor : sqlite3_vtab_cursor {
   std::unique_ptr<Cursor> cursor;
   bool has_row = false;
-  sqlite3_int64 row = 0;
 };
 
 const Vtab& vtab_of(const sqlite3_vtab* vtab) { return *static_cast<const Vtab*>(vtab); }
@@ -156,7 +155,6 @@ int next_row(sqlite3_vtab_cursor* at) {
   VtabCursor& cursor = cursor_of(at);
   return guarded_call(vtab_of(at->pVtab).context, [&] {
     cursor.has_row = cursor.cursor->next();
-    ++cursor.row;
     return SQLITE_OK;
   });
 }
@@ -193,8 +191,10 @@ int column_value(sqlite3_vtab_cursor* at, sqlite3_context* context, int column) 
 }
 
 int row_id(sqlite3_vtab_cursor* at, sqlite3_int64* id) {
-  *id = cursor_of(at).row;
-  return SQLITE_OK;
+  return guarded_call(vtab_of(at->pVtab).context, [&] {
+    *id = cursor_of(at).cursor->row_id();
+    return SQLITE_OK;
+  });
 }
 
 }  // namespace

@@ -235,6 +235,11 @@ class Query(harness.Case):
                      and row["freed_ns"] - row["allocated_ns"] < 100000),
                     (f"size_bytes = {one['size_bytes']}", lambda row: row["size_bytes"] == one["size_bytes"]),
                     (f"stack_id IN ({one['stack_id']}, -1, NULL)", lambda row: row["stack_id"] == one["stack_id"]),
+                    (f"allocated_ns < {low} OR allocated_ns > {high}",
+                     lambda row: row["allocated_ns"] < low or row["allocated_ns"] > high),
+                    (f"(size_bytes = {one['size_bytes']} AND allocated_ns > {low}) OR stack_id = {one['stack_id']}",
+                     lambda row: (row["size_bytes"] == one["size_bytes"] and row["allocated_ns"] > low)
+                     or row["stack_id"] == one["stack_id"]),
                     (f"thread_id <> {one['thread_id']}", lambda row: row["thread_id"] != one["thread_id"]),
                     ("freed_ns IS NULL AND kind = 'HEAP' COLLATE NOCASE", lambda row: row["freed_ns"] is None),
                     ("kind = 'mmap'", lambda row: False), ("process_id = 2", lambda row: False)):
@@ -245,6 +250,36 @@ class Query(harness.Case):
                     self.assertEqual((sums["n"], sums["s"], sums["f"]),
                                      (len(kept), sum(row["size_bytes"] for row in kept),
                                       sum(row["freed_ns"] or 0 for row in kept)))
+
+    def test_alternatives_and_outer_joins(self):
+        """SQLite recognizes rows by their numbers, then: the same as without these tables (sqlite3 of Python)."""
+        trace = self.threads_trace()
+        database = sqlite3.connect(":memory:")
+        for table in ("stacks", "frames", "live_blocks", "threads"):
+            rows = self.query(trace, f"SELECT * FROM {table}")
+            names = list(rows[0])
+            database.execute(f"CREATE TABLE {table} ({', '.join(names)})")
+            database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})",
+                                 ([row[name] for name in names] for row in rows))
+        one, other, *_ = (row["stack_id"] for row in self.query(trace, "SELECT stack_id FROM stacks"))
+        for sql in (
+                f"SELECT * FROM stacks WHERE (stack_id = {one} AND peak_bytes >= 0) OR (stack_id = {other} AND "
+                f"peak_blocks >= 0) ORDER BY stack_id",
+                f"SELECT name, stack_id FROM frames WHERE (stack_id = {one} AND position = 0) OR (stack_id = {other} AND "
+                f"position = 0) OR (stack_id = {one} AND position < 2) ORDER BY stack_id, position",
+                f"SELECT count(*) AS n, sum(size_bytes) AS bytes FROM live_blocks WHERE (stack_id = {one} AND size_bytes "
+                f"> 8) OR (thread_id = 0 AND size_bytes > 4) OR (address > 0 AND stack_id = {other})",
+                f"SELECT s.stack_id, count(size_bytes) AS n FROM live_blocks RIGHT JOIN stacks s USING (stack_id) GROUP "
+                f"BY 1 ORDER BY 1",
+                f"SELECT t.thread_id, count(b.address) AS n FROM (SELECT * FROM live_blocks WHERE stack_id = {one}) b "
+                f"FULL JOIN threads t ON b.thread_id = t.thread_id GROUP BY 1 ORDER BY 1"):
+            with self.subTest(sql):
+                expected = database.execute(sql)
+                names = [column[0] for column in expected.description]
+                self.assertEqual(self.query(trace, sql), [dict(zip(names, row)) for row in expected])
+        result = self.run_heapprof("query", trace, "SELECT count(*) FROM stacks RIGHT JOIN allocations USING (stack_id)")
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertIn("allocations has no rowid", result.stderr)
 
     def test_selections(self):
         trace = self.threads_trace()

@@ -8,10 +8,12 @@
 #include <limits>
 #include <utility>
 
+#include "analyzer/base/mix_bits.h"
 #include "analyzer/cli/options/selection.h"
 #include "analyzer/cli/query/indexed_table.h"
 #include "analyzer/cli/query/stream.h"
 #include "analyzer/cli/query/tables.h"
+#include "analyzer/query/database.h"
 #include "analyzer/replay/analysis/moments.h"
 #include "analyzer/views/block_page.h"
 #include "common/trace_format.h"
@@ -83,16 +85,9 @@ class AllocationsTable : public query::Table {
            "all";
   }
   std::span<const query::Column> columns() const override { return kColumns; }
-  query::Estimate estimate(Columns equal, Columns bounded) const override {
-    // Reading takes as long whatever is asked for, except of a part of the time: this is never an inner loop.
-    double cost = 1e9, rows = 1e8;
-    for (int column = 0; column < static_cast<int>(std::size(kColumns)); ++column) {
-      if (((equal | bounded) & query::bit_of(column)) == 0) continue;
-      if (column == kAllocated) cost /= 10;
-      rows /= 10;
-    }
-    return {cost, std::max(rows, 1000.0)};
-  }
+  /// The same whatever is asked for, so that this is never an inner loop, and conditions with OR are never a scan for
+  /// each, of which SQLite would recognize the rows by their numbers.
+  query::Estimate estimate(Columns, Columns) const override { return {1e9, 1e8}; }
   int order(Columns used) const override {
     return needs_frees(used) || recordings_.processes().size() > 1 ? -1 : kAllocated;
   }
@@ -302,6 +297,12 @@ class AllocationsTable : public query::Table {
         default: return;
       }
     }
+    /// The order of rows depends on what is asked for, and a thread may get one address twice at one time.
+    std::int64_t row_id() const override {
+      throw query::SqlError(
+          "allocations has no rowid, which RIGHT and FULL JOIN need, too; use it as the left table of a LEFT JOIN",
+          std::nullopt);
+    }
 
    private:
     void put_id(std::uint32_t thread, const Result& result) const {
@@ -397,6 +398,14 @@ class LiveBlocksTable : public query::Table {
         case kAt: return result.number(at_ns_);
         default: return;
       }
+    }
+    /// A hash of what no other row of the moment has: of a million blocks, two have the same one with a probability
+    /// of 3e-8.
+    std::int64_t row_id() const override {
+      const views::ListedBlock& block = blocks_[at_];
+      std::uint64_t hash = mix_bits(recording_->process().id);
+      for (const std::uint64_t part : {at_ns_, block.address, block.time_ns}) hash = mix_bits(hash + part);
+      return static_cast<std::int64_t>(hash);
     }
 
    private:

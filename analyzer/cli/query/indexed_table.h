@@ -78,13 +78,15 @@ class IndexedTable : public query::Table {
         if (process_ == processes_.size()) return false;
         begin(processes_[process_++]);
       }
-      row_.emplace(table_.spec_.row(*recording_, rows_ ? (*rows_)[at_] : at_));
+      index_ = rows_ ? (*rows_)[at_] : at_;
+      row_.emplace(table_.spec_.row(*recording_, index_));
       ++at_;
       return true;
     }
     void column(int column, const query::Result& result) const override {
       table_.spec_.fields[static_cast<std::size_t>(column)].put(*row_, result);
     }
+    std::int64_t row_id() const override { return recording_->id_of(static_cast<std::uint32_t>(index_)); }
 
    private:
     void begin(std::uint32_t id) {
@@ -111,6 +113,7 @@ class IndexedTable : public query::Table {
     std::optional<std::vector<std::size_t>> rows_;  ///< those asked for; nullopt: all
     std::size_t at_ = 0;                            ///< the next one
     std::size_t end_ = 0;
+    std::size_t index_ = 0;  ///< of the row
     std::optional<Row> row_;
   };
 

@@ -52,6 +52,7 @@ class ReadTable : public query::Table {
         if (rows_) {
           if (const Row* const row = rows_->next()) {
             row_.second = *row;
+            ++number_;
             return true;
           }
           rows_.reset();
@@ -59,6 +60,7 @@ class ReadTable : public query::Table {
         if (process_ == processes_.size()) return false;
         recording_ = table_.recordings_.recording(processes_[process_++]);
         row_.first = recording_.get();
+        number_ = 0;
         rows_.emplace(
             [recording = recording_.get(), this](typename Rows::Writer& out) {
               Recordings::Progress& shown = recording->all().progress();
@@ -78,6 +80,8 @@ class ReadTable : public query::Table {
     void column(int column, const Result& result) const override {
       table_.spec_.fields[static_cast<std::size_t>(column)].put(row_, result);
     }
+    /// Every scan reads all rows of a process.
+    std::int64_t row_id() const override { return recording_->id_of(number_); }
 
    private:
     const ReadTable& table_;
@@ -86,6 +90,7 @@ class ReadTable : public query::Table {
     std::shared_ptr<Recording> recording_;
     std::optional<Rows> rows_;
     std::pair<Recording*, Row> row_{};
+    std::uint32_t number_ = 0;  ///< of the row, from 1
   };
 
   Recordings& recordings_;

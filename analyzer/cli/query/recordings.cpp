@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -95,7 +96,10 @@ std::shared_ptr<Recording> Recordings::recording(std::uint32_t id) {
     found = std::move(*known);
     last_used_.erase(known);
   } else {
-    if (last_used_.size() == kMaxOpen) last_used_.pop_back();
+    // One that grows would be longer when it is read again, and its ids would be others.
+    const auto oldest = std::find_if(last_used_.rbegin(), last_used_.rend(),
+                                     [](const auto& one) { return !one->process().grows; });
+    if (last_used_.size() >= kMaxOpen && oldest != last_used_.rend()) last_used_.erase(std::next(oldest).base());
     found = std::make_shared<Recording>(*this, processes_[id - 1]);
   }
   last_used_.insert(last_used_.begin(), found);

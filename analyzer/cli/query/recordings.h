@@ -119,7 +119,7 @@ class Recordings {
              AnalysisOpener open, std::function<void()> wait);
 
   std::span<const RecordedProcess> processes() const noexcept { return processes_; }
-  /// Keeps the last ones that were used. Precondition: there is a process with this id.
+  /// Keeps the last ones that were used, and those that grow. Precondition: there is a process with this id.
   std::shared_ptr<Recording> recording(std::uint32_t id);
 
   const TraceOptions& options() const noexcept { return options_; }

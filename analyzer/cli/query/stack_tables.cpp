@@ -1,5 +1,6 @@
 // The tables of stacks: what they cost, by stack and by call site, and their frames.
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -242,6 +243,12 @@ class FramesTable : public query::Table {
         default: return;
       }
     }
+    /// Of the process, the stack and the position: stacks have fewer than 65,536 frames, recordings fewer than 2^30
+    /// stacks.
+    std::int64_t row_id() const override {
+      return static_cast<std::int64_t>(recording_->process().id - 1) << 46 | static_cast<std::int64_t>(node_) << 16 |
+             static_cast<std::int64_t>(position_);
+    }
 
    private:
     void begin(std::uint32_t id) {
@@ -252,14 +259,14 @@ class FramesTable : public query::Table {
     }
     /// Frames of one address have numbers that follow each other.
     std::uint32_t number_of(findings::FrameRef frame) const {
-      if (table_.numbered_ != recording_->process().id) {
+      if (table_.numbered_.lock() != recording_) {
         const findings::CodeFrames& frames = recording_->named().findings.frames();
         table_.first_of_address_.assign(1, 0);
         for (std::uint32_t i = 0; i < recording_->profile().addresses.size(); ++i)
           table_.first_of_address_.push_back(table_.first_of_address_.back() +
                                              static_cast<std::uint32_t>(frames.functions_at(i).size()));
         table_.texts_.clear();
-        table_.numbered_ = recording_->process().id;
+        table_.numbered_ = recording_;
       }
       return table_.first_of_address_[frame.address] + frame.index;
     }
@@ -296,8 +303,8 @@ class FramesTable : public query::Table {
   };
 
   Recordings& recordings_;
-  // Of the process that was read last.
-  std::uint32_t numbered_ = 0;
+  // Of the recording that was read last.
+  std::weak_ptr<Recording> numbered_;
   std::vector<std::uint32_t> first_of_address_;
   std::unordered_map<std::uint32_t, WrittenFrame> texts_;  ///< by number of the frame
 };

@@ -18,7 +18,9 @@ class Numbers : public Table {
   const char* name() const override { return "numbers"; }
   const char* help() const override { return "Numbers"; }
   std::span<const Column> columns() const override { return kColumns; }
-  Estimate estimate(Columns, Columns) const override { return {100, 100}; }
+  Estimate estimate(Columns equal, Columns) const override {
+    return equal == 0 ? Estimate{100, 100} : Estimate{1, 1};
+  }
   int order(Columns) const override { return 0; }
   std::unique_ptr<Cursor> open(std::span<const Constraint> constraints, Columns used) override {
     if (fails) throw std::runtime_error("the table fails");
@@ -50,6 +52,7 @@ class Numbers : public Table {
       if (column == 1) result.signed_number(at_ * at_);
       if (column == 2) result.text("n" + std::to_string(at_));
     }
+    std::int64_t row_id() const override { return at_; }
 
    private:
     Range range_;
@@ -117,6 +120,16 @@ TEST_CASE_METHOD(Fixture, "a list is one scan, and an order that the table has i
   Statement statement = database->prepare("EXPLAIN QUERY PLAN SELECT number FROM numbers ORDER BY number");
   while (statement.next()) plan += statement.bytes(3);
   CHECK(plan.find("TEMP B-TREE") == std::string::npos);
+}
+
+TEST_CASE_METHOD(Fixture, "rows of several scans are told apart, and recognized") {
+  CHECK(rows("SELECT number FROM numbers WHERE number = 5 OR (number = 7 AND name = 'n7')") == Numbers64{5, 7});
+  CHECK(numbers->scans == 2);
+  CHECK(rows("SELECT number FROM numbers WHERE number = 7 OR (square = 49 AND name = 'n7')") == Numbers64{7});
+  CHECK(rows("WITH some(n) AS (VALUES (98), (5), (7)) SELECT count(*) FROM some RIGHT JOIN numbers ON number = n") ==
+        Numbers64{100});
+  CHECK(rows("WITH some(n) AS (VALUES (98), (5), (7)) SELECT sum(number) FROM some RIGHT JOIN numbers ON number = n "
+             "WHERE n IS NULL") == Numbers64{99 * 100 / 2 - 98 - 5 - 7});
 }
 
 TEST_CASE_METHOD(Fixture, "a statement knows the tables and columns that it reads") {
