@@ -16,6 +16,10 @@ std::string without_trailing_zeros(std::string digits) {
   return digits;
 }
 
+std::uint64_t divide_rounding_up(std::uint64_t dividend, std::uint64_t divisor) {
+  return dividend / divisor + (dividend % divisor != 0 ? 1 : 0);
+}
+
 /// `ns` in `unit`, with as many decimals as multiples of `step` need to differ.
 std::string decimal(std::uint64_t ns, std::uint64_t unit, std::uint64_t step) {
   int decimals = 0;
@@ -38,8 +42,10 @@ Axis byte_axis(std::uint64_t largest, unsigned max_ticks) {
 }
 
 Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t smallest_ns) {
-  largest_ns = std::max<std::uint64_t>(largest_ns, smallest_ns + 1);
-  const std::uint64_t min_step = (largest_ns - smallest_ns + max_ticks - 1) / max_ticks;
+  // A damaged clock sample gives times near the end of 64 bits: no sum here may exceed them.
+  smallest_ns = std::min(smallest_ns, UINT64_MAX - 1);
+  largest_ns = std::max(largest_ns, smallest_ns + 1);
+  const std::uint64_t min_step = divide_rounding_up(largest_ns - smallest_ns, max_ticks);
   std::uint64_t step = 0;
   if (min_step <= 30 * kSecond) {
     for (std::uint64_t ten = 1; step == 0; ten *= 10)
@@ -51,14 +57,17 @@ Axis time_axis(std::uint64_t largest_ns, unsigned max_ticks, std::uint64_t small
     for (const std::uint64_t candidate : {kMinute, 2 * kMinute, 5 * kMinute, 10 * kMinute, 15 * kMinute, 30 * kMinute,
                                           kHour, 2 * kHour, 3 * kHour, 6 * kHour, 12 * kHour})
       if (step == 0 && candidate >= min_step) step = candidate;
-    if (step == 0) step = (min_step + kDay - 1) / kDay * kDay;
+    if (step == 0) step = std::min(divide_rounding_up(min_step, kDay), UINT64_MAX / kDay) * kDay;
   }
   Axis axis;
   axis.step = step;
   axis.top = largest_ns;
-  for (std::uint64_t tick = (smallest_ns + step - 1) / step * step; tick <= largest_ns; tick += step)
+  const std::uint64_t first = divide_rounding_up(smallest_ns, step);
+  if (first > largest_ns / step) return axis;
+  for (std::uint64_t tick = first * step;; tick += step) {
     axis.ticks.push_back(tick);
-  return axis;
+    if (largest_ns - tick < step) return axis;
+  }
 }
 
 std::string byte_tick_label(std::uint64_t bytes) {

@@ -38,9 +38,10 @@ class TickClock {
   /// nanoseconds do not decrease.
   TickClock(const FileHeader& header, std::vector<Point> points) : TickClock(header) { points_ = std::move(points); }
 
-  /// `monotonic_ns` is CLOCK_MONOTONIC at `ticks`. Pairs that go backwards are ignored.
+  /// `monotonic_ns` is CLOCK_MONOTONIC at `ticks`. Pairs that go backwards are ignored, and those that only damage
+  /// explains: no recording lasts 292 years.
   void add_sample(std::uint64_t ticks, std::uint64_t monotonic_ns) {
-    if (monotonic_ns < start_ns_) return;
+    if (monotonic_ns < start_ns_ || monotonic_ns - start_ns_ > kMaxNs) return;
     const Point point{ticks, monotonic_ns - start_ns_};
     if (point.ticks <= points_.back().ticks || point.ns < points_.back().ns) return;
     if (skip_ + 1 < stride_) {
@@ -115,6 +116,8 @@ class TickClock {
 
  private:
   static constexpr std::uint64_t kDefaultRate = 1'000'000'000;
+  /// Of a sample, and of the time since one: to_ns() adds the two.
+  static constexpr std::uint64_t kMaxNs = UINT64_MAX / 2;
 
   /// Whether the mean rate up to `last` is better than that of the header. It is exact after `exact_after_ns`. On
   /// x86-64 the header has none; then a mean of less time is used, too.
@@ -126,7 +129,7 @@ class TickClock {
   static std::uint64_t scale(std::uint64_t ticks, std::uint64_t ns, std::uint64_t per_ticks) noexcept {
     __extension__ using Wide = unsigned __int128;
     const Wide result = static_cast<Wide>(ticks) * ns / per_ticks;
-    return result > UINT64_MAX / 2 ? UINT64_MAX / 2 : static_cast<std::uint64_t>(result);
+    return result > kMaxNs ? kMaxNs : static_cast<std::uint64_t>(result);
   }
 
   std::uint64_t start_ns_ = 0;

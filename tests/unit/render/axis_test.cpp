@@ -66,6 +66,16 @@ TEST_CASE("time axes: few ticks and different labels for every length") {
   CHECK(labels(180'000'000'000, 8) == "0 | 0:30 | 1:00 | 1:30 | 2:00 | 2:30 | 3:00 | ");
 }
 
+TEST_CASE("axes end, however large their values are") {
+  for (const std::uint64_t start :
+       {std::uint64_t{0}, UINT64_MAX / 2, UINT64_MAX - 30 * kSecond, UINT64_MAX - 8, UINT64_MAX - 1})
+    for (const std::uint64_t end : {UINT64_MAX - 3, UINT64_MAX})
+      if (start < end) check_time_axis(start, end);
+  CHECK(time_axis(UINT64_MAX, 8, UINT64_MAX).ticks.size() == 2);
+  CHECK(time_axis(UINT64_MAX, 1).ticks.size() <= 2);
+  CHECK(byte_axis(UINT64_MAX, 8).ticks.size() == 9);
+}
+
 TEST_CASE("time axes of a slice that starts late") {
   const auto labels = [](std::uint64_t start, std::uint64_t end) {
     const Axis axis = time_axis(end, 4, start);

@@ -95,6 +95,17 @@ TEST_CASE("Extreme tick values do not overflow") {
   CHECK(clock.to_ns(Ticks{UINT64_MAX}) == UINT64_MAX / 2);
 }
 
+TEST_CASE("A sample of an impossible time is ignored") {
+  TickClock clock(header_of(Clock::kTsc, 1'000'000'000));
+  clock.add_sample(1'000'000'000, 1'000'000 + 2'000'000'000);
+  clock.add_sample(2'000'000'000, 1'000'000 + UINT64_MAX / 2 + 1);
+  clock.add_sample(3'000'000'000, UINT64_MAX);
+  clock.add_sample(4'000'000'000, 1'000'000 + 8'000'000'000);
+  clock.finish();
+  CHECK(clock.to_ns(Ticks{2'000'000'000}) == 4'000'000'000);
+  CHECK(clock.to_ns(Ticks{5'000'000'000}) == 10'000'000'000);
+}
+
 TEST_CASE("A cursor gives the same times as the clock, in any order") {
   for (const bool far_apart : {false, true}) {  // products of more than 64 bits
     std::mt19937_64 random(heapprof::test::seed(21));
