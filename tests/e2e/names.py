@@ -91,6 +91,30 @@ class Names(harness.Case):
             chosen = self.report(trace, "--cost", "leaked", "--function", name)
             self.assertEqual(chosen["heap"]["leaked_bytes"], 3002 if known else 0)
 
+    def test_a_program_without_build_id_that_was_written_later(self):
+        """Its functions are not those that were recorded: of several recordings, too, they are not named."""
+        source, program, folder = self.dir / "keep.c", self.dir / "keep", self.dir / "recordings"
+        source.write_text("""
+            #include <stdlib.h>
+            void* volatile kept[2];
+            int main(int argc, char** argv) {
+              kept[0] = malloc(1000 + argc);
+              kept[1] = argv;
+              return 0;
+            }""")
+        subprocess.run(["cc", "-g", "-O1", "-Wl,--build-id=none", "-o", program, source], check=True)
+        folder.mkdir()
+        for name in ("one", "two"):
+            shutil.move(self.record(program).trace, folder / f"{name}.heapprof")
+        def names_main(trace):
+            stacks = self.heapprof("flamegraph", "--format", "folded", "--cost", "leaked", trace)
+            return any("main" in re.split("[; ]", line) for line in stacks.splitlines())
+        self.assertTrue(names_main(folder / "one.heapprof"))
+        self.assertTrue(names_main(folder))
+        program.touch()
+        self.assertFalse(names_main(folder / "one.heapprof"))
+        self.assertFalse(names_main(folder))
+
     def test_plugins(self):
         """Plugins found through the caller's RUNPATH, loaded and unloaded at the same addresses; and libraries that
         iconv loads."""

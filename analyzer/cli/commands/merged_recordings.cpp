@@ -81,6 +81,13 @@ void arrange(std::map<std::size_t, model::ProcessFigures>& by_member, const Reco
   }
 }
 
+/// The calendar time at which the one clock begins. A file without build ID must not have been written later.
+std::uint64_t first_start_realtime_ns(const RecordingSet& set) {
+  std::uint64_t first = UINT64_MAX;
+  for (const RecordingSet::Member& member : set.members()) first = std::min(first, member.header.start_realtime_ns);
+  return first;
+}
+
 /// What is said of all recordings together.
 model::Integrity integrity_of(const std::vector<model::ProcessFigures>& processes) {
   model::Integrity integrity;
@@ -144,6 +151,7 @@ int run_on_recordings(const TraceOptions& options,
     }
     merged.profile = merger.take();
     merged.profile.selection_text = selection_text;
+    merged.profile.recording.start_realtime_ns = first_start_realtime_ns(set);
     merged.profile.recording.duration_ns = end_ns;
     if (together.outside != 0) merged.profile.recording.duration_ns = set.last_end_ns(options.use_index);
     merged.profile.together = std::move(together);
