@@ -38,12 +38,19 @@ std::vector<std::uint32_t> ProfileMerger::add_modules(const Profile& profile) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(profile.modules.size());
   for (const Module& module : profile.modules) {
-    if (module.path.empty() && !module.lost) {
+    const auto position = static_cast<std::uint32_t>(merged_.modules.size());
+    if (module.lost) {  // it can be any: equal offsets are not equal code
+      merged_.modules.push_back(module);
+      numbers.push_back(position);
+      continue;
+    }
+    if (module.path.empty()) {
       numbers.push_back(0);
       continue;
     }
-    const auto [at, is_new] = modules_.try_emplace(ModuleKey{module.path, module.build_id, module.is_python},
-                                                   static_cast<std::uint32_t>(merged_.modules.size()));
+    const std::uint64_t map_bytes = module.build_id.empty() ? module.map_bytes : 0;
+    const auto [at, is_new] =
+        modules_.try_emplace(ModuleKey{module.path, module.build_id, module.is_python, map_bytes}, position);
     if (is_new) {
       merged_.modules.push_back(module);
     } else {

@@ -35,7 +35,9 @@ class ProfileMerger {
   Profile take();
 
  private:
-  using ModuleKey = std::tuple<std::string, std::string, bool>;  ///< path, build id, whether it is Python's
+  /// Path, build id, whether it is Python's; without build id also the size, so that other programs of the path are
+  /// others.
+  using ModuleKey = std::tuple<std::string, std::string, bool, std::uint64_t>;
   struct NodeKey {
     std::uint32_t parent;
     std::uint32_t address;

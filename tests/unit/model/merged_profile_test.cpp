@@ -94,6 +94,23 @@ TEST_CASE("Other builds, other addresses and truncated stacks stay apart") {
   for (std::size_t i = 1; i < merged.nodes.size(); ++i) CHECK(merged.nodes[i].parent < i);
 }
 
+TEST_CASE("Modules without build ID are equal only with equal sizes, lost ones never") {
+  ProfileMerger merger;
+  const auto add = [&](const std::string& library, const std::string& build_id, std::uint64_t map_bytes, bool lost) {
+    Profile profile = profile_of(library, build_id, 0x20, 1);
+    profile.modules[2].map_bytes = map_bytes;
+    profile.modules[2].lost = lost;
+    return merger.add(profile)[2];
+  };
+  const std::uint32_t first = add("/lib/b.so", "", 0x5000, false);
+  CHECK(add("/lib/b.so", "", 0x5000, false) == first);
+  CHECK(add("/lib/b.so", "", 0x9000, false) != first);
+  CHECK(add("/lib/b.so", "aa", 0x5000, false) == add("/lib/b.so", "aa", 0x9000, false));
+  CHECK(add("", "", 0, true) != add("", "", 0, true));
+  CHECK(add("", "", 0, false) == add("", "", 0, false));
+  CHECK(merger.take().modules.size() == 7);
+}
+
 TEST_CASE("Lines of Python are equal by function, file and line, not by their numbers") {
   ProfileMerger merger;
   const auto with_line = [](std::uint64_t number, const std::string& function) {
