@@ -17,27 +17,48 @@ class Folding {
   explicit Folding(const CodeFrames& frames) : frames_(frames), position_(frames.functions().size(), kNone) {}
 
   void add(const StackLine& line) {
-    const std::uint32_t function = frames_.function_of(line.frame);
     StackLine added = line;
-    if (const std::uint32_t before = position_[function]; before != kNone)
-      for (; lines_.size() > before; lines_.pop_back()) {
+    if (const std::uint32_t before = occurrence(line.frame); before != kNone)
+      while (lines_.size() > before) {
         added.folded += 1 + lines_.back().folded;
-        position_[frames_.function_of(lines_.back().frame)] = kNone;
+        position_of(lines_.back().frame) = earlier_.back();
+        lines_.pop_back();
+        earlier_.pop_back();
       }
-    position_[function] = static_cast<std::uint32_t>(lines_.size());
+    earlier_.push_back(std::exchange(position_of(line.frame), static_cast<std::uint32_t>(lines_.size())));
     lines_.push_back(added);
   }
 
   /// The lines so far, outermost first; starts again.
   std::vector<StackLine> take() {
-    for (const StackLine& line : lines_) position_[frames_.function_of(line.frame)] = kNone;
+    for (const StackLine& line : lines_) position_of(line.frame) = kNone;
+    earlier_.clear();
     return std::exchange(lines_, {});
   }
 
  private:
   static constexpr std::uint32_t kNone = model::kNoIndex;
+
+  std::uint32_t& position_of(FrameRef frame) { return position_[frames_.function_of(frame)]; }
+
+  /// The line of the frame's function, or kNone. Static functions of several files may have one name, and so one
+  /// number: they are different ones.
+  std::uint32_t occurrence(FrameRef frame) {
+    std::uint32_t at = position_of(frame);
+    while (at != kNone && have_different_files(frame, lines_[at].frame)) at = earlier_[at];
+    return at;
+  }
+
+  bool have_different_files(FrameRef a, FrameRef b) const {
+    const symbols::SourceFrame* const of_a = frames_.source_of(a);
+    const symbols::SourceFrame* const of_b = frames_.source_of(b);
+    return of_a != nullptr && of_b != nullptr && !of_a->file.empty() && !of_b->file.empty() &&
+           of_a->file != of_b->file;
+  }
+
   const CodeFrames& frames_;
-  std::vector<std::uint32_t> position_;  ///< by function: in lines_, or kNone
+  std::vector<std::uint32_t> position_;  ///< by function: its last one in lines_, or kNone
+  std::vector<std::uint32_t> earlier_;   ///< by line: the one before it with a function of that number, or kNone
   std::vector<StackLine> lines_;
 };
 

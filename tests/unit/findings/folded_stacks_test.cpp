@@ -53,6 +53,16 @@ TEST_CASE("recursion counts as one") {
         Lines{"allocation xmalloc +2 helper", "site load", "caller collect_malloc helper", "main main"});
 }
 
+TEST_CASE("functions of one name in different files are no recursion") {
+  CHECK(lines({"load", "init@b.c:3", "start", "init@a.c:5", "main"}) ==
+        Lines{"site load", "caller init", "caller start", "caller init", "main main"});
+  CHECK(lines({"load", "init@b.c:4", "init@a.c:5", "init@b.c:3", "init@a.c:5", "main"}) ==
+        Lines{"site load", "caller init", "caller init +2", "main main"});
+  // Where a file is unknown, the name decides.
+  CHECK(lines({"load", "init", "start", "init@a.c:5", "main"}) ==
+        Lines{"site load", "caller init +2", "main main"});
+}
+
 TEST_CASE("stacks that differ in recursion or allocators only are one") {
   KnownStacks stacks;
   const std::vector<std::uint32_t> nodes = {

@@ -26,8 +26,9 @@ class KnownStacks {
     profile_.nodes.resize(1);
   }
 
-  /// The node of a stack. Frames are innermost first: "f" or "f:12" with a line; "f/g:3" are a function that is
-  /// inlined into the next one; "libx.so!f" is in another module. The source of "crate::f" is a third party's.
+  /// The node of a stack. Frames are innermost first: "f" or "f:12" with a line of program.c, "f@b.c:12" with one of
+  /// another file; "f/g:3" are a function that is inlined into the next one; "libx.so!f" is in another module. The
+  /// source of "crate::f" is a third party's.
   std::uint32_t node(const std::vector<std::string>& frames) {
     std::uint32_t node = 0;
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
@@ -95,6 +96,10 @@ class KnownStacks {
         source.line = std::stoi(source.function.substr(colon + 1));
         source.file = "/home/user/program.c";
         source.function.resize(colon);
+        if (const std::size_t mark = source.function.find('@'); mark != std::string::npos) {
+          source.file = "/home/user/" + source.function.substr(mark + 1);
+          source.function.resize(mark);
+        }
       }
       if (source.function.starts_with("crate::")) source.file = "/home/user/.cargo/registry/src/crate/lib.rs";
       source.inlined = end < names.size();
