@@ -2,6 +2,7 @@
 status."""
 
 import json
+import re
 import xml.etree.ElementTree
 
 import harness
@@ -59,6 +60,37 @@ class Check(harness.Case):
         self.heapprof("check", trace, "--max-peak", 1, status=3)
         self.heapprof("check", trace, "--max-peak", "1G", "--to", "50%")
         self.assertIsNone(json.loads(self.heapprof("check", self.trace, "--max-peak", "1G", "--json"))["no_verdict"])
+
+    def test_recordings_that_are_incomplete_or_cannot_be_read(self):
+        """Exit status, text, JSON and JUnit agree that there is no verdict, of one recording and of several."""
+        data = bytearray(self.record(harness.program("ledger_single"), 20_000, 1, BLOCK_BYTES=4096).trace.read_bytes())
+        frames = [found.start() for found in re.finditer(b"HFRM", data)]
+        data[frames[len(frames) // 2] + 100] ^= 1
+        damaged, text = self.dir / "damaged.heapprof", self.dir / "text.heapprof"
+        damaged.write_bytes(data)
+        text.write_text("no recording\n" * 1000)
+        junit = self.dir / "junit.xml"
+        for traces, reason, cases in (([damaged], "incomplete", 2), ([self.trace, damaged], "incomplete", 3),
+                                      ([self.trace, text], "1 recording cannot be read", 2)):
+            with self.subTest(traces=traces):
+                result = self.run_heapprof("check", *traces, "--max-peak", "1T", "--json", "--junit", junit)
+                self.assertEqual(result.returncode, 1, result)
+                answer = json.loads(result.stdout)
+                self.assertFalse(answer["ok"])
+                self.assertIn(reason, answer["no_verdict"])
+                self.assertTrue(all(check["ok"] for check in answer["checks"]))
+                suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
+                self.assertEqual((suite.get("tests"), suite.get("failures")), (str(cases), "1"))
+                self.assertRegex(self.heapprof("check", *traces, "--max-peak", "1T", status=1),
+                                 f"(?m)^FAILED .*{reason}")
+                self.heapprof("check", *traces, "--max-peak", 1, status=3)
+
+    def test_several_recordings_without_figures(self):
+        """If the suppressions cannot be read, no limit is met."""
+        result = self.run_heapprof("check", self.trace, self.record(harness.program("hello")).trace, "--max-leaked",
+                                   "1T", "--suppressions", self.dir / "missing")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("missing: cannot be read", result.stderr)
 
     def test_a_name_that_matches_nothing(self):
         """After a function was renamed, a limit for its old name fails instead of being met for ever."""

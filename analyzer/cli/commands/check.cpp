@@ -42,7 +42,8 @@ std::string junit_of(const std::string& trace, const std::vector<CheckVerdict>& 
   return junit_document(cases);
 }
 
-/// Names that match nothing, or a recording that does not reach the end of the program or of the slice.
+/// Names that match nothing, or a recording that is incomplete, or does not reach the end of the program or of the
+/// slice.
 NoVerdict find_no_verdict(const CheckOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   if (!analysis.names_found() && !forbids_allocation(options))
@@ -50,6 +51,7 @@ NoVerdict find_no_verdict(const CheckOptions& options, const replay::Analysis& a
   if (profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns)
     return {"recording", ending_after(profile.integrity, profile.recording.compacted, profile.recording.duration_ns) +
                              "; what the program did later is unknown, so no verdict"};
+  if (!profile.integrity.complete) return {"recording", "the recording is incomplete, so no verdict"};
   return {};
 }
 
@@ -58,8 +60,9 @@ NoVerdict find_no_verdict(const CheckOptions& options, const replay::Analysis& a
 int read_baseline(const CheckOptions& options, std::optional<CheckFigures>& figures) {
   TraceOptions trace = options.trace;
   trace.trace = options.baseline;
-  const int status =
-      run_on_trace(trace, [&](const replay::Analysis& analysis) { figures = check_figures_of(options, analysis); });
+  const int status = run_on_trace(trace, [&](const replay::Analysis& analysis) {
+    figures = check_figures_of(options, read_suppressions(options.suppressions), analysis);
+  });
   if (status != 0) figures.reset();
   return status;
 }
@@ -73,7 +76,7 @@ int check(const CheckOptions& options) {
   NoVerdict no_verdict;
   std::vector<pins::PinningBlock> live;
   const auto compare = [&](const replay::Analysis& analysis) {
-    const CheckFigures figures = check_figures_of(options, analysis);
+    const CheckFigures figures = check_figures_of(options, read_suppressions(options.suppressions), analysis);
     std::vector<CheckVerdict> verdicts;
     for (std::size_t i = 0; i < kCheckedFigures; ++i) {
       const CheckLimit& limit = check_limits()[i];

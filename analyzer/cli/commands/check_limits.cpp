@@ -38,11 +38,11 @@ std::string xml(const std::string& text) { return render::xml(render::clean_utf8
 
 std::span<const CheckLimit> check_limits() { return kLimits; }
 
-CheckFigures check_figures_of(const CheckOptions& options, const replay::Analysis& analysis) {
+CheckFigures check_figures_of(const CheckOptions& options, Suppressions suppressions,
+                              const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
   CheckFigures figures;
   figures.compares_leaks = compares_leaks(options);
-  Suppressions suppressions = read_suppressions(options.suppressions);
   if (figures.compares_leaks && !suppressions.empty()) {
     std::vector<RankedStack> stacks = rank_stacks(profile, Cost::kLeaked);
     StackNames names(profile, options.trace.symbols);

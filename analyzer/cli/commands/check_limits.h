@@ -33,7 +33,8 @@ struct CheckFigures {
 };
 
 /// Suppressions match function names, whose lookup takes time. They are looked up only if leaks are compared.
-CheckFigures check_figures_of(const CheckOptions& options, const replay::Analysis& analysis);
+CheckFigures check_figures_of(const CheckOptions& options, Suppressions suppressions,
+                              const replay::Analysis& analysis);
 
 /// Whether a limit of 0 demands that nothing is allocated.
 bool forbids_allocation(const CheckOptions& options);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/base_name.h"
@@ -39,7 +40,8 @@ struct Verdicts {
   bool exceeded = false;
 };
 
-/// Compares one limit with each process: a line for each that exceeds it, and one for the others.
+/// Compares one limit with each process whose figures are known: a line for each that exceeds it, and one for the
+/// others.
 void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size_t figure,
                        const MergedRecordings& merged, const std::map<std::size_t, OfProcess>& of_member,
                        Verdicts& verdicts) {
@@ -48,7 +50,9 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
   std::vector<CheckVerdict> of_process;
   const std::vector<model::ProcessFigures>& processes = merged.profile.together->processes;
   for (std::size_t i = 0; i < processes.size(); ++i) {
-    const CheckFigures& figures = of_member.at(merged.members[i]).figures;
+    const auto of = of_member.find(merged.members[i]);
+    if (of == of_member.end()) continue;
+    const CheckFigures& figures = of->second.figures;
     CheckVerdict verdict{limit.name,
                          limit.bytes,
                          figures.compared[figure],
@@ -85,6 +89,24 @@ void compare_sum(const char* name, std::uint64_t figure, std::uint64_t allowed, 
   verdicts.exceeded |= verdict.exceeded();
 }
 
+/// Adds why the recordings are not enough for a verdict: what they lack may exceed a limit.
+void add_incomplete(const MergedRecordings& merged, const std::map<std::size_t, OfProcess>& of_member,
+                    std::vector<std::string>& reasons) {
+  const model::Together& together = *merged.profile.together;
+  for (std::size_t i = 0; i < together.processes.size(); ++i) {
+    const model::ProcessFigures& process = together.processes[i];
+    const auto of = of_member.find(merged.members[i]);
+    std::string reason;
+    if (of == of_member.end()) reason = "its figures are unknown";
+    else if (of->second.stopped) reason = process.end + "; what the program did later is unknown";
+    else if (!process.complete) reason = "the recording is incomplete";
+    if (!reason.empty()) reasons.push_back(cli::name_of(process) + ": " + reason + ", so no verdict");
+  }
+  if (together.unread != 0)
+    reasons.push_back(render::exact_number(together.unread) + (together.unread == 1 ? " recording" : " recordings") +
+                      " cannot be read, so no verdict");
+}
+
 std::string junit_of(const RecordingSet& set, const MergedRecordings& merged, const Verdicts& verdicts) {
   std::vector<JunitCase> cases;
   for (const std::string& reason : verdicts.none) cases.push_back({base_name(set.name()), "recording", reason});
@@ -115,6 +137,7 @@ Json json_of(const MergedRecordings& merged, const Verdicts& verdicts) {
 }  // namespace
 
 int check_processes(const CheckOptions& options) {
+  const Suppressions suppressions = read_suppressions(options.suppressions);
   TraceOptions trace = for_costs(options.trace);
   trace.selection.with_timeline = options.max_sum_peak.has_value();
   std::map<std::size_t, OfProcess> of_member;
@@ -144,15 +167,12 @@ int check_processes(const CheckOptions& options) {
                                 render::human_bytes(peak->bytes) + " and " +
                                 render::human_bytes(peak->at_most_bytes));
     }
-    const bool any_name = std::ranges::any_of(of_member, [](const auto& one) { return one.second.names_found; });
+    const bool any_name =
+        of_member.empty() || std::ranges::any_of(of_member, [](const auto& one) { return one.second.names_found; });
     if (!any_name && !forbids_allocation(options))
       verdicts.none.push_back("nothing in the recordings matches " + merged.profile.selection_text +
                               " (renamed?); no verdict");
-    const std::vector<model::ProcessFigures>& processes = merged.profile.together->processes;
-    for (std::size_t i = 0; i < processes.size(); ++i)
-      if (of_member.at(merged.members[i]).stopped)
-        verdicts.none.push_back(cli::name_of(processes[i]) + ": " + processes[i].end +
-                                "; what the program did later is unknown, so no verdict");
+    add_incomplete(merged, of_member, verdicts.none);
     std::string text;
     for (const std::string& reason : verdicts.none) text += "FAILED  " + reason + "\n";
     for (const std::string& line : verdicts.lines) text += line + "\n";
@@ -162,11 +182,10 @@ int check_processes(const CheckOptions& options) {
   const int status = run_on_recordings(
       trace, compare, [&](std::size_t member, const replay::Analysis& analysis, std::uint64_t start_ns) {
         const model::Profile& profile = analysis.profile();
-        OfProcess& of = of_member[member];
-        of.figures = check_figures_of(options, analysis);
-        of.names_found = analysis.names_found();
-        of.stopped = profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns;
+        OfProcess of{check_figures_of(options, suppressions, analysis), analysis.names_found(),
+                     profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns};
         if (options.max_sum_peak) bounds_of_member[member] = bounds_of(profile, start_ns);
+        of_member.emplace(member, std::move(of));  // a member that could not be read to here has none
       });
   for (const std::string& reason : verdicts.none) print_message(options.trace.trace + ": " + reason);
   return verdicts.exceeded ? kLimitExceeded : !verdicts.none.empty() ? 1 : status;

@@ -119,6 +119,17 @@ TEST_CASE("check of a damaged recording gives exit status 1, unless a limit is e
   CHECK(run({"check", trace.path(), "--max-peak", "1K"}).status == 3);
 }
 
+TEST_CASE("check of a damaged recording says so wherever its results are read") {
+  const KnownTrace trace(Variant::kDamaged);
+  const TemporaryFile junit(".xml");
+  const Outcome check = run({"check", trace.path(), "--max-peak", "1G", "--json", "--junit", junit.path()});
+  CHECK(check.at("/ok") == "false");
+  CHECK(check.at("/no_verdict").find("incomplete") != std::string::npos);
+  CHECK(check.at("/checks/0/ok") == "true");
+  CHECK(read_file(junit.path()).find("tests=\"2\" failures=\"1\"") != std::string::npos);
+  CHECK(run({"check", trace.path(), "--max-peak", "1G"}).has_line({"FAILED", "recording", "incomplete"}));
+}
+
 TEST_CASE("check --junit writes a test case for each limit") {
   const KnownTrace trace;
   const TemporaryFile junit(".xml");
