@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -23,7 +22,9 @@ struct ProcessStat {
 /// read.
 inline std::optional<ProcessStat> read_process_stat(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::string text;
+  // The read fails if the process was reaped after the file was opened; std::istreambuf_iterator would throw then.
+  if (!std::getline(file, text, '\0')) return std::nullopt;
   // The name, field 2, can contain spaces and parentheses, so fields are counted from the last parenthesis.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
