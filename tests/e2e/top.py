@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import harness
 
@@ -134,6 +135,20 @@ class Top(harness.Case):
         heap = self.report(self.trace)["heap"]
         self.assertEqual(figures(table["total"]), (heap["leaked_bytes"], heap["leaked_blocks"], heap["allocations"],
                                                    heap["allocated_bytes"]))
+
+    def test_a_stopped_top_prints_no_tables_for_the_time_it_was_stopped(self):
+        self.start()
+        self.command("a")
+        self.start_batch()
+        self.next_table()
+        self.batch.send_signal(signal.SIGSTOP)
+        time.sleep(3)  # 60 intervals
+        self.batch.send_signal(signal.SIGCONT)
+        while (table := self.next_table())["interval_ns"] < 1_000_000_000:
+            pass  # printed before the stop
+        later = [self.next_table() for _ in range(20)][-1]
+        self.assertGreater(later["at_ns"] - table["at_ns"], 500_000_000)  # not all at once
+        self.end()
 
     def test_threads(self):
         self.start()

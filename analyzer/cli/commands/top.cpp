@@ -43,11 +43,15 @@ int print_tables(TopModel& model, const TopOptions& options, const std::string& 
   const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(options.interval_seconds));
   auto next = std::chrono::steady_clock::now();
+  const auto wait_for_next = [&] {
+    // After a stop (Ctrl-Z), no table is printed for the intervals that are over.
+    next = std::max(next + interval, std::chrono::steady_clock::now());
+    std::this_thread::sleep_until(next);
+  };
   for (std::size_t number = 1;; ++number) {
     model.read();
     if (model.ending_may_change()) {
-      next += interval;
-      std::this_thread::sleep_until(next);
+      wait_for_next();
       model.read();
     }
     model.name_stacks(options.once || model.ended());
@@ -59,8 +63,7 @@ int print_tables(TopModel& model, const TopOptions& options, const std::string& 
       write_output("-", (number == 1 ? "" : "\n") + text_of(table, style_for("-"), options.call_sites.view));
     }
     if (options.once || model.ended() || number == options.count) return status_of(table, path);
-    next += interval;
-    std::this_thread::sleep_until(next);
+    wait_for_next();
   }
 }
 
