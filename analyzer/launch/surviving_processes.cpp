@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -27,8 +27,10 @@ std::vector<int> survivors_of(int pid, std::uint64_t start_time) {
     const std::string name = entry->path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(pid)) continue;
     std::ifstream file(entry->path() / "environ", std::ios::binary);
-    const std::string environment((std::istreambuf_iterator<char>(file)), {});
-    if (names_session(environment)) found.push_back(std::atoi(name.c_str()));
+    // Not by std::istreambuf_iterator, which throws where the process has ended meanwhile.
+    std::ostringstream environment;
+    environment << file.rdbuf();
+    if (names_session(environment.str())) found.push_back(std::atoi(name.c_str()));
   }
   std::sort(found.begin(), found.end());
   return found;
