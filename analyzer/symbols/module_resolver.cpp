@@ -150,13 +150,13 @@ void ModuleResolver::abandon(const std::string& reason) {
   missing_.clear();
 }
 
-/// Merges what the files gave into frames_ and into the cache.
+/// Merges what the files gave into the cache and into frames_.
 void ModuleResolver::store_results() {
-  for (std::size_t i = 0, m = 0; i < addresses_.size() && m < missing_.size(); ++i)
-    if (addresses_[i] == missing_[m]) frames_[i] = std::move(missing_frames_[m++]);
   warn(files_->warnings());
   if (!missing_.empty() && !fingerprint_.empty() && files_->is_cacheable())
     SymbolCache(options_.cache_directory).store(files_->build_id(), fingerprint_, cache_entry());
+  for (std::size_t i = 0, m = 0; i < addresses_.size() && m < missing_.size(); ++i)
+    if (addresses_[i] == missing_[m]) frames_[i] = std::move(missing_frames_[m++]);
   if (!files_->has_all_symbols())
     why_unnamed_ = module_.path +
                    ": stripped, and no debug file was found; install debug symbols (Debian: -dbgsym "
@@ -164,11 +164,13 @@ void ModuleResolver::store_results() {
   files_.reset();
 }
 
+/// What the files gave, now and earlier. Not frames_, which has the embedded symbols of one trace, that anybody may
+/// have written: the cache is for all traces.
 ModuleSymbols ModuleResolver::cache_entry() const {
   std::map<std::uint64_t, const std::vector<SourceFrame>*> all;
   if (cached_)
     for (std::size_t i = 0; i < cached_->addresses.size(); ++i) all[cached_->addresses[i]] = &cached_->frames[i];
-  for (std::size_t i = 0; i < addresses_.size(); ++i) all[addresses_[i]] = &frames_[i];
+  for (std::size_t i = 0; i < missing_.size(); ++i) all[missing_[i]] = &missing_frames_[i];
   ModuleSymbols symbols;
   symbols.warnings = files_->resolve_warnings();
   if (cached_) symbols.warnings.insert(symbols.warnings.end(), cached_->warnings.begin(), cached_->warnings.end());

@@ -4,6 +4,7 @@
 //
 // HEAPPROF_FIXTURE is the output directory of fixture/make.sh, HEAPPROF_FIXTURE_SOURCE the directory of its sources.
 #include "analyzer/symbols/symbolizer.h"
+#include "analyzer/symbols/module_symbols.h"
 #include "tests/support/seed.h"
 
 #include <dlfcn.h>
@@ -781,6 +782,37 @@ TEST_CASE("cached frames equal resolved ones, until a file changes") {
     std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << "damaged";
   with_debug.inlines = true;
   CHECK(text_of(resolve(program, addresses, with_debug)) == truth);
+}
+
+TEST_CASE("names that are embedded in a trace are not stored in the cache") {
+  Directory directory;
+  Options options;
+  options.cache_directory = directory / "cache";
+  options.debug_dirs = {built("debug")};  // so that the files are asked for what the trace does not name
+  const auto probes = probes_of("dwarf4");
+  const std::string path = built("stripped");
+  const std::uint64_t embedded = probes.at("third");
+  Options uncached = options;
+  uncached.cache_directory.clear();
+  const std::string truth = text_of(resolve(path, {embedded}, uncached));
+  ModuleSymbols forged;
+  forged.path = path;
+  forged.build_id_hex = build_id_of(path);
+  forged.addresses = {embedded};
+  forged.frames.push_back({SourceFrame{"forged", "", 0, false}});
+  RecordedProcess bundled;
+  bundled.embedded_symbols = std::make_shared<const std::vector<ModuleSymbols>>(1, forged);
+  // When the second one is looked up, the cache has the true frames of the embedded address.
+  for (const std::string missing : {"main", "plain_c"}) {
+    INFO(missing);
+    Symbolizer symbolizer({Module{path, forged.build_id_hex}}, options, bundled);
+    const auto frames = symbolizer.resolve({{0, embedded}, {0, probes.at(missing)}});
+    CHECK(text_of(frames.at(0)) == "forged :0\n");
+    CHECK(frames.at(1).back().function == missing);
+    CHECK(text_of(resolve(path, {embedded}, options)) == truth);
+    CHECK(text_of(resolve(path, {probes.at(missing)}, options)) ==
+          text_of(resolve(path, {probes.at(missing)}, uncached)));
+  }
 }
 
 TEST_CASE("resolving addresses of a damaged file does not crash") {
