@@ -48,8 +48,9 @@ class Encoder {
 /// Reads the format of Encoder. After the first error, ok() is false and all results are 0 or empty.
 class Decoder {
  public:
-  explicit Decoder(std::string_view bytes)
-      : at_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(at_ + bytes.size()) {
+  Decoder(std::string_view bytes, std::size_t max_decoded_bytes)
+      : at_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(at_ + bytes.size()),
+        decoded_left_(max_decoded_bytes) {
     const std::uint64_t strings = count(2);  // a length and at least one byte each
     strings_.reserve(strings);
     for (std::uint64_t i = 0; i < strings && ok_; ++i) {
@@ -87,7 +88,16 @@ class Decoder {
       fail();
       return {};
     }
-    return std::string(strings_[value - 1]);
+    const std::string_view text = strings_[value - 1];
+    return take(text.size()) ? std::string(text) : std::string();
+  }
+  /// Counts memory of the result against its limit: a short table can refer to a long string any number of times, and
+  /// an item has more bytes in memory than in the table. False: the limit is exceeded.
+  bool take(std::size_t bytes) {
+    if (bytes > decoded_left_) fail();
+    if (!ok_) return false;
+    decoded_left_ -= bytes;
+    return true;
   }
   bool ok() const { return ok_; }
   bool at_end() const { return at_ == end_; }
@@ -98,21 +108,9 @@ class Decoder {
 
   const std::uint8_t* at_;
   const std::uint8_t* const end_;
+  std::size_t decoded_left_;
   std::vector<std::string_view> strings_;
   bool ok_ = true;
-};
-
-/// Limits the sum of all texts: a short table can refer to a long string any number of times.
-class TextBudget {
- public:
-  bool take(std::size_t bytes) {
-    if (bytes > left_) return false;
-    left_ -= bytes;
-    return true;
-  }
-
- private:
-  std::size_t left_ = 2 * kMaxTableBytes;
 };
 
 /// Whether `line` is encoded as the distance from the start of the function.
@@ -124,30 +122,27 @@ std::uint64_t encode_distance(std::uint64_t address, std::uint64_t begin) {
   return begin == 0 || begin > address || distance >= INT_MAX ? 0 : distance + 1;
 }
 
-std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table) {
-  Decoder decoder(table);
-  TextBudget budget;
+std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table, std::size_t max_decoded_bytes) {
+  Decoder decoder(table, max_decoded_bytes);
   std::vector<ModuleSymbols> modules;
   const std::uint64_t module_count = decoder.count(6);
-  for (std::uint64_t m = 0; m < module_count && decoder.ok(); ++m) {
+  for (std::uint64_t m = 0; m < module_count && decoder.take(sizeof(ModuleSymbols)); ++m) {
     ModuleSymbols& module = modules.emplace_back();
     module.path = decoder.text();
     module.build_id_hex = decoder.text();
     module.map_bytes = decoder.number();
-    for (std::uint64_t i = decoder.count(1); i > 0 && decoder.ok(); --i) {
+    for (std::uint64_t i = decoder.count(1); i > 0 && decoder.take(sizeof(std::string)); --i)
       module.warnings.push_back(decoder.text());
-      if (!budget.take(module.warnings.back().size())) return std::nullopt;
-    }
     module.why_unnamed = decoder.text();
     std::uint64_t address = 0;
     const std::uint64_t addresses = decoder.count(2);
-    for (std::uint64_t i = 0; i < addresses && decoder.ok(); ++i) {
+    for (std::uint64_t i = 0; i < addresses && decoder.ok(); ++i) {  // each has a frame
       const std::uint64_t delta = decoder.number();
       if (i != 0 && (delta == 0 || delta > UINT64_MAX - address)) return std::nullopt;
       address += delta;
       module.addresses.push_back(address);
       std::vector<SourceFrame>& frames = module.frames.emplace_back();
-      for (std::uint64_t f = decoder.count(3); f > 0 && decoder.ok(); --f) {
+      for (std::uint64_t f = decoder.count(3); f > 0 && decoder.take(sizeof(SourceFrame)); --f) {
         SourceFrame& frame = frames.emplace_back();
         frame.function = decoder.text();
         frame.file = decoder.text();
@@ -156,7 +151,6 @@ std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table) {
         frame.inlined = (line & 1) != 0;
         if (!has_no_source(frame)) frame.line = static_cast<int>(line >> 1);
         else if (line >> 1 != 0 && (line >> 1) - 1 < address) frame.function_begin = address - ((line >> 1) - 1);
-        if (!budget.take(sizeof frame + frame.function.size() + frame.file.size())) return std::nullopt;
       }
       if (frames.empty() || frames.back().inlined) return std::nullopt;
     }
@@ -201,9 +195,9 @@ std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
   return pack_table(kSymbolsMagic, encoder.table(), "the symbols");
 }
 
-std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded) {
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded, std::size_t max_decoded_bytes) {
   const std::optional<std::string> table = unpack_table(kSymbolsMagic, encoded);
-  return table ? decode_table(*table) : std::nullopt;
+  return table ? decode_table(*table, max_decoded_bytes) : std::nullopt;
 }
 
 std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded) {

@@ -41,9 +41,13 @@ struct ModuleSymbols {
 /// Throws std::runtime_error if the table exceeds kMaxTableBytes.
 std::string encode_symbols(const std::vector<ModuleSymbols>& modules);
 
-/// Decodes untrusted bytes: a count is accepted only if enough bytes follow, and at most kMaxTableBytes are
-/// decompressed. nullopt: the bytes are damaged, truncated, or in another format.
-std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded);
+inline constexpr std::size_t kMaxDecodedBytes = 2 * kMaxTableBytes;
+
+/// Decodes untrusted bytes: a count is accepted only if enough bytes follow, at most kMaxTableBytes are decompressed,
+/// and the texts and items of the result have at most `max_decoded_bytes`. nullopt: the bytes are damaged, truncated,
+/// too many, or in another format.
+std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded,
+                                                         std::size_t max_decoded_bytes = kMaxDecodedBytes);
 
 /// The same with shared ownership; null instead of nullopt.
 std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded);

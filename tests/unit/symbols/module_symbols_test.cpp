@@ -71,6 +71,34 @@ TEST_CASE("damaged symbols are rejected, without much time or memory") {
   }
 }
 
+TEST_CASE("a short table that refers to a long string in many places, or has many empty items, is rejected") {
+  constexpr std::size_t kMaxBytes = 1 << 20;
+  const std::string text(100'000, 'x');
+  const auto is_accepted = [&](const ModuleSymbols& module, std::size_t modules) {
+    const std::string encoded = encode_symbols(std::vector<ModuleSymbols>(modules, module));
+    REQUIRE(decode_symbols(encoded));
+    return decode_symbols(encoded, kMaxBytes).has_value();
+  };
+  for (const auto member : {&ModuleSymbols::path, &ModuleSymbols::build_id_hex, &ModuleSymbols::why_unnamed}) {
+    ModuleSymbols module;
+    module.*member = text;
+    CHECK(is_accepted(module, 10));
+    CHECK_FALSE(is_accepted(module, 11));
+  }
+  ModuleSymbols with_warnings;
+  with_warnings.warnings.assign(10, text);
+  CHECK(is_accepted(with_warnings, 1));
+  CHECK_FALSE(is_accepted(with_warnings, 2));
+  ModuleSymbols with_frames;
+  with_frames.addresses = {0x1000, 0x2000};
+  with_frames.frames.assign(2, {SourceFrame{text, text, 1, false}});
+  CHECK(is_accepted(with_frames, 2));
+  CHECK_FALSE(is_accepted(with_frames, 3));
+  CHECK_FALSE(is_accepted(ModuleSymbols(), 10'000));
+  with_warnings.warnings.assign(50'000, "");
+  CHECK_FALSE(is_accepted(with_warnings, 1));
+}
+
 TEST_CASE("a table that expands to more than its length allows, or has empty strings, is rejected") {
   const auto table = [](const std::string& raw, std::uint64_t claimed) {
     std::string body(ZSTD_compressBound(raw.size()), '\0');
