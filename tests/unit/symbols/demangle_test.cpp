@@ -89,6 +89,38 @@ TEST_CASE("a short name that expands to an enormous one is returned unchanged, q
   }
 }
 
+namespace {
+
+std::string repeated(std::size_t times, const std::string& text) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a C++ name of several KB is demangled, one of more than 8 KiB is not") {
+  const auto nested = [](std::size_t scopes) { return "_ZN" + repeated(scopes, "5scope") + "1fEv"; };
+  REQUIRE(nested(210).size() == 1267);
+  CHECK(demangle(nested(210)) == repeated(210, "scope::") + "f()");
+  CHECK(demangle(nested(900)) == repeated(900, "scope::") + "f()");
+  CHECK(demangle(nested(1400)) == nested(1400));
+}
+
+TEST_CASE("a long name that needs much of the stack does not end the program") {
+  // 1,200 references to template parameters and 720 templates: 14 MB.
+  const std::string pairs =
+      "_Z1fIiEv" + repeated(100, "Fv" + repeated(12, "RT_") + "E") + repeated(90, "Fv" + repeated(8, "1aIiE") + "E");
+  const std::string demangled = demangle(pairs);
+  CHECK(demangled.starts_with("void f<int>(void (int&, int&, "));
+  CHECK(demangled.ends_with(", a<int>, a<int>))"));
+  for (const std::string& deep : {"_Z" + repeated(8000, "Z"), "_Z1f" + repeated(8000, "P") + "i",
+                                  "_Z1fI" + repeated(8000, "J"), "_Z1fIX" + repeated(4000, "ng") + "Li1EEEvv"}) {
+    INFO(deep.substr(0, 10));
+    CHECK(demangle(deep) == deep);
+  }
+}
+
 TEST_CASE("demangling random text does not crash") {
   std::string name = "_Z";
   unsigned state = 1;
