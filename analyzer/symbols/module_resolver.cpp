@@ -98,6 +98,7 @@ void ModuleResolver::add_perf_map() {
     return;
   }
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
+    if (!frames_[i].empty() && !is_unnamed(frames_[i])) continue;  // by embedded symbols
     SourceFrame frame = map.find(addresses_[i]);
     replace_control_characters(frame.function);
     replace_control_characters(frame.file);

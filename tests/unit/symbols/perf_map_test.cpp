@@ -5,8 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
+
+#include "analyzer/symbols/module_symbols.h"
+#include "analyzer/symbols/symbolizer.h"
 
 using namespace heapprof::symbols;
 
@@ -18,6 +24,22 @@ class MapFile {
     std::ofstream(path, std::ios::binary) << text;
   }
   ~MapFile() { std::remove(path.c_str()); }
+  const std::string path;
+};
+
+/// The map of the process `pid`, where a report looks for it.
+class ProcessMap {
+ public:
+  ProcessMap(std::uint32_t pid, const std::string& text) : path("/tmp/perf-" + std::to_string(pid) + ".map") {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  ~ProcessMap() { std::remove(path.c_str()); }
+  std::uint64_t written_at_ns() const {
+    struct stat status {};
+    REQUIRE(stat(path.c_str(), &status) == 0);
+    return static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
+           static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+  }
   const std::string path;
 };
 
@@ -75,6 +97,8 @@ TEST_CASE("a map of an earlier process, and what is not a regular file, is not r
   const MapFile file("1000 100 old\n");
   PerfMap map;
   CHECK(read(map, file.path, UINT64_MAX) == PerfMap::Result::kOutdated);
+  uid_t owner = 0;
+  CHECK(map.read(file.path, 0, owner, PerfMap::Owner::kRootOrSelf, 1) == PerfMap::Result::kLater);
   CHECK(read(map, "/tmp") == PerfMap::Result::kMissing);
   CHECK(read(map, "/nowhere") == PerfMap::Result::kMissing);
   std::filesystem::create_symlink(file.path, file.path + ".link");
@@ -141,6 +165,53 @@ TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
   CHECK(find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000) == "copied");
   std::filesystem::remove_all(root);
+}
+
+TEST_CASE("a map that was written after the program had ended is ignored, except below --sysroot") {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  RecordedProcess process;
+  process.pid = static_cast<std::uint32_t>(getpid());
+  const ProcessMap file(process.pid, "1000 100 of another process\n");
+  const std::uint64_t written = file.written_at_ns();
+  PerfMap map;
+  std::string reason;
+  process.recorded_at_ns = written - 200 * kSecond;
+  process.ended_at_ns = written - 100 * kSecond;
+  CHECK_FALSE(find_perf_map({}, process, map, reason));
+  CHECK(function_at(map, 0x1000).empty());
+  CHECK_THAT(reason, Catch::Contains(file.path) && Catch::Contains("after the program had ended"));
+  process.ended_at_ns = written - 30 * kSecond;  // the clock may have been set
+  CHECK(find_perf_map({}, process, map, reason));
+  process.ended_at_ns = 0;  // it runs
+  CHECK(find_perf_map({}, process, map, reason));
+
+  const std::string root = "/tmp/heapprof_perf_map_copy_" + std::to_string(getpid());
+  std::filesystem::create_directories(root + "/tmp");
+  std::filesystem::copy_file(file.path, root + file.path);
+  Options options;
+  options.sysroot = root;
+  process.ended_at_ns = written - 100 * kSecond;
+  CHECK(find_perf_map(options, process, map, reason));
+  std::filesystem::remove_all(root);
+}
+
+TEST_CASE("a map names only what the names that are embedded in the trace do not") {
+  RecordedProcess process;
+  process.pid = static_cast<std::uint32_t>(getpid());
+  const ProcessMap file(process.pid, "1000 2000 in the map\n");
+  ModuleSymbols embedded;
+  embedded.path = "[generated]";
+  embedded.addresses = {0x1000, 0x1800};
+  embedded.frames.push_back({SourceFrame{"in the trace", "", 0, false}});
+  embedded.frames.emplace_back(1);
+  process.embedded_symbols = std::make_shared<const std::vector<ModuleSymbols>>(1, embedded);
+  Module generated;
+  generated.generated = true;
+  Symbolizer symbolizer({generated}, {}, process);
+  const auto frames = symbolizer.resolve({{0, 0x1000}, {0, 0x1800}, {0, 0x2000}});
+  CHECK(frames.at(0).at(0).function == "in the trace");
+  CHECK(frames.at(1).at(0).function == "in the map");
+  CHECK(frames.at(2).at(0).function == "in the map");
 }
 
 TEST_CASE("V8's names are split into function, file and line") {
