@@ -45,6 +45,7 @@ const std::vector<symbols::SourceFrame>* KnownFrames::find(const model::Module& 
 }
 
 void KnownFrames::add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames) {
+  if (module.path.empty() && frames.back().function.empty()) return;
   by_module_[{module.path, module.build_id}][offset] = std::move(frames);
 }
 

@@ -37,6 +37,7 @@ class KnownFrames {
  public:
   /// Null: the address was not looked up. Valid until the next add().
   const std::vector<symbols::SourceFrame>* find(const model::Module& module, std::uint64_t offset) const;
+  /// Generated code without a name is not added: a just-in-time compiler may write its perf map later.
   void add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames);
 
  private:

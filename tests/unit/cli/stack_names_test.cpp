@@ -1,5 +1,11 @@
 // Names of frames: the function if symbols are found, otherwise module and offset.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "analyzer/cli/text/stack_names.h"
 #include "tests/unit/cli/command_run.h"
@@ -24,6 +30,34 @@ TEST_CASE("a frame without a name is module and offset, or the address where the
   code.module = &none;
   code.offset = 0x7f00abcd;
   CHECK(unresolved_name(code) == "0x7f00abcd");
+}
+
+TEST_CASE("generated code is looked up until it has a name") {
+  const std::string map = "/tmp/perf-" + std::to_string(::getpid()) + ".map";
+  std::filesystem::remove(map);
+  model::Profile profile;
+  profile.recording.pid = static_cast<std::uint32_t>(::getpid());
+  profile.modules.resize(1);
+  profile.addresses.push_back({0, 0x1000});
+  profile.nodes.resize(2);
+  profile.nodes[1].address = 0;
+  KnownFrames known;
+  const auto name = [&] {
+    StackNames names(profile, {});
+    names.resolve({1}, &known);
+    return names.frames_of_node(1).at(0).function;
+  };
+  CHECK(name().empty());
+  std::ofstream(map) << "1000 100 compiled\n";
+  CHECK(name() == "compiled");
+  std::filesystem::remove(map);
+  CHECK(name() == "compiled");
+
+  // A library's symbols are not written later.
+  model::Module library;
+  library.path = "/usr/lib/libx.so.1";
+  known.add(library, 0x10, std::vector<symbols::SourceFrame>(1));
+  CHECK(known.find(library, 0x10) != nullptr);
 }
 
 TEST_CASE("a function in a library that exists is named") {
