@@ -1,7 +1,10 @@
 #include "analyzer/symbols/merged_warnings.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "analyzer/base/base_name.h"
 
@@ -26,19 +29,19 @@ std::vector<std::string> merge_warnings(const std::vector<Module>& modules,
   struct Warning {
     std::string text;                ///< after the path of a file, from ": " on; or the whole warning
     std::vector<std::string> paths;  ///< empty: not about a file
+    std::unordered_set<std::string_view> known_paths;
   };
   std::vector<Warning> merged;
+  std::map<std::pair<std::string, bool>, std::size_t> positions;  // by text and whether it is about a file
   for (std::size_t i = 0; i < warnings_by_module.size(); ++i) {
     const std::string& path = modules[i].path;
     for (const std::string& warning : warnings_by_module[i]) {
       const bool of_file = !path.empty() && warning.starts_with(path + ": ");
-      const std::string text = of_file ? warning.substr(path.size()) : warning;
-      auto same = std::find_if(merged.begin(), merged.end(), [&](const Warning& other) {
-        return other.text == text && other.paths.empty() != of_file;
-      });
-      if (same == merged.end()) same = merged.insert(merged.end(), Warning{text, {}});
-      if (of_file && std::find(same->paths.begin(), same->paths.end(), path) == same->paths.end())
-        same->paths.push_back(path);
+      std::string text = of_file ? warning.substr(path.size()) : warning;
+      const auto [position, is_new] = positions.try_emplace({text, of_file}, merged.size());
+      if (is_new) merged.push_back({std::move(text), {}, {}});
+      Warning& same = merged[position->second];
+      if (of_file && same.known_paths.insert(path).second) same.paths.push_back(path);
     }
   }
   std::vector<std::string> texts;

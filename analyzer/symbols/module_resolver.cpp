@@ -29,16 +29,20 @@ bool is_unnamed(const std::vector<SourceFrame>& frames) {
 /// The path of a module in ModuleSymbols. Empty: its definition was lost.
 std::string path_in_symbols(const Module& module) { return module.generated ? "[generated]" : module.path; }
 
-const ModuleSymbols* find_module(const std::vector<ModuleSymbols>* embedded, const Module& module) {
-  const std::string path = path_in_symbols(module);
-  if (embedded == nullptr || path.empty()) return nullptr;
+}  // namespace
+
+EmbeddedModules::EmbeddedModules(const std::vector<ModuleSymbols>* embedded) {
+  if (embedded == nullptr) return;
   for (const ModuleSymbols& symbols : *embedded)
-    if (symbols.path == path && symbols.build_id_hex == module.build_id_hex && symbols.map_bytes == module.map_bytes)
-      return &symbols;
-  return nullptr;
+    by_module_.try_emplace({symbols.path, symbols.build_id_hex, symbols.map_bytes}, &symbols);
 }
 
-}  // namespace
+const ModuleSymbols* EmbeddedModules::find(const Module& module) const {
+  const std::string path = path_in_symbols(module);
+  if (path.empty()) return nullptr;
+  const auto found = by_module_.find({path, module.build_id_hex, module.map_bytes});
+  return found == by_module_.end() ? nullptr : found->second;
+}
 
 void ModuleResolver::add_known(const ModuleSymbols& symbols, bool also_replace_unnamed) {
   for (std::size_t i = 0; i < addresses_.size(); ++i)
@@ -52,12 +56,12 @@ bool ModuleResolver::begin() {
     if (process_.python_symbols != nullptr) add_known(*process_.python_symbols, false);
     return false;
   }
-  if (const ModuleSymbols* embedded = find_module(process_.embedded_symbols.get(), module_); embedded != nullptr) {
-    add_known(*embedded, false);
+  if (embedded_ != nullptr) {
+    add_known(*embedded_, false);
     const bool all = std::none_of(frames_.begin(), frames_.end(), [](const auto& frames) { return frames.empty(); });
     if (all && !options_.adds_sources()) {
-      warn(embedded->warnings);
-      why_unnamed_ = embedded->why_unnamed;
+      warn(embedded_->warnings);
+      why_unnamed_ = embedded_->why_unnamed;
       return false;
     }
   }

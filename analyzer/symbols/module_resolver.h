@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,14 +20,27 @@
 
 namespace heapprof::symbols {
 
+/// Finds the embedded symbols of a module.
+class EmbeddedModules {
+ public:
+  /// `embedded` must outlive the object; null: there are none.
+  explicit EmbeddedModules(const std::vector<ModuleSymbols>* embedded);
+  const ModuleSymbols* find(const Module& module) const;
+
+ private:
+  using Key = std::tuple<std::string_view, std::string_view, std::uint64_t>;  // path, build ID, length of the mapping
+  std::map<Key, const ModuleSymbols*> by_module_;
+};
+
 /// Use: begin(); if it returns true, one of resolve_missing() and resolve_missing_in_parallel(); then the results. An
 /// exception in between (out of memory) leaves the object valid after abandon().
 class ModuleResolver {
  public:
-  /// `addresses`: sorted and distinct. The references must outlive the object.
+  /// `embedded`: the embedded symbols of the module, or null. `addresses`: sorted and distinct. The references and
+  /// `embedded` must outlive the object.
   ModuleResolver(std::uint32_t module_index, const Module& module, const Options& options,
-                 const RecordedProcess& process, std::vector<std::uint64_t> addresses)
-      : module_index_(module_index), module_(module), options_(options), process_(process),
+                 const RecordedProcess& process, const ModuleSymbols* embedded, std::vector<std::uint64_t> addresses)
+      : module_index_(module_index), module_(module), options_(options), process_(process), embedded_(embedded),
         addresses_(std::move(addresses)) {}
 
   /// Takes what the embedded symbols, the cache and the perf map have, and opens the files. True: missing_count()
@@ -64,6 +80,7 @@ class ModuleResolver {
   const Module& module_;
   const Options& options_;
   const RecordedProcess& process_;
+  const ModuleSymbols* const embedded_;
   std::vector<std::uint64_t> addresses_;
   std::vector<std::vector<SourceFrame>> frames_;  ///< of each address; empty: unresolved so far
   std::vector<std::string> warnings_;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <unordered_set>
 #include <utility>
 
 #include "analyzer/symbols/merged_warnings.h"
@@ -41,14 +42,15 @@ std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const s
   for (const CodeAddress& address : addresses)
     if (address.module < modules_.size() && (options_.symbols || modules_[address.module].is_python))
       by_module[address.module].push_back(address.address);
+  const EmbeddedModules embedded(process_.embedded_symbols.get());
   std::vector<std::unique_ptr<ModuleResolver>> resolvers;
   for (std::uint32_t module = 0; module < by_module.size(); ++module) {
     std::vector<std::uint64_t>& distinct = by_module[module];
     if (distinct.empty()) continue;
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    resolvers.push_back(
-        std::make_unique<ModuleResolver>(module, modules_[module], options_, process_, std::move(distinct)));
+    resolvers.push_back(std::make_unique<ModuleResolver>(module, modules_[module], options_, process_,
+                                                         embedded.find(modules_[module]), std::move(distinct)));
   }
 
   // The most expensive modules first, so that no thread starts one when the others have finished.
@@ -77,8 +79,9 @@ std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const s
   for (const auto& resolver : resolvers) {
     resolver->finish();
     std::vector<std::string>& known = warnings_[resolver->module_index()];
+    std::unordered_set<std::string> distinct(known.begin(), known.end());
     for (const std::string& warning : resolver->warnings())
-      if (std::find(known.begin(), known.end(), warning) == known.end()) known.push_back(warning);
+      if (distinct.insert(warning).second) known.push_back(warning);
   }
   return resolvers;
 }

@@ -19,6 +19,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -435,6 +436,34 @@ TEST_CASE("several files with the same problem share a warning") {
   many.resolve(requested);
   CHECK(many.warnings().at(0).starts_with(
       "stripped, late_stripped, stripped0, stripped1 and 5 other files: stripped, and no debug file was found"));
+}
+
+TEST_CASE("many embedded modules with the same warning, and many warnings of one, take little time") {
+  constexpr std::uint32_t kModules = 80'000;
+  std::vector<Module> modules;
+  std::vector<ModuleSymbols> embedded;
+  std::vector<CodeAddress> requested;
+  for (std::uint32_t i = 0; i < kModules; ++i) {
+    ModuleSymbols& symbols = embedded.emplace_back();
+    symbols.path = "/usr/lib/" + std::to_string(1'000'000 + i) + ".so";
+    symbols.warnings = {symbols.path + ": stripped"};
+    symbols.addresses = {0x1000};
+    symbols.frames.push_back({SourceFrame{"function", "", 0, false}});
+    modules.push_back({symbols.path, ""});
+    requested.push_back({i, 0x1000});
+  }
+  for (std::uint32_t i = 0; i < kModules; ++i)
+    embedded.front().warnings.push_back("warning " + std::to_string(1'000'000 + i));
+  RecordedProcess process;
+  process.embedded_symbols = std::make_shared<const std::vector<ModuleSymbols>>(std::move(embedded));
+  const std::clock_t start = std::clock();  // of all threads
+  Symbolizer symbolizer(std::move(modules), {}, process);
+  const auto frames = symbolizer.resolve(requested);
+  const std::vector<std::string> warnings = symbolizer.warnings();
+  CHECK((std::clock() - start) / CLOCKS_PER_SEC < 10);
+  CHECK(frames.back().at(0).function == "function");
+  REQUIRE(warnings.size() == 1 + kModules);
+  CHECK(warnings.front() == "1000000.so, 1000001.so, 1000002.so, 1000003.so and 79996 other files: stripped");
 }
 
 TEST_CASE("a function without a symbol is named after the exported functions that end in a jump to it") {
