@@ -442,10 +442,14 @@ const LiveHistory* Analysis::history() const {
   return stored_->history ? &*stored_->history : nullptr;
 }
 
-/// The same, with the changes of each stack and thread.
+/// The same, with the changes of each stack and thread. Null, too, if its buckets are not those of the profile's
+/// timeline: an index can have another end of the recording than the trace. Precondition: the profile has a timeline.
 const LiveHistory* Analysis::history_with_changes() const {
   const LiveHistory* const known = history();
-  return known != nullptr && known->has_changes ? known : nullptr;
+  if (known == nullptr || !known->has_changes) return nullptr;
+  const bool same_buckets =
+      known->width_ticks == timeline_width_ticks_ && known->buckets.size() == profile_.timeline.buckets.size();
+  return same_buckets ? known : nullptr;
 }
 
 /// The pass that counts.
@@ -454,9 +458,10 @@ std::unique_ptr<Analysis::Run> Analysis::count(PassProgress& passes) {
   const auto warn = [&](const std::string& why_not, const char* unused) {
     warnings_.push_back(stored_->index->path() + ": " + why_not + "; its " + unused + " are not used");
   };
-  const bool no_timeline = selection_.with_timeline && history() == nullptr;
+  const LiveHistory* const known_history = selection_.with_timeline ? history() : nullptr;
+  const bool no_timeline = selection_.with_timeline && known_history == nullptr;
   if (no_timeline && !stored_->history_damage.empty()) warn(stored_->history_damage, "timeline");
-  if (selection_.with_timeline && history_with_changes() != nullptr) {
+  if (known_history != nullptr && known_history->has_changes) {
     try {
       stored_->lives = stored_->index->lives();
     } catch (const trace::FormatError& error) {
@@ -658,6 +663,7 @@ std::unique_ptr<Analysis::Run> Analysis::count_with_sums(PassProgress& passes, c
   }
   if (to_end_of_trace) run->replay.finish(summary_->last_time);
   else replay_to_end(*run, passes);
+  if (run->replay.now() > summary_->last_time) throw trace::FormatError("its trace summary ends before its events");
   intervals_added_ = intervals.end - intervals.first;
   return run;
 }

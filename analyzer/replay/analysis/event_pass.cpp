@@ -321,14 +321,14 @@ class LiveByGroup {
   std::size_t bucket_ = 0;
 };
 
-/// The live bytes of groups at the end of each bucket, of the changes by index. A group that does not exist is
-/// ignored.
+/// The live bytes of groups at the end of each bucket, of the changes by index. A group or bucket that does not exist
+/// is ignored.
 template <typename GroupOf>
 std::vector<std::vector<std::uint64_t>> sums_of(const std::vector<LiveChange>& changes, std::size_t buckets,
                                                 std::size_t groups, GroupOf&& group_of) {
   std::vector<std::vector<std::uint64_t>> live(groups, std::vector<std::uint64_t>(buckets, 0));
   for (const LiveChange& change : changes)
-    if (const std::uint32_t group = group_of(change.index); group < groups)
+    if (const std::uint32_t group = group_of(change.index); group < groups && change.bucket < buckets)
       live[group][change.bucket] += static_cast<std::uint64_t>(change.bytes);
   for (std::vector<std::uint64_t>& one : live) std::partial_sum(one.begin(), one.end(), one.begin());
   return live;

@@ -918,6 +918,59 @@ TEST_CASE("An index without room for the changes of stacks has the timeline, and
   CHECK(std::ranges::max(trend(with).low_bytes) != 0);
 }
 
+TEST_CASE("Live bytes over time are not those of an index whose recording ends before that of the trace") {
+  const bool has_intervals = GENERATE(false, true);
+  constexpr std::uint64_t kBuckets = model::LiveTimeline::kBuckets;
+  TwoThreads threads;
+  auto& [trace, main, other, time] = threads;
+  main.alloc(time += 2, 0x10'000, 111, 1);
+  threads.pass_intervals(20'000);
+  // The trace needs wider buckets than those of the index, which are all in use.
+  const std::uint64_t width_ticks = trace.header.ticks_per_second / 10'000;
+  other.alloc(time = (kBuckets + 1) * width_ticks, 0x20'000, 222, 2);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const trace::TraceFile file(path.path());
+  REQUIRE(Replay::first_bucket_ticks(file) == width_ticks);
+  const Removed index{index_trace(path.path(), 1'000)};
+  {
+    const std::vector<std::uint8_t> bytes = read_all(index.path);
+    const trace::InputFile input(index.path);
+    const trace::SectionTable table = trace::walk_sections(input, file.file_id(), 48, input.size());
+    REQUIRE(table.states.size() >= 2);
+    const trace::Section& section = table.histories.back();
+    std::string why_not;
+    trace::TraceSummary summary = *Index::open(index.path, file, why_not)->summary();
+    summary.last_time = (kBuckets - 1) * width_ticks;
+    LiveHistory history;
+    history.width_ticks = width_ticks;
+    history.buckets.resize(kBuckets);
+    history.nodes.push_back({1, kBuckets - 1, 8});
+    history.threads.push_back({0, kBuckets - 1, 8});
+    trace::ByteWriter contents;
+    save(history, contents);
+    AtomicFile out(index.path);
+    write_index_header(out, file);
+    if (has_intervals) out.append(std::span(bytes).subspan(48, section.offset - 48));
+    out.append(trace::make_section(section.header, contents.bytes(), 1));
+    write_summary(out, file.file_id(), summary);
+    out.finish();
+    REQUIRE(Index::open(index.path, file, why_not)->history(width_ticks));
+  }
+  Selection selection;
+  selection.only_costs = selection.with_timeline = true;
+  const Analysis with(path.path(), selection, {}, kIndex);
+  const Analysis without(path.path(), selection, {}, kNoIndex);
+  CHECK(with.warnings().empty() == !has_intervals);
+  CHECK(with.intervals_added() == 0);
+  CHECK(without.profile().timeline.buckets.size() == kBuckets / 2 + 1);
+  CHECK(heapprof::test::first_difference(text_of(with.profile().timeline), text_of(without.profile().timeline)) ==
+        "");
+  const std::vector<std::uint32_t> all(with.profile().nodes.size(), 0);
+  CHECK((with.live_by_group(all, 1) == without.live_by_group(all, 1)));
+  CHECK((with.live_by_thread() == without.live_by_thread()));
+}
+
 TEST_CASE("Lives of blocks are read as they were written, and only of stacks that exist") {
   const std::vector<StackLives> lives = {
       {3, {{50, 90}, {}}}, {7, {{}, {2, 10, 80, 16, 4096}}}, {8, {{1, 2}, {1, 5, 5, 7, 7}}}};
