@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (input.left() >= 4) {
     const auto what = input.take<std::uint8_t>();
     trace::SectionHeader section{};
-    section.kind = static_cast<trace::SectionKind>(what & 7);
+    section.kind = static_cast<trace::SectionKind>((what & 7) | (what >> 3 & 8));
     section.file_id = test::TraceBuilder::kFileId;
     section.number = (what & 8) != 0 ? input.take<std::uint64_t>() : 60;
     section.events = (what & 16) != 0 ? input.take<std::uint64_t>() : 50;

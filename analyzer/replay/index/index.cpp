@@ -166,7 +166,9 @@ Index Index::inside(const trace::TraceFile& file) {
   Index index;
   index.input_ = std::make_shared<const trace::InputFile>(file.input().path());
   index.summary_ = file.compacted()->summary;
-  index.table_ = file.compacted()->sections;
+  // A damaged trace can have sections that only index files have.
+  index.table_.snapshots = file.compacted()->sections.snapshots;
+  index.table_.totals = file.compacted()->sections.totals;
   return index;
 }
 

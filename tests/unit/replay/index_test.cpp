@@ -344,6 +344,37 @@ TEST_CASE("What the whole recording allocated is known in every selection, with 
     }
 }
 
+TEST_CASE("Sections of an index file are not used in a compacted trace") {
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, 72, 6'000);
+  const TemporaryFile path, compacted_path;
+  trace.write(path.path());
+  compact(path.path(), compacted_path.path(), {.chunk_records = 1'000, .snapshot_interval = 1'000'000});
+  const Removed index{index_trace(path.path(), 2'000)};
+  const std::vector<std::uint8_t> bytes = read_all(index.path);
+  std::vector<std::uint8_t> compacted = read_all(compacted_path.path());
+  {
+    const trace::InputFile input(index.path);
+    const trace::SectionTable table = trace::walk_sections(input, TraceBuilder::kFileId, 48, input.size());
+    REQUIRE(table.states.size() >= 2);
+    // All but the summary, which is the last one.
+    compacted.insert(compacted.end(), bytes.begin() + 48,
+                     bytes.begin() + static_cast<std::ptrdiff_t>(table.summaries.back().offset));
+  }
+  TraceBuilder::write_bytes(compacted_path.path(), compacted);
+  const trace::TraceFile file(compacted_path.path());
+  REQUIRE(file.compacted()->sections.states.size() >= 2);
+  const Index inside = Index::inside(file);
+  CHECK(inside.intervals() == 0);
+  CHECK(inside.snapshot_before(~std::uint64_t{0}).empty());
+  Selection selection;
+  selection.from = Moment{90, true};
+  const Analysis with(compacted_path.path(), selection, {}, kIndex);
+  const Analysis without(compacted_path.path(), selection, {}, kNoIndex);
+  CHECK(with.warnings().empty());
+  CHECK(heapprof::test::first_difference(text_of(with), text_of(without)) == "");
+}
+
 TEST_CASE("Totals of the recording are read as they were written, and only of stacks that exist") {
   RecordingTotals totals;
   totals.heap.resize(9);
