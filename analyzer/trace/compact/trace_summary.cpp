@@ -208,9 +208,9 @@ TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
     const std::uint64_t ticks = in.number();
     const bool first = &point == points.data();
     if (first != (ticks == 0)) throw FormatError("two points of its clock have the same time");
-    last.ticks += ticks;
-    last.ns += in.number();
-    point = last;
+    point = {last.ticks + ticks, last.ns + in.number()};
+    if (point.ticks < last.ticks || point.ns < last.ns) throw FormatError("its clock goes backwards");
+    last = point;
   }
   if (points.empty() || points.front().ns != 0) throw FormatError("its clock does not start at 0");
   summary.clock = TickClock(header, std::move(points));
