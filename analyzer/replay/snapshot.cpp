@@ -340,6 +340,7 @@ std::optional<std::vector<Block>> Replay::live_events_before(std::uint64_t ticks
 
 void Replay::skip_to(std::span<const Block> blocks, ByteReader other_state, std::uint32_t node_count) {
   take_parts(table_of(blocks), other_state, node_count);
+  select_restored_reallocs();
 }
 
 void Replay::add_unselected(std::span<const std::uint64_t> addresses) {

@@ -211,6 +211,53 @@ TEST_CASE("Blocks and their frees are the same where an index leaves out interva
   CHECK(shorter >= (has_sizes ? 4 : 1));
 }
 
+TEST_CASE("Where an index leaves out intervals, a realloc does not make its block a selected one") {
+  TwoThreads threads;
+  auto& [trace, main, other, time] = threads;
+  main.alloc(time += 2, 0x10'000, 111, 1);
+  main.alloc(time += 2, 0x20'000, 222, 1);
+  other.alloc(time += 2, 0x30'000, 333, 1);
+  const std::uint64_t until_ns = time;
+  threads.pass_intervals(20'000);
+  other.realloc_begin(time += 2, 0x30'000);
+  threads.pass_intervals(20'000);
+  // The frees of the asked blocks let the interval of the realloc's end be read.
+  main.free(time += 2, 0x10'000);
+  other.realloc_end(time += 2, 0x40'000, 444, 2);
+  main.free(time += 2, 0x20'000);
+  threads.pass_intervals(20'000);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 1'000)};
+  Selection selection;
+  selection.only_costs = true;
+  selection.from = Moment{0, true};
+  selection.thread_ids = {100};
+  const auto freed = [&](const IndexUse& use, std::size_t& events) {
+    const Analysis analysis(path.path(), selection, {}, use);
+    CHECK(analysis.warnings().empty());
+    std::vector<std::uint64_t> addresses;
+    EventFilter which;
+    which.blocks_until_ns = until_ns;
+    analysis.for_each_event(
+        [&](std::span<const ProfileEvent> some) {
+          events += some.size();
+          for (const ProfileEvent& event : some)
+            if (event.kind == ResolvedKind::kFree && event.allocated_ns <= until_ns)
+              addresses.push_back(event.address);
+        },
+        {}, which);
+    return addresses;
+  };
+  std::size_t events_with = 0, events_without = 0;
+  const std::vector<std::uint64_t> expected = {0x10'000, 0x20'000};
+  const std::vector<std::uint64_t> freed_without = freed(kNoIndex, events_without);
+  const std::vector<std::uint64_t> freed_with = freed(kIndex, events_with);
+  CHECK(freed_without == expected);
+  CHECK(freed_with == expected);
+  CHECK(2 * events_with < events_without);
+}
+
 TEST_CASE("With a damaged index, a slice's blocks and frees are right, or an error says so") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 38, 12'000);
