@@ -56,7 +56,8 @@ void save_older(const std::vector<OlderBlock>& blocks, ByteWriter& out) {
 }
 
 std::vector<OlderBlock> load_older(ByteReader& in, std::uint32_t node_count, std::size_t thread_count) {
-  std::vector<OlderBlock> blocks(in.count());
+  constexpr std::size_t kMinBlockBytes = 4;
+  std::vector<OlderBlock> blocks(in.count(kMinBlockBytes));
   if (!blocks.empty() && thread_count == 0) throw FormatError("it has a block without a thread");
   std::uint64_t last = 0;
   for (OlderBlock& block : blocks) {
@@ -101,12 +102,13 @@ IntervalSums load_interval_sums(ByteReader& in, std::uint32_t node_count) {
   sums.samples = in.number();
   sums.snapshots = in.number();
   sums.peak_rss_bytes = in.number();
-  sums.threads.resize(in.count());
+  constexpr std::size_t kMinSumsBytes = kNodeFields.size() + kNodeChanges.size();
+  sums.threads.resize(in.count(kMinSumsBytes));
   for (std::size_t i = 0; i < sums.threads.size(); ++i) sums.threads[i].node = static_cast<std::uint32_t>(i);
   load_columns(in, sums.threads);
   sums.older_temporary = load_older(in, node_count, sums.threads.size());
   sums.older_moved = load_older(in, node_count, sums.threads.size());
-  const std::size_t nodes = in.count();
+  const std::size_t nodes = in.count(1 + kMinSumsBytes);
   if (nodes > node_count) throw FormatError("it has sums of more stacks than the trace");
   sums.nodes.resize(nodes);
   std::uint64_t last = 0;

@@ -63,7 +63,8 @@ void save_changes(const std::vector<LiveChange>& changes, ByteWriter& out) {
 }
 
 std::vector<LiveChange> load_changes(ByteReader& in, std::uint32_t index_count, std::size_t bucket_count) {
-  std::vector<LiveChange> changes(in.count());
+  constexpr std::size_t kMinChangeBytes = 2;
+  std::vector<LiveChange> changes(in.count(kMinChangeBytes));
   std::uint64_t index = 0;
   for (std::size_t i = 0; i < changes.size();) {
     index += in.number_up_to(index_count);

@@ -39,6 +39,7 @@
 #include "analyzer/replay/stack_lives.h"
 #include "analyzer/replay/stored_blocks.h"
 #include "analyzer/replay/thread_table.h"
+#include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/files/byte_stream.h"
@@ -59,7 +60,7 @@ class Replay {
     std::string text;
   };
   using Mappings = MappingSums;
-  static constexpr std::size_t kMaxMarks = 10'000;
+  static constexpr std::size_t kMaxMarks = trace::Overview::kMaxMarks;
 
   /// The width of the first buckets of the timeline.
   static std::uint64_t first_bucket_ticks(const trace::TraceFile& file) noexcept;

@@ -266,7 +266,7 @@ class RecordingCopy {
 std::vector<std::uint8_t> summary_without_arguments(const TraceFile& trace, const Section& section) {
   const std::vector<std::uint8_t> contents = read_contents(trace.input(), section);
   ByteReader in(contents);
-  TraceSummary summary = load_summary(in, trace.header());
+  TraceSummary summary = load_summary(in, trace.header(), trace.bytes());
   std::string& line = summary.definitions.command_line;
   if (!clear_arguments({reinterpret_cast<std::uint8_t*>(line.data()), line.size()})) return {};
   line.erase(line.find('\0'));

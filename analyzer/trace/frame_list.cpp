@@ -1,11 +1,13 @@
 #include "analyzer/trace/frame_list.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace heapprof::trace {
 namespace {
 
 constexpr std::uint64_t kMax32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kMinFrameBytes = 4;  // in the list
 
 /// The values of a field of all frames, which take 64 bits or 32.
 template <typename Value>
@@ -62,7 +64,9 @@ FrameList load_frame_list(ByteReader& in, std::uint64_t trace_bytes) {
   FrameList list;
   list.modified_ns = in.number();
   list.fingerprint = in.number();
-  list.streams.resize(in.count());
+  // Each has a frame or a staging block in the trace.
+  static_assert(sizeof(StagingHeader) <= sizeof(FrameHeader));
+  list.streams.resize(in.number_up_to(std::min<std::uint64_t>(in.left(), trace_bytes / sizeof(StagingHeader))));
   std::uint64_t least_id = 0;
   std::uint64_t bytes_left = trace_bytes;  // staging blocks do not overlap
   for (StreamIndex& stream : list.streams) {
@@ -76,7 +80,7 @@ FrameList load_frame_list(ByteReader& in, std::uint64_t trace_bytes) {
     const std::uint64_t slots = in.number_up_to(bytes_left / sizeof(Slot));
     bytes_left -= slots * sizeof(Slot);
     stream.staging.resize(static_cast<std::size_t>(slots));
-    stream.frames.resize(in.count());
+    stream.frames.resize(in.count(kMinFrameBytes));
     load_column(in, &FrameRef::offset, stream.frames);
     load_column(in, &FrameRef::first_time, stream.frames);
     load_column(in, &FrameRef::sequence, stream.frames);

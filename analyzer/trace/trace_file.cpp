@@ -254,7 +254,7 @@ void TraceFile::open_compacted() {
   try {
     if (sections.summaries.empty()) throw FormatError("its trace summary is damaged");
     if (sections.origins.empty()) throw FormatError("its section about the original file is damaged");
-    compacted->summary = std::make_shared<const TraceSummary>(read_summary(input_, sections, header_));
+    compacted->summary = std::make_shared<const TraceSummary>(read_summary(input_, sections, header_, size_));
     const std::vector<std::uint8_t> contents = read_contents(input_, sections.origins.front());
     ByteReader in(contents);
     const Origin origin = load_origin(in);

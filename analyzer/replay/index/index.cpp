@@ -151,8 +151,8 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
     index.table_ = trace::walk_sections(*index.input_, file.file_id(), sizeof header, index.input_->size());
     if (index.table_.summaries.empty()) throw trace::FormatError("is not complete");
     index.find_blocks();
-    index.summary_ =
-        std::make_shared<const trace::TraceSummary>(trace::read_summary(*index.input_, index.table_, file.header()));
+    index.summary_ = std::make_shared<const trace::TraceSummary>(
+        trace::read_summary(*index.input_, index.table_, file.header(), file.bytes()));
     return index;
   } catch (const trace::FormatError& error) {
     why_not = path + ": " + error.what() + "; the index is not used";

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "analyzer/trace/events/limits.h"
+
 namespace heapprof::trace {
 namespace {
 
@@ -29,7 +31,8 @@ void save_nodes(const TraceSummary& summary, ByteWriter& out) {
 
 void load_nodes(TraceSummary& summary, ByteReader& in) {
   Definitions& definitions = summary.definitions;
-  definitions.node_count = static_cast<std::uint32_t>(in.count());
+  constexpr std::size_t kMinNodeBytes = 2;
+  definitions.node_count = static_cast<std::uint32_t>(in.count(kMinNodeBytes));
   if (definitions.node_count == 0) throw FormatError("it has no root of the call tree");
   definitions.nodes.resize(definitions.node_count);
   summary.node_ids.resize(definitions.node_count);
@@ -119,13 +122,19 @@ void save_overview(const Overview& overview, ByteWriter& out) {
   }
 }
 
-Overview load_overview(ByteReader& in) {
+/// `file_bytes`: as of load_summary().
+Overview load_overview(ByteReader& in, std::uint64_t file_bytes) {
+  constexpr std::size_t kMinThreadBytes = 6;
+  constexpr std::size_t kMinMarkBytes = 3;
   Overview overview;
   for (std::uint64_t* const number :
        {&overview.allocations, &overview.allocated_bytes, &overview.frees, &overview.failed,
         &overview.unmatched_frees, &overview.implied_frees, &overview.snapshots})
     *number = in.number();
-  overview.threads.resize(in.count());
+  const std::size_t threads = in.count(kMinThreadBytes);
+  if (threads > max_threads(file_bytes) + 1)
+    throw FormatError("it has more threads than a file of this size can hold");
+  overview.threads.resize(threads);
   for (Overview::Thread& thread : overview.threads) {
     thread.tid = in.number32();
     thread.name = in.text();
@@ -137,7 +146,9 @@ Overview load_overview(ByteReader& in) {
     thread.name_left_out = (flags & 2) != 0;
   }
   overview.all_marks = in.number() != 0;
-  overview.marks.resize(in.count());
+  const std::size_t marks = in.count(kMinMarkBytes);
+  if (marks > Overview::kMaxMarks) throw FormatError("it has more marks than a replay keeps");
+  overview.marks.resize(marks);
   for (Overview::Mark& mark : overview.marks) {
     mark.ticks = in.number();
     mark.kind =
@@ -193,7 +204,7 @@ void save(const TraceSummary& summary, ByteWriter& out) {
   if (summary.overview) save_overview(*summary.overview, out);
 }
 
-TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
+TraceSummary load_summary(ByteReader& in, const FileHeader& header, std::uint64_t file_bytes) {
   TraceSummary summary;
   summary.last_time = in.number();
   summary.records = in.number();
@@ -219,15 +230,16 @@ TraceSummary load_summary(ByteReader& in, const FileHeader& header) {
   // Files written before notes had kinds end here.
   if (in.left() != 0)
     for (Note& note : summary.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());
-  if (in.left() != 0) summary.overview = load_overview(in);
+  if (in.left() != 0) summary.overview = load_overview(in, file_bytes);
   in.expect_end();
   return summary;
 }
 
-TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header) {
+TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header,
+                          std::uint64_t file_bytes) {
   const std::vector<std::uint8_t> contents = read_contents(input, sections.summaries.back());
   ByteReader in(contents);
-  TraceSummary summary = load_summary(in, header);
+  TraceSummary summary = load_summary(in, header, file_bytes);
   if (sections.python.empty()) return summary;
   const std::vector<std::uint8_t> python = read_contents(input, sections.python.back());
   ByteReader python_in(python);

@@ -3,6 +3,7 @@
 // Indexes and compacted traces contain it, so that a slice of time can be analyzed without reading everything first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct Overview {
     bool is_others = false;      ///< all threads beyond max_threads()
     bool name_left_out = false;  ///< one of its names exceeded max_name_bytes()
   };
+  static constexpr std::size_t kMaxMarks = 10'000;  ///< that a replay keeps
   enum class MarkKind : std::uint8_t { kUser, kPaused, kResumed };
   struct Mark {
     std::uint64_t ticks = 0;
@@ -64,11 +66,13 @@ void save(const Damage& damage, ByteWriter& out);
 Damage load_damage(ByteReader& in);
 
 void save(const TraceSummary& summary, ByteWriter& out);
-/// `header`: of the trace, for the clock's rate. Throws FormatError.
-TraceSummary load_summary(ByteReader& in, const FileHeader& header);
+/// `header`: of the trace, for the clock's rate. `file_bytes`: TraceFile::bytes(), for the limit of threads. Throws
+/// FormatError.
+TraceSummary load_summary(ByteReader& in, const FileHeader& header, std::uint64_t file_bytes);
 
 /// The summary in the last section of its kind, with what the trace says about Python. Precondition: there is one.
 /// Throws FormatError.
-TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header);
+TraceSummary read_summary(const InputFile& input, const SectionTable& sections, const FileHeader& header,
+                          std::uint64_t file_bytes);
 
 }  // namespace heapprof::trace

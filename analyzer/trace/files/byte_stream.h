@@ -77,11 +77,11 @@ class ByteReader {
     return static_cast<std::uint32_t>(value);
   }
   std::uint32_t number32() { return static_cast<std::uint32_t>(number_up_to(0xffffffff)); }
-  /// The number of items that follow. Each item takes at least one byte, so a count greater than the bytes left is
-  /// refused, and no count can make the caller allocate more memory than the file has bytes.
-  std::size_t count() {
+  /// The number of items that follow, of at least `min_item_bytes` each. A count of more than fit into the bytes left
+  /// is refused, so that no count can make the caller allocate memory out of proportion to them.
+  std::size_t count(std::size_t min_item_bytes = 1) {
     const std::uint64_t value = number();
-    if (value > left()) fail();  // left() now excludes the number itself
+    if (value > left() / min_item_bytes) fail();  // left() now excludes the number itself
     return static_cast<std::size_t>(value);
   }
   std::string text() {

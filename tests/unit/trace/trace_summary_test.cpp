@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "analyzer/trace/events/limits.h"
+
 using namespace heapprof;
 using namespace heapprof::trace;
 
@@ -15,11 +17,11 @@ TraceSummary example() {
   return summary;
 }
 
-TraceSummary read(const TraceSummary& summary) {
+TraceSummary read(const TraceSummary& summary, std::uint64_t file_bytes = 0) {
   ByteWriter out;
   save(summary, out);
   ByteReader in(out.bytes());
-  return load_summary(in, FileHeader{});
+  return load_summary(in, FileHeader{}, file_bytes);
 }
 
 }  // namespace
@@ -36,4 +38,33 @@ TEST_CASE("The clock of a summary that is read ascends") {
   CHECK_THROWS_AS(with_points({{0, 0}, {10, 20}, {5, 30}}), FormatError);
   CHECK_THROWS_AS(with_points({{0, 0}, {10, 20}, {30, 10}}), FormatError);
   CHECK_THROWS_AS(with_points({{0, 0}, {10, 20}, {10, 20}}), FormatError);
+}
+
+TEST_CASE("A summary with more threads or marks than its trace can have is refused") {
+  TraceSummary summary = example();
+  Overview& overview = summary.overview.emplace();
+  overview.threads.resize(max_threads(0) + 1);  // the last one is that of all others
+  overview.marks.resize(Overview::kMaxMarks);
+  CHECK(read(summary).overview->threads.size() == overview.threads.size());
+  CHECK(read(summary).overview->marks.size() == overview.marks.size());
+  overview.threads.emplace_back();
+  CHECK_THROWS_AS(read(summary), FormatError);
+  CHECK(read(summary, min_bytes_for_threads(overview.threads.size())).overview->marks.size() ==
+        overview.marks.size());
+  overview.threads.pop_back();
+  overview.marks.emplace_back();
+  CHECK_THROWS_AS(read(summary), FormatError);
+}
+
+TEST_CASE("A count of items that do not fit into the bytes left is refused") {
+  ByteWriter out;
+  out.number(3);
+  for (int i = 0; i < 9; ++i) out.number(0);
+  const auto count = [&](std::size_t min_item_bytes) {
+    ByteReader in(out.bytes());
+    return in.count(min_item_bytes);
+  };
+  CHECK(count(1) == 3);
+  CHECK(count(3) == 3);
+  CHECK_THROWS_AS(count(4), FormatError);
 }
