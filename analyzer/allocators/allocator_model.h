@@ -55,10 +55,9 @@ class AllocatorModel {
   /// Whether freeing the block unmaps its memory at once.
   virtual bool is_unmapped_by_free(std::uint64_t address, std::uint64_t requested_bytes) const noexcept = 0;
 
-  /// For an allocator that returns the free end of a region by itself when blocks are freed: a number that is equal
-  /// for addresses of the same region. Else kNoRegion.
-  static constexpr std::uint64_t kNoRegion = ~std::uint64_t{0};
-  virtual std::uint64_t trimmed_region(std::uint64_t /*address*/) const noexcept { return kNoRegion; }
+  /// For an allocator whose arenas consist of heaps, of which a trim does not return every free end: the heap that
+  /// contains `address`, if that is in one. Else an empty range.
+  virtual AddressRange arena_heap(std::uint64_t /*address*/) const noexcept { return {}; }
 };
 
 /// The model of an allocator; of kUnknown one in which a block keeps the pages that its bytes are on.

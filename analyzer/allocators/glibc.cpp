@@ -12,8 +12,7 @@ constexpr std::uint64_t kAlignment = 16;
 constexpr std::uint64_t kMinChunk = 32;
 // mtrim() keeps the header of the free chunk that follows: sizeof(struct malloc_chunk).
 constexpr std::uint64_t kFreeChunkHeader = 48;
-constexpr std::uint64_t kMinMmapThreshold = 128 * 1024;  // DEFAULT_MMAP_THRESHOLD
-constexpr std::uint64_t kArenaHeapBytes = 64 << 20;      // HEAP_MAX_SIZE, to which heaps of arenas are aligned
+constexpr std::uint64_t kArenaHeapBytes = 64 << 20;  // HEAP_MAX_SIZE, to which heaps of arenas are aligned
 
 std::uint64_t chunk_bytes(std::uint64_t requested) {
   return std::max(kMinChunk, round_up(requested + kOverheadBytes, kAlignment));
@@ -49,8 +48,10 @@ AddressRange Glibc::kept_range(std::uint64_t address, std::uint64_t requested_by
           round_up(begin + chunk_bytes(requested_bytes) + kFreeChunkHeader, kPageBytes)};
 }
 
-/// Regions are counted by the alignment of the arenas' heaps, also in the main heap, which has no such boundaries;
-/// the caller joins its parts.
-std::uint64_t Glibc::trimmed_region(std::uint64_t address) const noexcept { return address / kArenaHeapBytes; }
+/// Not of the main heap, which brk extends: its memory has no such boundaries.
+AddressRange Glibc::arena_heap(std::uint64_t address) const noexcept {
+  const std::uint64_t begin = round_down(address, kArenaHeapBytes);
+  return {begin, begin + kArenaHeapBytes};
+}
 
 }  // namespace heapprof::allocators

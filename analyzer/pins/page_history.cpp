@@ -1,20 +1,10 @@
 #include "analyzer/pins/page_history.h"
 
-#include <algorithm>
-#include <map>
+#include "analyzer/pins/arena_tops.h"
 
 namespace heapprof::pins {
-namespace {
 
 using allocators::AllocatorModel;
-using allocators::ProcessAllocators;
-
-/// The heap of an arena of glibc; kNoRegion of the heap that brk extends, and of other memory.
-std::uint64_t arena_heap_of(const ProcessAllocators& allocators, std::uint64_t address) {
-  return allocators.in_brk_heap(address) ? AllocatorModel::kNoRegion : allocators.of(address).trimmed_region(address);
-}
-
-}  // namespace
 
 void PageHistory::allocated(std::uint64_t address, std::uint64_t size) {
   if (address == 0 || address >= allocators::kMaxAddress || size >= allocators::kMaxAddress) return;
@@ -23,16 +13,8 @@ void PageHistory::allocated(std::uint64_t address, std::uint64_t size) {
 }
 
 PageRanges PageHistory::returnable(const PageRanges& kept) const {
-  std::map<std::uint64_t, std::uint64_t> last_kept;  // by heap: end of its last range
-  for (const AddressRange& range : kept) last_kept[arena_heap_of(allocators_, range.begin)] = range.end;
-  PageRanges free = difference(once_held_.ranges(), kept);
-  std::erase_if(free, [&](const AddressRange& range) {
-    const std::uint64_t heap = arena_heap_of(allocators_, range.begin);
-    if (heap == AllocatorModel::kNoRegion) return false;
-    const auto last = last_kept.find(heap);
-    return last == last_kept.end() || range.begin >= last->second;
-  });
-  return free;
+  const PageRanges once_held = once_held_.ranges();
+  return difference(difference(once_held, kept), arena_tops(allocators_, once_held, kept));
 }
 
 }  // namespace heapprof::pins

@@ -23,7 +23,7 @@ class PageHistory {
     }
   }
 
-  /// Granules that once held a block and hold none, without the free ends of the heaps of glibc's arenas, which
+  /// Granules that once held a block and hold none, without the tops of glibc's arenas (arena_tops.h), which
   /// malloc_trim does not return. The allocator may have returned some of them already. `kept`: all granules with a
   /// live block.
   PageRanges returnable(const PageRanges& kept) const;

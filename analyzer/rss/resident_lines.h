@@ -20,7 +20,7 @@ enum class Line : std::uint8_t {
   kRounding,   ///< what their size classes and headers add
   kHoles,      ///< the rest of the pages that live blocks are on
   /// Free pages that cannot be returned, since a block in their granule is live. Its parts are pages that no live
-  /// block keeps: the free ends of glibc's heaps.
+  /// block keeps: the tops of glibc's arenas.
   kHeldBack,
   kReturnable,  ///< free pages that once held a block, in granules without a live block
   kMetadata,    ///< pages of the allocator that never held a block, its library's own data

@@ -1,21 +1,17 @@
 #include "analyzer/rss/snapshot_lines.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 #include <utility>
 
-#include "analyzer/allocators/glibc.h"
 #include "analyzer/base/base_name.h"
+#include "analyzer/pins/arena_tops.h"
 #include "analyzer/rss/range_parts.h"
 #include "common/trace_format.h"
 
 namespace heapprof::rss {
 namespace {
 
-using allocators::Allocator;
-using allocators::AllocatorModel;
-using allocators::ProcessAllocators;
 using replay::LiveMapping;
 using trace::PageState;
 using trace::ResidencySnapshot;
@@ -173,10 +169,6 @@ AddressRange library_of(const ProcessMemory& process) {
   for (const model::Module& module : process.profile.modules)
     if (!module.path.empty() && module.path == process.allocators.library()) return range_of(module);
   return {};
-}
-
-std::uint64_t region_of(const ProcessAllocators& allocators, std::uint64_t address) {
-  return allocators.in_brk_heap(address) ? AllocatorModel::kNoRegion : allocators.of(address).trimmed_region(address);
 }
 
 bool is_made_by_library(const model::Profile& profile, const std::string& library, std::uint32_t node) {
@@ -404,23 +396,11 @@ class Classifier {
       memory_[Line::kMetadata].parts.push_back({"pages of huge pages without blocks", model::kNoIndex, huge, false});
   }
 
-  /// Nothing keeps these pages; but malloc_trim does not return the free end of a heap of glibc, unless it is the
-  /// heap that brk extends.
+  /// Nothing keeps these pages, but malloc_trim does not return the tops of arenas.
   void split_free_pages(const PageList& free) {
-    std::map<std::uint64_t, std::uint64_t> last_kept;  // by region: the end of its last range
-    for (const AddressRange& range : process_.live.kept)
-      if (const std::uint64_t region = region_of(process_.allocators, range.begin);
-          region != AllocatorModel::kNoRegion)
-        last_kept[region] = range.end;
-    std::uint64_t ends = 0;
-    for (const Pages& pages : free) {
-      const std::uint64_t bytes = pages.end - pages.begin;
-      const std::uint64_t region = region_of(process_.allocators, pages.begin);
-      const auto last = last_kept.find(region);
-      const bool is_end =
-          region != AllocatorModel::kNoRegion && (last == last_kept.end() || pages.begin >= last->second);
-      (is_end ? ends : memory_[Line::kReturnable].bytes) += bytes;
-    }
+    const PageRanges tops = pins::arena_tops(process_.allocators, process_.once_held, process_.live.kept);
+    const std::uint64_t ends = bytes_inside(free, tops);
+    add(Line::kReturnable, sum_of(free) - ends);
     if (ends != 0) parts_.add(Line::kHeldBack, {"free ends of the heaps of threads", model::kNoIndex, ends, false});
   }
 

@@ -171,6 +171,26 @@ TEST_CASE("unrecorded memory is the allocator's if a block was in it") {
                                   {"unknown", 5 * kPage}});
 }
 
+TEST_CASE("malloc_trim returns the free end of an arena's heap that was full, but not the arena's top") {
+  Process process;
+  constexpr std::uint64_t kHeapBytes = 64 << 20;
+  constexpr std::uint64_t kNext = kMappings + kHeapBytes;
+  process.snapshot.mapping(kMappings, kNext + kHeapBytes, "rw-p");
+  process.snapshot.pages(kPresent, kMappings, kMappings + 20 * kPage);
+  process.snapshot.pages(kPresent, kNext - 8 * kPage, kNext + 10 * kPage);
+  process.blocks = {{kMappings + 0x8c0, 100}, {kNext + 3 * kPage + 16, 100}};
+  process.once_held = {{kMappings, kNext + 8 * kPage}};
+  const ResidentMemory memory = process.lines();
+  // Of the first heap 19 pages and its last eight; of the next one the three before its block.
+  CHECK(bytes_of(memory) == Bytes{{"requested", 200},
+                                  {"rounding", 24},
+                                  {"holes", 2 * kPage - 224},
+                                  {"held_back", 4 * kPage},
+                                  {"returnable", 30 * kPage},
+                                  {"metadata", 2 * kPage}});
+  CHECK(parts_of(memory, Line::kHeldBack) == Bytes{{"free ends of the heaps of threads", 4 * kPage}});
+}
+
 TEST_CASE("recorder, files, shared memory and stacks") {
   Process process;
   SnapshotBuilder& snapshot = process.snapshot;
