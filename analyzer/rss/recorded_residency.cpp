@@ -30,7 +30,7 @@ struct Visitor {
 
 /// What a pass to the end of the trace shows besides.
 struct Totals {
-  std::uint64_t end_ns = 0;  ///< of the last event
+  std::uint64_t end_ns = 0;  ///< of the last event, samples included
   std::optional<std::uint64_t> first_gap_ns;
 };
 
@@ -85,6 +85,7 @@ Totals visit(const TraceFile& file, const Visitor& visitor, const replay::Progre
                 .records = batch.records});
   }
   if (std::optional<ResidencySnapshot> snapshot = snapshots.finish()) visitor.snapshot(std::move(*snapshot), mark);
+  clock.finish();
   totals.end_ns = clock.to_ns(trace::Ticks{reader.last_time()});
   if (first_gap_ticks) totals.first_gap_ns = clock.to_ns(trace::Ticks{*first_gap_ticks});
   return totals;
@@ -147,6 +148,7 @@ RecordedResidency read_residency(const TraceFile& file, const replay::Progress& 
   };
   const Totals totals = visit(file, visitor, progress);
   result.end_ns = std::min(std::max(result.end_ns, totals.end_ns), RecordedResidency::kMaxTimeNs);
+  result.last_event_ns = std::min(totals.end_ns, result.end_ns);
   if (totals.first_gap_ns) result.intact_until_ns = std::max(*totals.first_gap_ns, intact_snapshot_ns);
   if (last && result.samples.back().time_ns != last->time_ns) result.samples.push_back(*last);
   return result;
@@ -217,9 +219,11 @@ const SnapshotSummary* snapshot_at_end(const RecordedResidency& recorded) noexce
   constexpr std::uint64_t kMaxDistanceNs = 100'000'000;
   const SnapshotSummary* const last = snapshot_before(recorded.snapshots, recorded.end_ns);
   if (last == nullptr) return nullptr;
-  if (last->reason == SnapshotReason::kExit) return last;
+  // The end of the process can be much later than its exit, without an event.
+  const std::uint64_t end_ns = last->reason == SnapshotReason::kExit ? std::max(recorded.last_event_ns, last->end_ns)
+                                                                     : recorded.end_ns;
   const std::uint64_t allowed = std::clamp(recorded.end_ns / 200, kMinDistanceNs, kMaxDistanceNs);
-  return recorded.end_ns - last->end_ns <= allowed ? last : nullptr;
+  return end_ns - last->end_ns <= allowed ? last : nullptr;
 }
 
 }  // namespace heapprof::rss

@@ -47,7 +47,8 @@ struct RecordedResidency {
   std::optional<trace::ResidencySnapshot> last;  ///< the last complete one
   /// In order; of many, evenly chosen ones and the last one.
   std::vector<ResidentSample> samples;
-  std::uint64_t end_ns = 0;  ///< the last known time: of the end, an event or a snapshot
+  std::uint64_t end_ns = 0;         ///< the last known time: of the end, an event or a snapshot
+  std::uint64_t last_event_ns = 0;  ///< of all events, samples included
   /// The time before which no event is missing in a damaged trace; nullopt: none is known to be missing.
   std::optional<std::uint64_t> intact_until_ns;
 };
@@ -70,8 +71,9 @@ std::optional<ResidentSample> read_sample(const trace::TraceFile& file, std::uin
 /// (0.5 %), or than the distance of samples (10 ms). That of a mark is as near as the mark. Null: none.
 const SnapshotSummary* snapshot_at(const std::vector<SnapshotSummary>& snapshots, std::uint64_t time_ns) noexcept;
 
-/// The complete snapshot that shows the end of the recording: taken at the exit, or at most 0.5 % of the recording
-/// before its end, but no more than 100 ms, or 10 ms. Null: none.
+/// The complete snapshot that shows the end of the recording: at most 0.5 % of the recording before its end, but no
+/// more than 100 ms, or 10 ms. That of an exit: as much before the last event, because it is also taken before an
+/// exec, after which the program goes on if it fails. Null: none.
 const SnapshotSummary* snapshot_at_end(const RecordedResidency& recorded) noexcept;
 
 /// The last complete snapshot that ends at or before `time_ns`. Null: none.

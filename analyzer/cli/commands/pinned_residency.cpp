@@ -41,7 +41,11 @@ std::optional<PinnedResidency> read_pinned_residency(const TraceOptions& options
   const rss::RecordedResidency recorded =
       rss::read_residency(file, [&](const replay::Done& done) { progress.show(done); });
   progress.end();
-  if (const rss::SnapshotSummary* const chosen = rss::snapshot_at(recorded.snapshots, at_ns)) {
+  // 0.5 % of an hour are 18 s: the end needs a snapshot that is nearer.
+  const rss::SnapshotSummary* const chosen = at_ns >= analysis.profile().recording.duration_ns
+                                                 ? rss::snapshot_at_end(recorded)
+                                                 : rss::snapshot_at(recorded.snapshots, at_ns);
+  if (chosen != nullptr) {
     if (recorded.last && recorded.last->number == chosen->number) return measure(*recorded.last, memory);
     if (const auto snapshot = rss::read_snapshot(file, chosen->number)) return measure(*snapshot, memory);
   }

@@ -29,7 +29,7 @@ struct ResidencyAt {
   std::optional<trace::ResidencySnapshot> snapshot;
   std::optional<rss::ResidentSample> sample;
   std::uint64_t at_ns = 0;
-  bool is_end = false;  ///< nothing follows
+  bool is_end = false;  ///< no event follows
 };
 
 /// The moment without --at: the end. Of a damaged trace, the last snapshot before the first missing event, since
@@ -97,7 +97,7 @@ ResidencyAt read_residency_at(const RssOptions& options, const trace::TraceFile&
   rss::RecordedResidency& recorded = result.recorded;
   std::optional<trace::ResidencySnapshot> last = std::exchange(recorded.last, std::nullopt);
   const rss::SnapshotSummary* const chosen = choose(options, recorded, result.at_ns);
-  result.is_end = result.at_ns == recorded.end_ns && (chosen == nullptr || chosen->reason == SnapshotReason::kExit);
+  result.is_end = result.at_ns == recorded.end_ns && (chosen == nullptr || chosen->end_ns >= recorded.last_event_ns);
   if (chosen != nullptr) {
     result.at_ns = chosen->end_ns;
     if (last && last->number == chosen->number) result.snapshot = std::move(last);

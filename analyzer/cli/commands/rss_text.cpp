@@ -57,12 +57,20 @@ std::string reason_of(const rss::SnapshotSummary& snapshot) {
   return words;
 }
 
-/// "taken at the mark 'loaded'"
-std::string taken_words(const rss::SnapshotSummary& snapshot) {
+/// Whether the snapshot is that of the program's exit. One is also taken before an exec, which may have failed.
+bool shows_exit(const RssAnswer& answer) {
+  if (!answer.snapshot || answer.snapshot->reason != SnapshotReason::kExit) return false;
+  const rss::SnapshotSummary* const last = rss::snapshot_at_end(answer.recorded);
+  return last != nullptr && last->number == answer.snapshot->number;
+}
+
+/// "taken at the mark 'loaded'". Precondition: the answer has a snapshot.
+std::string taken_words(const RssAnswer& answer) {
+  const rss::SnapshotSummary& snapshot = *answer.snapshot;
   switch (snapshot.reason) {
     case SnapshotReason::kMark: return "taken at the " + reason_of(snapshot);
     case SnapshotReason::kRequest: return "taken on request";
-    case SnapshotReason::kExit: return "taken at the end";
+    case SnapshotReason::kExit: return shows_exit(answer) ? "taken at the end" : "taken before an exit or exec";
     case SnapshotReason::kResidency: return "taken because resident memory had changed";
   }
   return "taken for an unknown reason";
@@ -214,7 +222,7 @@ void append_source(ReportText& text, const RssAnswer& answer) {
   std::string sentence =
       "Resident memory at " + render::human_time(answer.at_ns) + ": " + human_bytes(answer.memory.total_bytes());
   if (answer.snapshot) {
-    sentence += " (snapshot " + exact_number(answer.snapshot->number) + ", " + taken_words(*answer.snapshot) + ")";
+    sentence += " (snapshot " + exact_number(answer.snapshot->number) + ", " + taken_words(answer) + ")";
   } else if (answer.at_ns - std::min(answer.at_ns, answer.sample->time_ns) < kOldSampleNs) {
     sentence += ", by a sample; the lines are estimated.";
   } else {
@@ -408,7 +416,7 @@ std::string rss_verdict(const RssAnswer& answer) {
   const std::uint64_t worth_naming = total / 10;
   const std::string up_to = answer.snapshot && answer.allocator != Allocator::kTcmalloc ? "" : "up to ";
   // Nobody can trim the heap of a program that has exited.
-  const bool exited = answer.snapshot && answer.snapshot->reason == SnapshotReason::kExit;
+  const bool exited = shows_exit(answer);
   const std::string returned =
       call + (exited ? " would have returned " : " would return ") + up_to + amount(returnable);
   if (returnable >= worth_naming && returnable >= free_but_kept)

@@ -1,7 +1,7 @@
 // heapprof pins: who keeps memory that could be returned.
 #include <catch2/catch.hpp>
 
-#include "tests/support/trace_builder.h"
+#include "tests/support/snapshot_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -108,6 +108,30 @@ TEST_CASE("pins counts the free end of a heap, as far as a sample shows it resid
   const Outcome text = run({"pins", trace.path()});
   CHECK(text.has_line({"returnable", "396 KiB", "estimated by resident memory at"}));
   CHECK(text.out.find("at most") == std::string::npos);
+}
+
+TEST_CASE("pins measures the end by a snapshot that is near, not by one that is 0.5% of an hour older") {
+  constexpr std::uint64_t kSecond = 1'000 * kMs;
+  TraceBuilder trace;
+  const std::uint64_t start = trace.header.start_monotonic_ns;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x100);
+  main.alloc(kSecond, kHeap + 0x10, 24, 1);
+  main.sample(3'000 * kSecond, start + 3'000 * kSecond, 110 * kPage, 10 * kPage);
+  SnapshotBuilder snapshot;
+  snapshot.reason = heapprof::SnapshotReason::kResidency;
+  snapshot.begin_ns = 3'590 * kSecond;
+  snapshot.end_ns = snapshot.begin_ns + 100;
+  snapshot.mapping(kHeap, kHeap + 16 * kPage, "rw-p", "[heap]");
+  snapshot.pages(heapprof::kPresent, kHeap, kHeap + 10 * kPage);
+  snapshot.add_to(trace, main);
+  main.alloc(3'600 * kSecond, kHeap + 0x110, 24, 1);
+  const TemporaryFile path;
+  trace.write(path.path());
+  CHECK(run({"pins", path.path(), "--json"}).at("/resident/source") == "sample");
+  CHECK(run({"pins", path.path(), "--json", "--at", "3590"}).at("/resident/source") == "snapshot");
 }
 
 TEST_CASE("pins suggests no work where little is pinned, and names what its figures do not include") {

@@ -134,18 +134,18 @@ TEST_CASE("between snapshots, rss estimates from the last sample") {
 
 namespace {
 
-/// A block of eight pages, a snapshot at 20 ms because resident memory had changed, a sample at 100 ms, the free of
-/// the block at 200 ms, an allocation at 300 ms. It has no end, as that of a program that was killed.
+/// A block of eight pages, a snapshot at 20 ms, a sample at 100 ms, the free of the block at 200 ms, an allocation at
+/// 300 ms. It has no end, as that of a program that was killed.
 class Killed {
  public:
-  Killed() {
+  explicit Killed(SnapshotReason reason = SnapshotReason::kResidency) {
     TraceBuilder trace;
     const std::uint64_t start = trace.header.start_monotonic_ns;
     auto& main = trace.stream();
     main.thread(1, "main");
     main.alloc(10 * kMs, kHeap + 16, 8 * kPage);
     main.alloc(11 * kMs, kHeap + 9 * kPage, 100);
-    snapshot(SnapshotReason::kResidency, 20).add_to(trace, main, 1);
+    snapshot(reason, 20).add_to(trace, main, 1);
     main.sample(100 * kMs, start + 100 * kMs, 40 * kPage, 5 * kPage);
     main.free(200 * kMs, kHeap + 16);
     main.alloc(300 * kMs, kHeap + 9 * kPage + 256, 100);
@@ -187,6 +187,34 @@ TEST_CASE("without --at, rss prints the end, also of a program that was killed")
   CHECK(text.out.find("The last snapshot before it is 1, at 20.0 ms: --at 0.020000") != std::string::npos);
   CHECK(text.out.find("the live blocks have shrunk from 32.1 KiB to 200 B") != std::string::npos);
   CHECK(run({"rss", trace.path(), "--json", "--at", "0.020000"}).number("/snapshot/number") == 1);
+}
+
+TEST_CASE("a snapshot before an exec that failed is not the end of a program that went on") {
+  const Killed trace(SnapshotReason::kExit);
+  const Outcome end = run({"rss", trace.path(), "--json"});
+  CHECK(end.at("/source") == "sample");
+  CHECK(end.number("/at_ns") == 300 * kMs);
+  CHECK(line(end, "requested") == 200);
+  CHECK(line(run({"rss", trace.path(), "--json", "--at", "20ms"}), "requested") == 8 * kPage + 100);
+  const Outcome before = run({"rss", trace.path(), "--at", "20ms"});
+  CHECK(before.out.find("(snapshot 1, taken before an exit or exec)") != std::string::npos);
+}
+
+TEST_CASE("the blocks at the end are those of its snapshot, although events follow it") {
+  TraceBuilder trace;
+  auto& main = trace.stream();
+  main.thread(1, "main");
+  main.alloc(10 * kMs, kHeap + 16, 8 * kPage);
+  main.alloc(99 * kMs, kHeap + 9 * kPage, 100);
+  snapshot(SnapshotReason::kExit, 100).add_to(trace, main, 1);
+  main.free(105 * kMs, kHeap + 16);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  const Outcome end = run({"rss", path.path(), "--json"});
+  CHECK(end.number("/snapshot/number") == 1);
+  CHECK(end.number("/at_ns") == 100 * kMs + 100);
+  CHECK(line(end, "requested") == 8 * kPage + 100);
+  CHECK(run({"rss", path.path(), "--json", "--at", "100%"}).out == end.out);
 }
 
 TEST_CASE("the blocks of an estimate are those of the moment, not of the sample before it") {

@@ -65,6 +65,7 @@ TEST_CASE("The last complete snapshot, the last sample and the end are known aft
   REQUIRE(recorded.samples.size() == 3);
   CHECK(recorded.samples.back().resident_bytes == 3000);
   CHECK(recorded.end_ns == 90 * kMs);
+  CHECK(recorded.last_event_ns == 90 * kMs);
 }
 
 TEST_CASE("The end in a damaged header does not overflow") {
@@ -145,17 +146,21 @@ TEST_CASE("The time of a mark means the snapshot that was taken at it, although 
   CHECK(snapshot_at(snapshots, 104 * kMs) == &snapshots[1]);
 }
 
-TEST_CASE("A snapshot shows the end if it is of the exit, or hardly older") {
-  const auto at_end = [](SnapshotReason reason, std::uint64_t snapshot_ms, std::uint64_t end_ms) {
+TEST_CASE("A snapshot shows the end if it is hardly older, that of the exit if hardly an event follows") {
+  const auto at_end = [](SnapshotReason reason, std::uint64_t snapshot_ms, std::uint64_t end_ms,
+                         std::uint64_t last_event_ms = 0) {
     RecordedResidency recorded;
     recorded.snapshots = {{.number = 1, .end_ns = 1 * kMs, .complete = true},
                           {.number = 2, .reason = reason, .end_ns = snapshot_ms * kMs, .complete = true},
                           {.number = 3, .end_ns = end_ms * kMs, .complete = false}};
     recorded.end_ns = end_ms * kMs;
+    recorded.last_event_ns = last_event_ms * kMs;
     const SnapshotSummary* const found = snapshot_at_end(recorded);
     return found == nullptr ? 0 : found->number;
   };
-  CHECK(at_end(SnapshotReason::kExit, 1000, 2000) == 2);
+  CHECK(at_end(SnapshotReason::kExit, 1000, 2000, 999) == 2);
+  CHECK(at_end(SnapshotReason::kExit, 1000, 2000, 1009) == 2);
+  CHECK(at_end(SnapshotReason::kExit, 1000, 2000, 1011) == 0);
   CHECK(at_end(SnapshotReason::kMark, 1000, 2000) == 0);
   CHECK(at_end(SnapshotReason::kMark, 1991, 2000) == 2);
   CHECK(at_end(SnapshotReason::kMark, 9960, 10'000) == 2);
