@@ -220,8 +220,8 @@ const SnapshotSummary* snapshot_at_end(const RecordedResidency& recorded) noexce
   const SnapshotSummary* const last = snapshot_before(recorded.snapshots, recorded.end_ns);
   if (last == nullptr) return nullptr;
   // The end of the process can be much later than its exit, without an event.
-  const std::uint64_t end_ns = last->reason == SnapshotReason::kExit ? std::max(recorded.last_event_ns, last->end_ns)
-                                                                     : recorded.end_ns;
+  const std::uint64_t end_ns =
+      last->reason == SnapshotReason::kExit ? std::max(recorded.last_event_ns, last->end_ns) : recorded.end_ns;
   const std::uint64_t allowed = std::clamp(recorded.end_ns / 200, kMinDistanceNs, kMaxDistanceNs);
   return end_ns - last->end_ns <= allowed ? last : nullptr;
 }

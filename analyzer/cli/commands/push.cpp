@@ -374,7 +374,7 @@ class PushEvery {
   Recordings recordings_;        // that are not delivered to their end
   std::set<std::string> known_;  // paths
   Undelivered undelivered_;
-  std::string problem_;          // why no recordings could be found
+  std::string problem_;  // why no recordings could be found
   bool is_failing_ = false;
   int status_ = 0;
 };

@@ -104,7 +104,8 @@ int run_record(const RecordOptions& options) {
   if (!options.quiet && getauxval(AT_SECURE) != 0 && privileges.loader.empty())
     print_message(
         "heapprof has file capabilities, so the system has removed variables like LD_LIBRARY_PATH, LD_PRELOAD and "
-        "MALLOC_ARENA_MAX, and the program does not get them; record it with a copy of heapprof without capabilities");
+        "MALLOC_ARENA_MAX, and the program does not get them; record it with a copy of heapprof without "
+        "capabilities");
 
   const char* const variable = std::getenv("HEAPPROF_OUTPUT");
   std::string pattern = launch::absolute_pattern(options.output        ? *options.output

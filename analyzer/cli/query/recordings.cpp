@@ -97,8 +97,8 @@ std::shared_ptr<Recording> Recordings::recording(std::uint32_t id) {
     last_used_.erase(known);
   } else {
     // One that grows would be longer when it is read again, and its ids would be others.
-    const auto oldest = std::find_if(last_used_.rbegin(), last_used_.rend(),
-                                     [](const auto& one) { return !one->process().grows; });
+    const auto oldest =
+        std::find_if(last_used_.rbegin(), last_used_.rend(), [](const auto& one) { return !one->process().grows; });
     if (last_used_.size() >= kMaxOpen && oldest != last_used_.rend()) last_used_.erase(std::next(oldest).base());
     found = std::make_shared<Recording>(*this, processes_[id - 1]);
   }

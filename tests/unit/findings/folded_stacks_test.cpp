@@ -59,8 +59,7 @@ TEST_CASE("functions of one name in different files are no recursion") {
   CHECK(lines({"load", "init@b.c:4", "init@a.c:5", "init@b.c:3", "init@a.c:5", "main"}) ==
         Lines{"site load", "caller init", "caller init +2", "main main"});
   // Where a file is unknown, the name decides.
-  CHECK(lines({"load", "init", "start", "init@a.c:5", "main"}) ==
-        Lines{"site load", "caller init +2", "main main"});
+  CHECK(lines({"load", "init", "start", "init@a.c:5", "main"}) == Lines{"site load", "caller init +2", "main main"});
 }
 
 TEST_CASE("stacks that differ in recursion or allocators only are one") {

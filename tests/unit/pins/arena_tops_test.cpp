@@ -47,8 +47,7 @@ TEST_CASE("the free end of a heap that was full is no top, as long as another he
   const AddressRange first{kHeap, kHeap + kPage};
   const AddressRange other{kNext, kNext + 3 * kPage};
   CHECK(tops_of(once_held, {first, other}) == PageRanges{{kNext + 3 * kPage, kNext + kHeapBytes}});
-  CHECK(tops_of(once_held, {first}) ==
-        PageRanges{{kHeap + kPage, kNext - 30 * kPage}, {kNext, kNext + 20 * kPage}});
+  CHECK(tops_of(once_held, {first}) == PageRanges{{kHeap + kPage, kNext - 30 * kPage}, {kNext, kNext + 20 * kPage}});
   CHECK(tops_of(once_held, {}) == once_held);
 }
 
