@@ -12,7 +12,6 @@
 const rowTable = (() => {
 const {make} = elements;
 const ROW = 29;                 // pixels; the same in page.css
-const MAX_HEIGHT = 8_000_000;   // pixels: browsers limit the height of an element
 const SPARE = 12;               // rows drawn above and below the view
 const WIDTH = 84, PADDING = 20; // of a column of figures, and of its heading's sides, in pixels
 const MIN_WIDE = 200, MIN_WIDE_ON_PHONE = 150, PHONE = 480, MAX_MIN_WIDE = 340;
@@ -62,7 +61,7 @@ function create(options) {
   let rows = options.rows ? sorted(options.rows, columns, sort) : null;
   let filtered = rows;
   let source = options.source || null;
-  let current = 0, firstDrawn = -1, lastDrawn = -1;
+  let current = 0, firstDrawn = -1, lastDrawn = -1, drawnShift = 0;
   let drawn = new Map();   // index: its line
   const count = () => source ? source.count : filtered.length;
   const at = i => source ? source.at(i) : filtered[i];
@@ -136,37 +135,37 @@ function create(options) {
     return line;
   }
 
-  const spacer = height => {
-    const line = make('tr', {class: 'spacer', 'aria-hidden': 'true'}, make('td'));
-    line.firstChild.style.height = `${height}px`;
-    return line;
-  };
+  const spacer = () => make('tr', {class: 'spacer', 'aria-hidden': 'true'}, make('td'));
+  const spaceAbove = spacer(), spaceBelow = spacer();
+  body.append(spaceAbove, spaceBelow);
 
-  /// How far a pixel of the scroll bar moves: 1 unless the rows exceed the height that browsers allow.
-  function scale() {
-    const view = scroller.clientHeight || 400;
-    const whole = count() * ROW, height = Math.min(whole, MAX_HEIGHT);
-    return {view, height, factor: height > view ? (whole - view) / (height - view) : 1};
-  }
+  const position = listPosition.create(scroller, () => paint(false));
 
   function paint(force) {
-    const {view, height, factor} = scale();
-    const top = scroller.scrollTop * factor;
-    const first = Math.max(0, Math.floor(top / ROW) - SPARE);
-    const last = Math.min(count(), Math.ceil((top + view) / ROW) + SPARE);
-    if (!force && first === firstDrawn && last === lastDrawn && factor === 1) return;
-    [firstDrawn, lastDrawn] = [first, last];
-    // The row at the upper edge is drawn there, however much the scroll bar is scaled.
-    const above = Math.max(0, factor === 1 ? first * ROW : scroller.scrollTop - (top - first * ROW));
+    position.setWhole(count() * ROW);
+    const top = position.top(), shift = position.shift();
+    // Of the rows around the view, those that fit into the element.
+    const least = Math.ceil(shift / ROW), most = Math.min(count(), Math.floor((shift + position.height()) / ROW));
+    const first = Math.max(least, Math.floor(top / ROW) - SPARE);
+    const last = Math.min(most, Math.ceil((top + (scroller.clientHeight || 400)) / ROW) + SPARE);
+    if (!force && first === firstDrawn && last === lastDrawn && shift === drawnShift) return;
+    [firstDrawn, lastDrawn, drawnShift] = [first, last, shift];
     // Lines that were drawn stay what they are; a pending one is drawn again when its row is there.
     const lines = new Map();
     for (let i = first; i < last; ++i) {
       const old = force ? undefined : drawn.get(i);
       lines.set(i, old && !(old.classList.contains('pending') && at(i)) ? old : drawRow(i));
     }
+    // Only the lines that change are taken out and put in: the browser lays out the others again otherwise.
+    for (const [i, line] of drawn) if (lines.get(i) !== line) line.remove();
+    let next = spaceAbove.nextSibling;
+    for (const line of lines.values()) {
+      if (line === next) next = next.nextSibling;
+      else body.insertBefore(line, next);
+    }
     drawn = lines;
-    body.replaceChildren(spacer(above), ...lines.values(),
-                         spacer(Math.max(0, height - above - (last - first) * ROW)));
+    spaceAbove.firstChild.style.height = `${first * ROW - shift}px`;
+    spaceBelow.firstChild.style.height = `${Math.max(0, position.height() + shift - last * ROW)}px`;
     table.setAttribute('aria-rowcount', count() + 1);
     if (source && source.need) {
       const wanted = source.need(first, last);
@@ -187,11 +186,9 @@ function create(options) {
 
   function select(i, open) {
     current = Math.max(0, Math.min(count() - 1, i));
-    const {factor} = scale();
-    const top = scroller.scrollTop * factor, head = table.tHead.offsetHeight;
-    if (current * ROW < top) scroller.scrollTop = current * ROW / factor;
-    else if ((current + 1) * ROW > top + scroller.clientHeight - head)
-      scroller.scrollTop = ((current + 1) * ROW - scroller.clientHeight + head) / factor;
+    const top = position.top(), end = (current + 1) * ROW - scroller.clientHeight + table.tHead.offsetHeight;
+    if (current * ROW < top) position.moveTo(current * ROW);
+    else if (end > top) position.moveTo(end);
     paint(true);
     const row = at(current);
     if (open && row && options.onSelect) options.onSelect(row);
@@ -224,7 +221,7 @@ function create(options) {
     const i = rows && options.isSelected ? filtered.findIndex(options.isSelected) : -1;
     if (i < 0 || (i + 2) * ROW < scroller.clientHeight) return;
     current = i;
-    scroller.scrollTop = (i * ROW - scroller.clientHeight / 2) / scale().factor;
+    position.moveTo(i * ROW - scroller.clientHeight / 2);
   }
 
   const redraw = () => {
@@ -240,7 +237,7 @@ function create(options) {
     repaint: () => paint(true),
     replaceRows(next) { rows = next; applyFilter(); },
     focus: () => scroller.focus(),
-    scrollTo(i) { scroller.scrollTop = i * ROW; },
+    scrollTo(i) { position.moveTo(i * ROW); },
     csv() {
       const saved = columns.filter(column => column.value || column.csv);
       const lines = [saved.flatMap(column => column.csvLabel || [column.label])];

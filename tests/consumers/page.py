@@ -827,6 +827,72 @@ class Page(PageCase):
                  for top in range(1_000_000, 1_003_000, 300)]
         print("scrolling: " + ", ".join(f"{ms:.1f}" for ms in steps) + " ms a step")
 
+    def test_list_that_is_higher_than_an_element(self):
+        """A million rows: a wheel moves them pixel by pixel, a drag of the scroll bar by its share of the list; both
+        ends are reached, and the scroll bar shows the share again when the list rests."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        count, row, view, step, steps = 1_000_000, 29, 580, 3_000, 100
+        self.browser.evaluate(f"""(() => {{
+          const {{host}} = rowTable.create({{label: 'Test', columns: [{{key: 'row', label: 'Row', text: row => row}}],
+                                            source: {{count: {count}, at: i => String(i)}}}});
+          host.style.height = '{view}px';
+          document.querySelector('#view').replaceChildren(host);
+          window.list = host.querySelector('.scroller');
+          list.style.height = '{view}px';
+        }})()""")
+
+        def position():
+            """Pixels of the list above the view: by the rows that are drawn, where they are."""
+            return self.browser.evaluate("""(() => {
+              const edge = list.querySelector('th').getBoundingClientRect().bottom;  // it is sticky
+              const lines = [...list.querySelectorAll('tr[data-index]')];
+              const tops = new Set(lines.map(line => Math.round(29 * Number(line.dataset.index) -
+                                                                line.getBoundingClientRect().top + edge)));
+              const [first, last] = [lines[0], lines[lines.length - 1]].map(line => line.getBoundingClientRect());
+              const isCovered = first.top <= edge + 1 &&
+                                last.bottom >= list.getBoundingClientRect().top + list.clientHeight - 1;
+              return tops.size === 1 && isCovered ? [...tops][0] : [...tops, isCovered];
+            })()""")
+
+        def drag(share):
+            self.browser.evaluate(f"list.scrollTop = {share} * (list.scrollHeight - list.clientHeight); 0")
+            self.browser.settle()
+
+        end = count * row - self.browser.evaluate("list.clientHeight - list.querySelector('thead').offsetHeight")
+        self.assertEqual(position(), 0)
+        drag(1)
+        self.assertAlmostEqual(position(), end, delta=1)
+        self.browser.evaluate("list.focus()")
+        self.browser.press("Home")
+        self.assertEqual(position(), 0)
+        self.browser.press("End")
+        self.assertAlmostEqual(position(), end, delta=1)
+        drag(0)
+        self.assertEqual(position(), 0)
+        drag(0.5)
+        middle = position()
+        self.assertLess(abs(middle / (count * row) - 0.5), 0.001)
+        wheel = "list.scrollTop += {}; 0"
+        self.browser.evaluate(wheel.format(step))
+        self.browser.settle()
+        self.assertAlmostEqual(position(), middle + step, delta=1)
+        # Far by small steps, then rest.
+        self.browser.evaluate(f"""new Promise(done => {{
+          let left = {steps};
+          const next = () => left-- ? (list.scrollTop += {step}, requestAnimationFrame(next)) : done(0);
+          next();
+        }})""", timeout=120)
+        self.browser.settle()
+        far = middle + step + steps * step
+        self.assertAlmostEqual(position(), far, delta=1)
+
+        def ahead():
+            share = self.browser.evaluate("list.scrollTop / (list.scrollHeight - list.clientHeight)")
+            return abs(share - far / (count * row))
+        self.assertGreater(ahead(), 0.02)
+        harness.wait_until(lambda: ahead() < 0.01, "the scroll bar is not corrected")
+        self.assertAlmostEqual(position(), far, delta=1)
+
     # ---- Mouse, keyboard, windows, names, errors
 
     def test_mouse(self):
