@@ -25,8 +25,6 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxPieces = 8u << 20;  // a process with V8 has some 100,000
-/// A map may seem to be written so long after the end of the program, since the clock may have been set meanwhile.
-constexpr std::uint64_t kMaxClockErrorNs = 60'000'000'000;
 
 /// Removes a hexadecimal number and a space from the front of `line`.
 bool take_first_number(std::string_view& line, std::uint64_t& value) {
@@ -92,8 +90,7 @@ void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
   pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
 }
 
-PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner, Owner allowed,
-                              std::uint64_t written_until_ns) {
+PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner, Owner allowed) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Result::kMissing;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
@@ -111,7 +108,6 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
                        static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
   if (written < written_since_ns) return Result::kOutdated;
-  if (written > written_until_ns) return Result::kLater;
 
   std::string line;
   std::array<char, 65536> buffer;
@@ -176,20 +172,12 @@ bool find_perf_map(const Options& options, const RecordedProcess& process, PerfM
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);
     uid_t owner = 0;
-    const PerfMap::Owner allowed = allowed_owner(options, root);
-    // A copy below the sysroot may have the time at which it was copied.
-    const bool is_end_known = process.ended_at_ns != 0 && allowed != PerfMap::Owner::kAny;
-    const std::uint64_t until_ns = is_end_known ? process.ended_at_ns + kMaxClockErrorNs : UINT64_MAX;
-    const PerfMap::Result result = map.read(path, process.recorded_at_ns, owner, allowed, until_ns);
+    const PerfMap::Result result = map.read(path, process.recorded_at_ns, owner, allowed_owner(options, root));
     if (result == PerfMap::Result::kRead) return true;
     if (result == PerfMap::Result::kForeign)
       reason = path + " was ignored, because it is owned by user " + std::to_string(owner) +
                ", not by root or the current user (" + std::to_string(geteuid()) +
                "); if you trust it, change its owner";
-    if (result == PerfMap::Result::kLater)
-      reason = path +
-               " was ignored, because it was written after the program had ended, as by a later process with the "
-               "same process ID; if it is a copy, give it the time of the original (cp -p)";
   }
   return false;
 }

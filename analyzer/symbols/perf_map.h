@@ -20,16 +20,15 @@ class PerfMap {
     kRead,
     kMissing,   ///< it cannot be opened, or is not a regular file
     kOutdated,  ///< it was last modified before `written_since_ns`: an earlier process wrote it
-    kLater,     ///< it was last modified after `written_until_ns`: a later process wrote it
     kForeign,   ///< its owner is neither root nor the current user: anybody can write to /tmp
   };
 
   enum class Owner { kRootOrSelf, kAny };
 
-  /// Reads the file at `path`, at most kMaxBytes of it. Ignores lines in another format. The times are since 1970.
-  /// Sets `owner` if the result is kForeign, which it never is if `allowed` is kAny.
+  /// Reads the file at `path`, at most kMaxBytes of it. Ignores lines in another format. `written_since_ns` is since
+  /// 1970. Sets `owner` if the result is kForeign, which it never is if `allowed` is kAny.
   Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
-              Owner allowed = Owner::kRootOrSelf, std::uint64_t written_until_ns = UINT64_MAX);
+              Owner allowed = Owner::kRootOrSelf);
 
   /// The function at `address`; its name is empty if there is none.
   SourceFrame find(std::uint64_t address) const;

@@ -9,17 +9,6 @@
 #include "analyzer/render/units.h"
 
 namespace heapprof::cli {
-namespace {
-
-/// When the program ended, since 1970; 0: unknown, or it runs. A killed program may have run on after its last event.
-std::uint64_t end_of_program(const model::Profile& profile) {
-  const std::string& ended_by = profile.integrity.ended_by;
-  const model::Recording& recording = profile.recording;
-  const bool is_known = ended_by == "exit" || ended_by == "signal" || ended_by == "exec";
-  return is_known && recording.start_realtime_ns != 0 ? recording.start_realtime_ns + recording.duration_ns : 0;
-}
-
-}  // namespace
 
 symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::Options& options) {
   std::vector<symbols::Module> modules;
@@ -30,8 +19,8 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
   const model::Recording& recording = profile.recording;
   return {std::move(modules),
           options,
-          {recording.start_realtime_ns, end_of_program(profile), recording.pid, recording.live_pid,
-           profile.embedded_symbols, profile.python_symbols}};
+          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.embedded_symbols,
+           profile.python_symbols}};
 }
 
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)
