@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <optional>
+#include <string>
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/base/process_stat.h"
@@ -31,6 +33,15 @@ std::uint64_t own_start_time() {
 bool is_stopped(int pid) {
   const std::optional<ProcessStat> stat = read_process_stat(std::to_string(pid));
   return stat && stat->state == 'T';
+}
+
+bool ignores(int pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  const std::string name = "SigIgn:";
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name))
+      return (std::strtoull(line.c_str() + name.size(), nullptr, 16) >> (signal - 1) & 1) != 0;
+  return false;
 }
 
 /// The signals that are forwarded: all but those that the kernel raises for faults of this process, which kill it
@@ -112,14 +123,15 @@ class Supervisor {
   }
 
   /// Whether the stop of the child is one of the job. It is for the child alone if no stop signal came to this
-  /// process. A handler for one may end with SIGSTOP, soon.
+  /// process, or none that the child does not ignore. A handler for one may end with SIGSTOP, soon.
   bool stops_with_child() const {
     return stopped_by_ != 0 && stop_seen_ &&
-           (stopped_by_ != SIGSTOP || Clock::now() - *stop_seen_ < std::chrono::seconds(1));
+           (stopped_by_ != SIGSTOP || Clock::now() - *stop_seen_ < std::chrono::seconds(10));
   }
 
   void handle(int signal, const siginfo_t& info) {
-    if (signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) stop_seen_ = Clock::now();
+    if ((signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU) && !ignores(pid_, signal))
+      stop_seen_ = Clock::now();
     // The terminal (SI_KERNEL) signals the group. This process signals itself when it writes to a closed pipe. The
     // child signals its group, or its parent process as if that were a shell.
     const bool sent_by_process = info.si_code == SI_USER || info.si_code == SI_TKILL || info.si_code == SI_QUEUE;
@@ -133,6 +145,8 @@ class Supervisor {
       }
       // kill(-group): the child has received it.
       if (group_signals_.was_sent_to_group(signal)) return;
+    } else if (!sent_by_process && signal == SIGHUP && getsid(pid_) != getsid(0)) {
+      return;  // its terminal is not the one that was closed: setsid() is for that
     }
     if (info.si_code == SI_QUEUE) {
       sigqueue(pid_, signal, info.si_value);

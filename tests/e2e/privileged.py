@@ -103,7 +103,7 @@ class Privileged(harness.Case):
         # not get them anyway.
         self.assertNotIn("LD_LIBRARY_PATH", messages)
         _, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "plain.heapprof", self.app)
-        self.assertIn("heapprof has file capabilities, so the system has removed variables like LD_LIBRARY_PATH",
+        self.assertIn("heapprof itself has privileges, so the system has removed variables like LD_LIBRARY_PATH",
                       messages)
 
     def test_without_permission(self):

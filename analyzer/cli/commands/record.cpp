@@ -103,7 +103,7 @@ int run_record(const RecordOptions& options) {
     return fail(refusal.exit_status, refusal.text);
   if (!options.quiet && getauxval(AT_SECURE) != 0 && privileges.loader.empty())
     print_message(
-        "heapprof has file capabilities, so the system has removed variables like LD_LIBRARY_PATH, LD_PRELOAD and "
+        "heapprof itself has privileges, so the system has removed variables like LD_LIBRARY_PATH, LD_PRELOAD and "
         "MALLOC_ARENA_MAX, and the program does not get them; record it with a copy of heapprof without "
         "capabilities");
 
