@@ -8,11 +8,12 @@
 const listPosition = (() => {
 const MAX_HEIGHT = 8_000_000;   // pixels
 const EXACT = 1_000_000;        // pixels at each end, where the scroll bar is never ahead after a rest
-const FARTHEST = 10_000;        // pixels that a wheel moves in a frame; a drag of the scroll bar moves more
+const FARTHEST = 10_000;        // pixels that a wheel moves in a frame
 const REST = 200;               // milliseconds without scrolling
 
-/// `scroller` is the element that scrolls, `onRest` is called after a correction of the scroll bar.
-function create(scroller, onRest) {
+/// `scroller` is the element that scrolls, `head` one above the list in it. `onRest` is called after a correction of
+/// the scroll bar.
+function create(scroller, head, onRest) {
   let whole = 0, height = 0;   // pixels of the list, and of the element
   let shift = 0;
   let lastBar = 0;             // the scroll bar's position at the last look
@@ -32,7 +33,9 @@ function create(scroller, onRest) {
   /// The position of the upper edge in the list.
   function top() {
     const bar = scroller.scrollTop;
-    if (Math.abs(bar - lastBar) > FARTHEST) shift = shiftAtBar(bar);
+    // A drag of the scroll bar moves it by at least half a pixel of the screen.
+    const dragged = 0.45 * height / (scroller.clientHeight || 400);
+    if (Math.abs(bar - lastBar) > Math.min(FARTHEST, dragged)) shift = shiftAtBar(bar);
     lastBar = bar;
     return bar + shift;
   }
@@ -46,7 +49,8 @@ function create(scroller, onRest) {
 
   function rest() {
     const now = top();
-    if (Math.abs(shift - shiftAtBar(lastBar)) < EXACT / 4) return;
+    const isNearEnd = lastBar <= EXACT || lastBar >= height - EXACT;
+    if (Math.abs(shift - shiftAtBar(lastBar)) < (isNearEnd ? 1 : EXACT / 4)) return;
     moveTo(now);
     onRest();
   }
@@ -61,13 +65,14 @@ function create(scroller, onRest) {
     moveTo,
     shift: () => shift,
     height: () => height,
-    /// The height of all rows in pixels. The rows in view stay where they are.
+    /// The height of all rows in pixels. The rows in view stay where they are, while there are so many.
     setWhole(pixels) {
       if (pixels === whole) return;
       const before = top(), wasShifted = whole !== height;
       whole = pixels;
       height = Math.min(whole, MAX_HEIGHT);
-      if (wasShifted || whole !== height) moveTo(Math.min(before, Math.max(0, whole - scroller.clientHeight)));
+      const farthest = Math.max(0, whole + head.offsetHeight - scroller.clientHeight);
+      if (wasShifted || whole !== height || before > farthest) moveTo(Math.min(before, farthest));
     },
   };
 }

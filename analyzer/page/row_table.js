@@ -139,7 +139,7 @@ function create(options) {
   const spaceAbove = spacer(), spaceBelow = spacer();
   body.append(spaceAbove, spaceBelow);
 
-  const position = listPosition.create(scroller, () => paint(false));
+  const position = listPosition.create(scroller, table.tHead, () => paint(false));
 
   function paint(force) {
     position.setWhole(count() * ROW);

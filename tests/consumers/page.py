@@ -893,6 +893,21 @@ class Page(PageCase):
         harness.wait_until(lambda: ahead() < 0.01, "the scroll bar is not corrected")
         self.assertAlmostEqual(position(), far, delta=1)
 
+    def test_a_filter_in_a_list_that_was_scrolled(self):
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.browser.evaluate("""(() => {
+          window.table = rowTable.create({label: 'Test', rows: Array.from({length: 20000}, (_, i) => `row ${i}`),
+                                          columns: [{key: 'row', label: 'Row', text: row => row, search: row => row}]});
+          table.host.style.height = '580px';
+          document.querySelector('#view').replaceChildren(table.host);
+          table.host.querySelector('.scroller').scrollTop = 1e6;
+        })()""")
+        self.browser.settle()
+        rows = "[...table.host.querySelectorAll('tr[data-index]')].map(line => line.textContent)"
+        self.assertIn("row 19999", self.browser.evaluate(rows))
+        self.browser.evaluate("table.filter('row 777')")
+        self.assertEqual(self.browser.evaluate(rows), ["row 777", *(f"row {n}" for n in range(7770, 7780))])
+
     # ---- Mouse, keyboard, windows, names, errors
 
     def test_mouse(self):
