@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -43,6 +44,19 @@ inline std::optional<ProcessStat> read_process_stat(const std::string& process) 
   fields >> stat.start_time;
   if (!fields) return std::nullopt;
   return stat;
+}
+
+/// The signals in a field of /proc/PROCESS/status, as "SigIgn" or "ShdPnd": signal n is bit n - 1. 0 also if the
+/// field cannot be read.
+inline std::uint64_t read_signals(const std::string& process, const std::string& field) {
+  std::ifstream file("/proc/" + process + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(field + ":")) return std::strtoull(line.c_str() + field.size() + 1, nullptr, 16);
+  return 0;
+}
+
+constexpr bool contains_signal(std::uint64_t signals, int signal) noexcept {
+  return (signals >> (signal - 1) & 1) != 0;
 }
 
 }  // namespace heapprof

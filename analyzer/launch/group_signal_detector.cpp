@@ -7,11 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <string>
+
+#include "analyzer/base/process_stat.h"
 
 namespace heapprof::launch {
 
@@ -63,12 +62,7 @@ GroupSignalDetector::~GroupSignalDetector() {
 
 bool GroupSignalDetector::was_sent_to_group(int signal) {
   if (pid_ <= 0) return false;
-  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
-  bool pending = false;
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("ShdPnd:"))
-      pending = (std::strtoull(line.c_str() + 7, nullptr, 16) >> (signal - 1) & 1) != 0;
-  if (!pending) return false;
+  if (!contains_signal(read_signals(std::to_string(pid_), "ShdPnd"), signal)) return false;
   // Clears what is pending, so that it is not taken for the next signal. An answer to an earlier byte that came too
   // late is dropped first.
   char byte = 0;

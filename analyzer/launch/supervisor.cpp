@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -35,14 +34,7 @@ bool is_stopped(int pid) {
   return stat && stat->state == 'T';
 }
 
-bool ignores(int pid, int signal) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  const std::string name = "SigIgn:";
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(name))
-      return (std::strtoull(line.c_str() + name.size(), nullptr, 16) >> (signal - 1) & 1) != 0;
-  return false;
-}
+bool ignores(int pid, int signal) { return contains_signal(read_signals(std::to_string(pid), "SigIgn"), signal); }
 
 /// The signals that are forwarded: all but those that the kernel raises for faults of this process, which kill it
 /// even when they are blocked.
