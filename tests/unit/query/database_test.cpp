@@ -122,7 +122,7 @@ TEST_CASE_METHOD(Fixture, "a list is one scan, and an order that the table has i
   CHECK(plan.find("TEMP B-TREE") == std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "rows of several scans are told apart, and recognized") {
+TEST_CASE_METHOD(Fixture, "a row has the same number in every scan, and no other row has it") {
   CHECK(rows("SELECT number FROM numbers WHERE number = 5 OR (number = 7 AND name = 'n7')") == Numbers64{5, 7});
   CHECK(numbers->scans == 2);
   CHECK(rows("SELECT number FROM numbers WHERE number = 7 OR (square = 49 AND name = 'n7')") == Numbers64{7});
