@@ -85,8 +85,15 @@ bool StreamDecoder::reserve(std::size_t events) {
   return true;
 }
 
+/// Of a block that was taken in part and then lost, only the other events are missing.
+void StreamDecoder::give_up_partial_block() {
+  state_.events_seen += std::exchange(state_.events_taken, 0);
+  state_.records_taken = 0;
+}
+
 /// Counts what is missing before the block `sequence`. `events_before`: the events before it, by its header.
 void StreamDecoder::close_gap(std::uint32_t sequence, std::uint64_t events_before) {
+  give_up_partial_block();
   if (sequence == state_.next_sequence && events_before == state_.events_seen) return;
   Damage& damage = shared_.damage;
   const std::string where = name_of(index_.id) + ", block " + std::to_string(state_.next_sequence);
@@ -127,6 +134,7 @@ void StreamDecoder::end_frame(const FrameHeader& header) {
   state_.next_sequence = header.sequence + 1;
   state_.events_seen = header.events_before + header.event_count;
   state_.records_taken = 0;
+  state_.events_taken = 0;
   records_to_skip_ = 0;
 }
 
@@ -212,6 +220,7 @@ void StreamDecoder::load_staging() {
     return;
   }
   if (sequence < state_.next_sequence) return;  // killed between frame and commit word: the frame has all of it
+  if (sequence != state_.next_sequence) give_up_partial_block();
   const std::vector<Slot>& slots = index_.staging;
   if (slots.empty()) {
     if (sequence != state_.next_sequence) {
@@ -235,7 +244,6 @@ void StreamDecoder::load_staging() {
   }
   std::uint64_t expected = state_.events_seen;
   if (slots.front().op() == Op::kBlockStart) expected = slots.front().address;
-  if (sequence != state_.next_sequence) state_.records_taken = 0;
   if (state_.records_taken == 0) {
     close_gap(sequence, expected);
     state_.next_sequence = sequence;
@@ -258,6 +266,7 @@ void StreamDecoder::load_staging() {
       damage.lost_unknown();
       continue;
     }
+    state_.events_taken += is_event(slot);
     take_slot(slot, reinterpret_cast<const std::uint8_t*>(&slot + 1));
     if (slot.op() == Op::kText) i += text_slots(slot.aux);
   }
@@ -266,6 +275,7 @@ void StreamDecoder::load_staging() {
 /// Counts the events of the last frames if these could not be decoded: no later block has a count of the events
 /// before it.
 void StreamDecoder::report_lost_at_end() {
+  give_up_partial_block();
   if (state_.expected_end <= state_.events_seen) return;
   shared_.damage.lost_events(state_.expected_end - state_.events_seen);
   shared_.damage.note(name_of(index_.id) + ": its last " + std::to_string(state_.expected_end - state_.events_seen) +

@@ -66,11 +66,13 @@ class StreamDecoder {
     std::uint64_t last_time = 0;      // ticks
     bool over = false;                // the staging block was decoded
     std::uint64_t records_taken = 0;  // of the block `next_sequence`, from a copy of its staging block
+    std::uint64_t events_taken = 0;   // of these records
   };
 
   void begin_block();
   void free_buffer();
   bool reserve(std::size_t events);
+  void give_up_partial_block();
   void close_gap(std::uint32_t sequence, std::uint64_t events_before);
   bool is_taken_in_part(const FrameRef& ref) const noexcept {
     return ref.sequence == state_.next_sequence && state_.records_taken != 0;

@@ -202,6 +202,27 @@ TEST_CASE("A frame that is damaged while a recording is followed costs its event
   CHECK(follower.damage().events_lost == 29);
 }
 
+TEST_CASE("Of a damaged frame, the events that were read from its staging block before are not missing") {
+  TraceBuilder trace;
+  auto& stream = trace.stream(30);
+  for (std::uint64_t i = 1; i <= 10; ++i) stream.alloc(i, 16 * i, 1);
+  GrowingFile file(trace);
+  Follower follower(file.path());
+  CHECK(events_of(follower) == 10);
+  // Blocks of 29 events and a block start; the first one is damaged.
+  std::uint64_t events = 0;
+  SECTION("a later block follows") { events = 60; }
+  SECTION("it is the last one") { events = 29; }
+  for (std::uint64_t i = 11; i <= events; ++i) stream.alloc(i, 16 * i, 1);
+  if (events == 29) stream.flush();
+  std::vector<std::uint8_t> bytes = trace.bytes();
+  bytes[trace.frame_offsets(0)[0] + sizeof(FrameHeader) + 30] ^= 1;
+  file.write(bytes);
+  file.end();
+  CHECK(events_of(follower) == events - 29 + 1);  // with a gap
+  CHECK(follower.damage().events_lost == 19);
+}
+
 TEST_CASE("A recording that stopped counts as ended, although its program runs") {
   TraceBuilder trace;
   trace.stream().alloc(1, 0x1000, 1);
