@@ -49,6 +49,8 @@ void set_paused(ThreadState& thread, bool paused) noexcept {
 void commit_mark(ThreadState& thread, const char* text, std::size_t bytes) noexcept {
   // All runs of all threads end here: events after the mark have a later time.
   const Ticks now = g_clock.now();
+  // The record has the time of the mark, which may be long after the last event: slices of time choose it by that.
+  thread.stream.advance_time(now);
   if (!is_single_threaded()) disown_pages();
   thread.stream.append_text(TextKind::kMark, 0, tick_count(now), text, bytes < kMaxMarkBytes ? bytes : kMaxMarkBytes);
   take_snapshot_within_budget(thread, SnapshotReason::kMark);

@@ -39,6 +39,21 @@ std::string last_mark(const StreamFixture& recording) {
 
 }  // namespace
 
+TEST_CASE("The record of a mark has the time of the mark, however long after the last event") {
+  StreamFixture recording;
+  recording.state->stream.append(Op::kAlloc, g_clock.now(), 0x1000, 16, 0, 0);
+  const Ticks before = g_clock.now();
+  commit_mark(*recording.state, "later", 5);
+  std::size_t marks = 0;
+  for (const Text& text : read_stream(recording.folder / "t", StreamId{1}).texts) {
+    if (text.record.node != static_cast<std::uint32_t>(TextKind::kMark)) continue;
+    ++marks;
+    CHECK(text.record.address >= tick_count(before));
+    CHECK(text.record.time == text.record.address);
+  }
+  CHECK(marks == 1);
+}
+
 TEST_CASE("A pause is recorded once, shown in the header, and ended by a resume") {
   StreamFixture recording;
   set_paused(*recording.state, true);
