@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "preload/arch/aarch64/dwarf_registers.h"
 #include "preload/base/address_types.h"
 
 namespace heapprof::arch {
@@ -19,7 +20,8 @@ struct EntryRegisters {
 /// Precondition: inlined into the hook itself, because it reads the hook's frame.
 [[gnu::always_inline]] inline EntryRegisters entry_registers() noexcept {
   const auto* record = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
-  return {ProgramCounter{record[1]}, StackPointer{reinterpret_cast<std::uint64_t>(__builtin_dwarf_cfa())}, record[0]};
+  return {ProgramCounter{strip(record[1])}, StackPointer{reinterpret_cast<std::uint64_t>(__builtin_dwarf_cfa())},
+          record[0]};
 }
 
 /// The frame address of the function into which this is inlined, as an approximation of its stack pointer. The
