@@ -41,13 +41,39 @@ template <typename Call>
     call.done();
     return report(block, size, call);
   }
+  const void* const outer = recorder::t_local.reallocating;
   const bool begun = recorder::realloc_begin(old_block, entry);
   AllocatorCall call;
   void* block = call_real();
   call.done();
-  if (begun) [[likely]]
+  if (begun) [[likely]] {
     recorder::realloc_end(old_block, block, size, entry, call);
+    // The outer call, which a signal handler interrupted, may not have freed its old block yet.
+    if (!call.outermost() && outer != block) recorder::t_local.reallocating = outer;
+  }
   return block;
+}
+
+/// Records a free by another function than free; `call_real` calls the real one. That may call the hook of free
+/// (free_sized of glibc 2.43 does), which must not record the block again: it finds it in `reallocating`.
+template <typename Call>
+[[gnu::always_inline]] inline void record_free(void* block, const EntryRegisters& entry, Call&& call_real) noexcept {
+  if (block == nullptr) return call_real();
+  recorder::freed(block, entry);
+  const void* const outer = recorder::t_local.reallocating;
+  ++recorder::t_local.allocator_depth;
+  recorder::t_local.reallocating = block;
+  call_real();
+  recorder::t_local.reallocating = outer == block ? nullptr : outer;
+  --recorder::t_local.allocator_depth;
+}
+
+/// Reports the result of an aligned allocation. One with an invalid alignment that failed requested no memory.
+[[gnu::always_inline]] inline void* report_aligned(void* block, std::size_t alignment, std::size_t size,
+                                                   const AllocatorCall& call) noexcept {
+  const bool is_power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
+  if (block == nullptr && !is_power_of_two) return nullptr;
+  return report(block, size, call);
 }
 
 }  // namespace
@@ -109,29 +135,20 @@ void (*const heapprof_free_hook_address)(void*) noexcept = heapprof_free_hook;
 
 HEAPPROF_HOOK(void, cfree, (void* block)) {
   if (real::functions().cfree == nullptr) return real::functions().program_free(block);
-  if (block != nullptr) {
-    const EntryRegisters entry = entry_registers();
-    recorder::freed(block, entry);
-  }
-  real::functions().cfree(block);
+  const EntryRegisters entry = entry_registers();
+  record_free(block, entry, [=] { real::functions().cfree(block); });
 }
 
 HEAPPROF_HOOK(void, free_sized, (void* block, std::size_t size)) {
   if (real::functions().free_sized == nullptr) return real::functions().program_free(block);
-  if (block != nullptr) {
-    const EntryRegisters entry = entry_registers();
-    recorder::freed(block, entry);
-  }
-  real::functions().free_sized(block, size);
+  const EntryRegisters entry = entry_registers();
+  record_free(block, entry, [=] { real::functions().free_sized(block, size); });
 }
 
 HEAPPROF_HOOK(void, free_aligned_sized, (void* block, std::size_t alignment, std::size_t size)) {
   if (real::functions().free_aligned_sized == nullptr) return real::functions().program_free(block);
-  if (block != nullptr) {
-    const EntryRegisters entry = entry_registers();
-    recorder::freed(block, entry);
-  }
-  real::functions().free_aligned_sized(block, alignment, size);
+  const EntryRegisters entry = entry_registers();
+  record_free(block, entry, [=] { real::functions().free_aligned_sized(block, alignment, size); });
 }
 
 HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::size_t size)) {
@@ -148,14 +165,14 @@ HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().aligned_alloc(alignment, size);
   call.done();
-  return report(block, size, call);
+  return report_aligned(block, alignment, size, call);
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().memalign(alignment, size);
   call.done();
-  return report(block, size, call);
+  return report_aligned(block, alignment, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {

@@ -1,8 +1,10 @@
 #include "preload/intercept/patched_call.h"
 
+#include <cerrno>
 #include <new>
 
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/thread/thread_state.h"
 
 namespace heapprof::intercept {
@@ -17,6 +19,8 @@ using recorder::ThreadState;
 ThreadState* thread_state() noexcept {
   if (t_local.state != nullptr && t_local.state->generation == recorder::g_process_generation) [[likely]]
     return t_local.state;
+  // Without a state there is no unfinished event, which forked() must not interrupt.
+  if (recorder::state() == recorder::State::kOn && recorder::in_forked_child()) recorder::forked();
   return recorder::state() == recorder::State::kOn ? recorder::attach_thread() : nullptr;
 }
 
@@ -194,6 +198,8 @@ void heapprof_intercept_end_recorded(CallFrame* frame) noexcept {
   switch (signature.kind) {
     case Kind::kFree: return;  // recorded before the call
     case Kind::kAllocateThroughPointer:
+      // EINVAL: the alignment is invalid, so no memory was requested.
+      if (static_cast<std::int32_t>(frame->result()) == EINVAL) return;
       block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
       break;
     case Kind::kAllocate:

@@ -129,6 +129,30 @@ class PatchedFunctions(harness.Case):
             self.assertRegex(run.stderr, f"{branched} of embedded_entries is not recorded: other code ")
         self.assertEqual(len(re.findall("is not recorded", run.stderr)), 6, run.stderr)
 
+    # Executes a command with a recorder, and with a filter that refuses process_vm_readv, as a container's policy may.
+    WITH_POLICY = """
+import ctypes, os, struct, sys
+instructions = [(0x20, 0, 0, 0), (0x15, 0, 1, 310), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in instructions))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(text)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+    sys.exit(3)
+os.environ["LD_PRELOAD"] = sys.argv[1]
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+    def test_without_reading_memory_by_system_calls(self):
+        """Where process_vm_readv is refused, the same functions are patched."""
+        program = harness.program("embedded_entries")
+        run = self.record("python3", "-c", self.WITH_POLICY, harness.LIBRARY, program, how="plain", status=None)
+        if run.status == 3:
+            self.skipTest("filters are not permitted here")
+        self.assertEqual(run.status, 0)
+        notes, expected = (self.report(trace)["integrity"]["notes"] for trace in (run.trace, self.record(program).trace))
+        self.assertRegex(expected[0], "functions patched")
+        self.assertEqual(notes, expected)
+
     def test_functions_that_cannot_be_patched(self):
         """The report names the functions, the reason, and what is missing in its figures; nothing else is missing."""
         runs = [self.record(harness.program("embedded_refused"), calls) for calls in (1, 0)]
@@ -234,6 +258,13 @@ class Forks(harness.Case):
         blocks = [report["heap"]["allocations"] for report in reports if notes_of(report)]
         self.assertEqual((len(reports), len(blocks)), (self.CHILDREN + 1, self.CHILDREN))
         self.assertGreaterEqual(min(blocks), 101)
+
+
+    def test_a_child_of_a_thread_without_events(self):
+        """The child, which is not recorded, notices that at its first call of a patched function."""
+        run = self.record(harness.program("embedded_forks"), "first", harness.program("embedded_plugin.so"))
+        self.assertLess(int(run.stdout), 100)
+        self.assert_sound(self.report(run.trace))
 
 
 class LoadedInOnePlace(harness.Case):

@@ -62,6 +62,69 @@ class OtherLibraries(harness.Case):
     def test_mimalloc_in_either_order(self):
         self.both_orders("mimalloc")
 
+    # Its free_sized calls free, as that of glibc 2.43 does. Its realloc frees the old block at its end, and calls
+    # `interrupt` before that, which stands for a signal handler. It refuses invalid alignments.
+    ALLOCATOR = """
+        #include <errno.h>
+        #include <malloc.h>
+        #include <stdlib.h>
+        #include <string.h>
+        extern void* __libc_malloc(size_t);
+        extern void __libc_free(void*);
+        extern void* __libc_memalign(size_t, size_t);
+        void (*interrupt)(void);
+        void* malloc(size_t size) { return __libc_malloc(size); }
+        void free(void* block) { __libc_free(block); }
+        void free_sized(void* block, size_t size) { free(block); }
+        void* realloc(void* old, size_t size) {
+          void* block = malloc(size);
+          memcpy(block, old, malloc_usable_size(old) < size ? malloc_usable_size(old) : size);
+          if (interrupt != NULL) interrupt();
+          free(old);
+          return block;
+        }
+        void* aligned_alloc(size_t alignment, size_t size) {
+          errno = EINVAL;
+          return alignment & (alignment - 1) ? NULL : __libc_memalign(alignment, size);
+        }"""
+    CALLS = """
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        static void (**interrupt)(void);
+        static void* volatile other; /* libc's headers say that realloc calls nothing in this file */
+        static void handler(void) {
+          *interrupt = NULL;
+          other = realloc(other, 777);
+        }
+        int main(void) {
+          void (*free_sized)(void*, size_t) = dlsym(RTLD_DEFAULT, "free_sized");
+          interrupt = dlsym(RTLD_DEFAULT, "interrupt");
+          for (int i = 0; i < 100; ++i) {
+            free_sized(malloc(777), 777);
+            other = malloc(777);
+            void* block = malloc(777);
+            *interrupt = handler;
+            block = realloc(block, 777);
+            if (*interrupt != NULL || aligned_alloc(3, 777) != NULL) return 1;
+            free(block);
+            free(other);
+          }
+          return 0;
+        }"""
+
+    def test_allocator_that_calls_itself(self):
+        """Each call of the program is recorded once."""
+        allocator = self.program_of(self.ALLOCATOR, "-shared", "-fPIC", name="allocator.so")
+        program = self.program_of(self.CALLS, "-ldl")
+        run = self.record(program, how="plain", _LD_PRELOAD=f"{harness.LIBRARY}:{allocator}")
+        self.assertEqual(run.stderr, "")
+        whole = self.report(run.trace)
+        self.assert_sound(whole)
+        self.assertEqual((whole["heap"]["unmatched_frees"], whole["heap"]["failed"]), (0, 0))
+        marked = self.report(run.trace, "--min-size", 777, "--max-size", 777)["heap"]
+        self.assertEqual((marked["allocations"], marked["frees"], marked["leaked_blocks"]), (500, 500, 0))
+
     def test_private_lz4_libunwind_and_mimalloc(self):
         paths = [installed(name) or "-" for name in ("liblz4.so.1", "libunwind.so.8", ALLOCATORS["mimalloc"])]
         if paths == ["-"] * 3:

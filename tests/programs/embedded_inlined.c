@@ -1,4 +1,5 @@
 // Calls functions of mimalloc that allocate without calling another function of mimalloc. Most duplicate a string.
+// One refuses its arguments.
 #include <stddef.h>
 
 char* mi_strdup(const char* text);
@@ -10,6 +11,7 @@ char* mi_heap_strdup(void* heap, const char* text);
 char* mi_heap_strndup(void* heap, const char* text, size_t most);
 void* mi_heap_alloc_new(void* heap, size_t bytes);
 void* mi_heap_alloc_new_n(void* heap, size_t count, size_t bytes);
+int mi_posix_memalign(void** block, size_t alignment, size_t bytes);
 void mi_free(void* block);
 
 const char* volatile nothing = NULL;
@@ -26,6 +28,8 @@ int main(int count, char** arguments) {
     mi_realpath("/proc/version", NULL);
     mi_heap_alloc_new(mi_heap_get_default(), 33);
     mi_heap_alloc_new_n(mi_heap_get_default(), 3, 15);
+    void* block = NULL;
+    if (mi_posix_memalign(&block, 3, 100) == 0) return 1;
     if (mi_strdup(nothing) != NULL || mi_strndup(nothing, 3) != NULL) return 1;
   }
   return 0;

@@ -2,13 +2,13 @@
 
 #include <Zydis/Decoder.h>
 #include <sys/auxv.h>
-#include <sys/uio.h>
 
 #include "preload/intercept/x86_64/near_branches.h"
 #include "preload/intercept/x86_64/patch_groups.h"
 #include "preload/sys/kernel.h"
 #include "preload/sys/own_mappings.h"
 #include "preload/unwind/cfi.h"
+#include "preload/unwind/stack_bounds.h"
 
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char heapprof_intercept_entry[];
@@ -297,15 +297,6 @@ class DecodedFunction {
   std::uint8_t* begins_ = nullptr;
 };
 
-/// Whether the byte at `at` can be read. The image's addresses come from the file, which may have been replaced since
-/// it was loaded.
-bool is_mapped(std::uint64_t at) noexcept {
-  char byte;
-  const iovec local{&byte, 1};
-  const iovec remote{reinterpret_cast<void*>(at), 1};
-  return sys::call(SYS_process_vm_readv, sys::process_id(), sys::word(&local), 1, sys::word(&remote), 1) == 1;
-}
-
 /// Whether the bytes at `at`, which decode as a branch into the patch, are an instruction. kUnknown: no unwind
 /// information describes the function that contains them.
 enum class BranchCheck : std::uint8_t { kBranch, kNoBranch, kUnknown };
@@ -314,7 +305,8 @@ BranchCheck check_branch(const unwind::Span& text, const unwind::Span& image, st
                          const Patch& patch) noexcept {
   const unwind::Span whole_pages{image.begin & ~(kPageBytes - 1), image.end};
   unwind::Span function;
-  if (!is_mapped(whole_pages.begin) || !unwind::find_function(whole_pages, at, function) ||
+  // The image's addresses come from the file, which may have been replaced since it was loaded.
+  if (!unwind::probe(whole_pages.begin) || !unwind::find_function(whole_pages, at, function) ||
       function.begin < text.begin || function.end > text.end)
     return BranchCheck::kUnknown;
   return DecodedFunction(function).never_branches_into(patch) ? BranchCheck::kNoBranch : BranchCheck::kBranch;
