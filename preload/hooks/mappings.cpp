@@ -45,7 +45,7 @@ HEAPPROF_HOOK(int, munmap, (void* address, std::size_t bytes)) {
 HEAPPROF_HOOK(void*, mremap,
               (void* old_address, std::size_t old_bytes, std::size_t new_bytes, int flags, void* new_address)) {
   const EntryRegisters entry = entry_registers();
-  return record_mremap(old_address, old_bytes, new_bytes, flags, entry, [=] {
+  return record_mremap(old_address, old_bytes, new_bytes, flags, new_address, entry, [=] {
     return real::functions().mremap(old_address, old_bytes, new_bytes, flags, new_address);
   });
 }

@@ -32,8 +32,9 @@ template <typename Call>
 /// mapped (mremap(2)). Both add a mapping and remove none, so they are recorded as mmap.
 template <typename Call>
 [[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
-                                                  int flags, const arch::EntryRegisters& entry,
+                                                  int flags, void* new_address, const arch::EntryRegisters& entry,
                                                   Call&& call) noexcept {
+  if ((flags & MREMAP_FIXED) != 0) recorder::replace_begin(new_address, new_bytes);
   constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
   if (old_bytes == 0 || (flags & kDontUnmap) != 0) {
     const int kind = old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;

@@ -35,16 +35,19 @@ Loss loss_by_prctl(int option, unsigned long first, unsigned long second) noexce
   return Loss::kNothing;
 }
 
+constexpr bool is_refused(long result) noexcept { return result < 0; }
+
 /// Notifies the recorder before the call, while it can still make system calls to prepare, and again if the kernel
-/// refuses the call.
+/// refuses the call, which `refused` finds in the result.
 template <typename Call>
-[[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call) noexcept {
+[[gnu::always_inline]] inline auto call_with_loss(Loss loss, Call&& call,
+                                                  bool (*refused)(long) noexcept = is_refused) noexcept {
   if (loss == Loss::kNothing) return call();
   const bool clock = loss == Loss::kSystemCallsAndClock;
   find_unwinding_library();
   recorder::restrict_system_calls(clock);
   const auto result = call();
-  if (result < 0) recorder::restriction_refused(clock);
+  if (refused(result)) recorder::restriction_refused(clock);
   return result;
 }
 
@@ -70,8 +73,8 @@ void* pointer(Integer value) noexcept {
           record_mmap(bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
     case SYS_munmap: return record_munmap(pointer(a), bytes(b), entry, [&] { return static_cast<int>(call()); });
     case SYS_mremap:
-      return reinterpret_cast<long>(
-          record_mremap(pointer(a), bytes(b), bytes(c), flags(d), entry, [&] { return pointer(call()); }));
+      return reinterpret_cast<long>(record_mremap(pointer(a), bytes(b), bytes(c), flags(d), pointer(e), entry,
+                                                  [&] { return pointer(call()); }));
     case SYS_brk: {
       // The kernel returns the current break, whether it moved or not. libc's own record of the break may differ.
       const long before = sys::call(SYS_brk);
@@ -82,11 +85,17 @@ void* pointer(Integer value) noexcept {
     case SYS_prctl:
       return call_with_loss(
           loss_by_prctl(static_cast<int>(a), static_cast<unsigned long>(b), static_cast<unsigned long>(c)), call);
-    default:  // SYS_seccomp
-      return call_with_loss(a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER
-                                ? loss_by_seccomp(a == SECCOMP_SET_MODE_STRICT, c != 0)
-                                : Loss::kNothing,
-                            call);
+    default: {  // SYS_seccomp
+      const Loss loss = a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER
+                            ? loss_by_seccomp(a == SECCOMP_SET_MODE_STRICT, c != 0)
+                            : Loss::kNothing;
+      // SECCOMP_FILTER_FLAG_TSYNC: the result is the id of a thread that has another filter, and nothing has been
+      // installed (seccomp(2)). With a listener, it is a descriptor.
+      constexpr long kResultIsThread = SECCOMP_FILTER_FLAG_TSYNC, kResultIsListener = 1 << 3;
+      if ((b & (kResultIsThread | kResultIsListener)) == kResultIsThread)
+        return call_with_loss(loss, call, [](long result) noexcept { return result != 0; });
+      return call_with_loss(loss, call);
+    }
   }
 }
 

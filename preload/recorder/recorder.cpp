@@ -6,7 +6,9 @@
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/event_path.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/process/log.h"
+#include "preload/recorder/process/settings.h"
 #include "preload/recorder/residency/snapshots.h"
 #include "preload/sys/kernel.h"
 
@@ -85,6 +87,8 @@ void note(const char* text, NoteKind kind) noexcept {
   leave(*thread);
 }
 
-bool is_recording() noexcept { return state() == State::kOn && !paused(); }
+bool is_recording() noexcept {
+  return state() == State::kOn && !paused() && (!in_forked_child() || g_settings.children);
+}
 
 }  // namespace heapprof::recorder

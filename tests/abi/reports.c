@@ -112,6 +112,9 @@ int main(int count, char** arguments) {
   munmap(mremap(block, 0, 4096, MREMAP_MAYMOVE), 4096);
   about_to("mremap fails");
   mremap(block, 4096, 0, MREMAP_MAYMOVE);
+  about_to("mremap to an address");
+  block = mremap(mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096, 4096,
+                 MREMAP_MAYMOVE | MREMAP_FIXED, block);
   about_to("mmap by number");
   block = (void*)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   about_to("munmap by number");

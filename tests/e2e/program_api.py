@@ -8,13 +8,13 @@ import harness
 class ProgramApi(harness.Case):
     def test_without_recorder(self):
         run = self.record(harness.program("program_api"), how="plain")
-        self.assertEqual(run.stdout, "0 0 0\n")
+        self.assertEqual(run.stdout, "0 0 0 0\n")
 
     def test_pause_mark_and_pool(self):
         for how in harness.WAYS:
             with self.subTest(how=how):
                 run = self.record(harness.program("program_api"), how=how)
-                self.assertEqual(run.stdout, "1 0 1\n")
+                self.assertEqual(run.stdout, "1 0 0 1\n")
                 report = self.report(run.trace)
                 self.assertTrue(report["integrity"]["complete"])
                 # Blocks that were allocated during the pause are unknown; their frees are not errors of the program.
@@ -29,9 +29,13 @@ class ProgramApi(harness.Case):
                 timeline = json.loads(self.heapprof("timeline", run.trace, "--format", "json"))
                 self.assertIn("before the pause", json.dumps(timeline, ensure_ascii=False))
 
+    def test_children_that_are_recorded(self):
+        run = self.record(harness.program("program_api"), CHILDREN=1, OUTPUT=self.dir / "all.%p")
+        self.assertEqual(run.stdout, "1 1 0 1\n")
+
     def test_started_paused(self):
         run = self.record(harness.program("program_api"), PAUSED=1)
-        self.assertEqual(run.stdout, "0 0 1\n")
+        self.assertEqual(run.stdout, "0 0 0 1\n")
         sizes = [row["bytes"] // row["blocks"] for row in self.all_stacks(run.trace, "allocated")]
         self.assertEqual(sizes.count(3333), 2)  # two call sites, two stacks
         self.assertFalse({1111, 2222} & set(sizes))

@@ -3,7 +3,9 @@ is in the trace, or the trace has the reason why recording stopped."""
 
 import json
 import os
+import re
 import unittest
+from pathlib import Path
 
 import harness
 import trace_reader
@@ -51,7 +53,19 @@ class Hosts(harness.Case):
         self.assertEqual(run.trace.stat().st_uid, 0)
 
     def test_without_the_kernels_time_data(self):
-        self.check("no_vvar")
+        for how in ("no_vvar", "covered_vvar"):
+            with self.subTest(how=how):
+                self.check(how)
+
+    def test_huge_pages(self):
+        found = re.search(r"Hugepagesize: *(\d+) kB", Path("/proc/meminfo").read_text())
+        if found is None:
+            self.skipTest("this kernel has no huge pages")
+        size = int(found[1]) * 1024
+        run = self.check("huge_pages", size)
+        rows = [row for row in self.all_stacks(run.trace, "allocated", "--kind", "mmap")
+                if any("map_huge_page" in frame["function"] for frame in row["stack"])]
+        self.assertEqual([row["bytes"] for row in rows], [size])
 
     def test_dropped_capabilities(self):
         self.check("capabilities")
@@ -78,6 +92,9 @@ class Hosts(harness.Case):
     def test_seccomp_refused_by_the_kernel(self):
         """The recorder ends its restricted mode: 200,000 events later it still records, with samples."""
         self.check("filter_refused")
+
+    def test_seccomp_filter_that_another_thread_has_not(self):
+        self.check("synchronized")
 
     def test_cycle_clock_forbidden(self):
         run = self.check("no_clock")
@@ -108,6 +125,14 @@ class Hosts(harness.Case):
         harness.wait_until(lambda: ends() == ["exit", "exit"], "the two processes have no two complete traces")
         for trace in self.dir.glob("all.*"):
             self.assertEqual(self.report(trace)["integrity"]["bytes_damaged"], 0)
+
+    def test_closed_standard_error(self):
+        """The recorder's message (its file is full) is not written to the file that has the descriptor now."""
+        data = self.dir / "data"
+        self.host("closed_stderr", data, MAX_FILE_SIZE="80k", SNAPSHOTS=0, CHILDREN=1, OUTPUT=self.dir / "closed.%p")
+        ends = [self.report(trace)["integrity"]["ended_by"] for trace in self.dir.glob("closed.*")]
+        self.assertEqual(sorted(ends), ["exec", "stopped"])
+        self.assertEqual(data.read_bytes(), b"")
 
     def test_standard_error_without_reader(self):
         """The recorder prints a message (its file is full) to a closed or full pipe, without SIGPIPE or blocking."""

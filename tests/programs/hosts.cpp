@@ -8,6 +8,7 @@
 //   hosts spawn PROGRAM...    hosts loader_lock       hosts deepbind LIBRARY  hosts dlmopen LIBRARY
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //   hosts no_vvar             hosts no_clock_fork     hosts exec_filtered PROGRAM...
+//   hosts covered_vvar        hosts synchronized      hosts closed_stderr FILE   hosts huge_pages BYTES
 //
 // Each mode allocates blocks of 777 bytes before and after its change, frees all but the last kKept, and prints how
 // many this process allocated. Exit status 1: the host was affected. 3: the kernel does not permit the change.
@@ -49,6 +50,7 @@ constexpr size_t kCountedSize = 777;
 constexpr int kKept = 10;
 void* kept[kKept];
 std::atomic<long> allocated{0};
+std::atomic<bool> stop{false};
 
 [[gnu::noinline]] void work(int times) {
   for (int i = 0; i < times; ++i) {
@@ -75,8 +77,9 @@ int change_root(const char* directory) {
   return 0;
 }
 
-/// Unmaps the kernel's pages of time data, as checkpoint tools and sandboxes do.
-int unmap_time_data() {
+/// Unmaps the kernel's pages of time data, as checkpoint tools and sandboxes do, or moves pages over them that cannot
+/// be read.
+int remove_time_data(bool cover) {
   FILE* const maps = fopen("/proc/self/maps", "r");
   unsigned long begin = 0, end = 0;
   bool found = false;
@@ -84,10 +87,24 @@ int unmap_time_data() {
     found = strstr(line, "[vvar]") != nullptr && sscanf(line, "%lx-%lx", &begin, &end) == 2;
   fclose(maps);
   if (!found) return 3;
+  void* const pages = mmap(nullptr, end - begin, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const place = reinterpret_cast<void*>(begin);
   work(10);
-  if (munmap(reinterpret_cast<void*>(begin), end - begin) != 0) return 3;
+  if (cover) {
+    if (mremap(pages, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, place) != place) return 3;
+  } else if (munmap(place, end - begin) != 0) {
+    return 3;
+  }
   work(20'000);
   return 0;
+}
+
+/// Maps and unmaps one huge page of `bytes`, which the kernel makes of one byte.
+[[gnu::noinline]] int map_huge_page(std::size_t bytes) {
+  void* const page =
+      mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+  if (page == MAP_FAILED) return 3;
+  return munmap(page, bytes) == 0 ? 0 : 1;
 }
 
 int become_user(const char* user) {
@@ -167,6 +184,57 @@ int have_filter_refused() {
   return 0;
 }
 
+/// seccomp without the function of libc, so that the recorder does not know of it.
+long raw_seccomp(long operation, long flags, const sock_fprog* filter) {
+#if defined(__x86_64__)
+  long result;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(SYS_seccomp), "D"(operation), "S"(flags), "d"(filter)
+               : "rcx", "r11", "memory");
+  return result;
+#else
+  register long number asm("x8") = SYS_seccomp;
+  register long first asm("x0") = operation;
+  register long second asm("x1") = flags;
+  register const sock_fprog* third asm("x2") = filter;
+  asm volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
+  return first;
+#endif
+}
+
+sock_filter allow_everything[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+const sock_fprog permissive_filter{1, allow_everything};
+std::atomic<int> filtered{0};
+
+void* have_own_filter(void*) {
+  filtered = raw_seccomp(SECCOMP_SET_MODE_FILTER, 0, &permissive_filter) == 0 ? 1 : 2;
+  while (!stop) usleep(1000);
+  return nullptr;
+}
+
+void* work_in_thread(void*) {
+  work(1000);
+  return nullptr;
+}
+
+/// The kernel refuses a filter for all threads, because one of them has another filter: the result is its id. Threads
+/// that begin later are recorded.
+int fail_to_synchronize_filters() {
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  pthread_t other;
+  pthread_create(&other, nullptr, have_own_filter, nullptr);
+  while (filtered == 0) usleep(1000);
+  const long result =
+      filtered == 1 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &permissive_filter)
+                    : 0;
+  pthread_t later;
+  if (result > 0 && pthread_create(&later, nullptr, work_in_thread, nullptr) == 0) pthread_join(later, nullptr);
+  stop = true;
+  pthread_join(other, nullptr);
+  return result > 0 ? 0 : 3;
+}
+
 int become_daemon() {
   const pid_t first = fork();
   if (first != 0) {
@@ -208,6 +276,18 @@ int bad_standard_error(bool full) {
   int status = 1;
   waitpid(child, &status, 0);
   return status == 0 ? 0 : 1;
+}
+
+/// Is executed again with a closed standard error. The file that it opens then has that descriptor.
+int close_standard_error(const char* file) {
+  if (fcntl(2, F_GETFD) != -1) {
+    close(2);
+    execl("/proc/self/exe", "hosts", "closed_stderr", file, static_cast<char*>(nullptr));
+    return 3;
+  }
+  if (open(file, O_WRONLY | O_CREAT, 0600) != 2) return 1;
+  work(200'000);
+  return 0;
 }
 
 // Coroutines
@@ -353,7 +433,6 @@ int full_load(int count) {
   return 0;
 }
 
-std::atomic<bool> stop{false};
 void* pairs_until_stopped(void*) {
   while (!stop) {
     void* volatile block = malloc(kCountedSize);
@@ -514,7 +593,10 @@ int main(int argc, char** argv) {
   int result = 2;
   if (is("work")) work(200'000), result = 0;
   if (is("chroot")) result = change_root(argument);
-  if (is("no_vvar")) result = unmap_time_data();
+  if (is("no_vvar") || is("covered_vvar")) result = remove_time_data(is("covered_vvar"));
+  if (is("synchronized")) result = fail_to_synchronize_filters();
+  if (is("huge_pages")) result = map_huge_page(strtoul(argument, nullptr, 10));
+  if (is("closed_stderr")) result = close_standard_error(argument);
   if (is("setuid")) result = become_user(argument);
   if (is("capabilities")) result = drop_capabilities();
   if (is("namespaces")) result = change_namespaces();

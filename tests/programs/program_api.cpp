@@ -1,9 +1,12 @@
-// Calls the functions of heapprof.h, with or without a recorder. Prints the results of heapprof_is_recording.
+// Calls the functions of heapprof.h, with or without a recorder. Prints the results of heapprof_is_recording: at the
+// start, as the first act of a forked child, in a pause, and after it.
 //
 // Allocates five blocks of 1111 bytes, and during a pause five of 2222 bytes; frees three of each. A pool reports
 // blocks of 3333 bytes.
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "preload/heapprof.h"
 
@@ -23,12 +26,22 @@ alignas(16) char pool[10'000];
   heapprof_report_alloc(pool + 3344, 3333);
   heapprof_report_free(pool);
 }
+
+/// The result of heapprof_is_recording in a forked child, before it allocates.
+int is_recording_in_child() {
+  const pid_t child = fork();
+  if (child == 0) _exit(heapprof_is_recording());
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
 }  // namespace
 
 int main() {
   void* recorded[5];
   void* unrecorded[5];
   const int before = heapprof_is_recording();
+  const int child = is_recording_in_child();
   heapprof_mark("before the pause");
   allocate(1111, recorded);
   heapprof_pause();
@@ -40,6 +53,6 @@ int main() {
   free_three(unrecorded);
   use_pool();
   heapprof_mark("the end, with \"quotes\" and \xc3\xa4");
-  printf("%d %d %d\n", before, paused, after);
+  printf("%d %d %d %d\n", before, child, paused, after);
   return 0;
 }

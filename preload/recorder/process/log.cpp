@@ -8,11 +8,14 @@
 namespace heapprof::recorder {
 
 namespace {
+enum class StandardError : std::uint8_t { kUnknown, kKnown, kClosed };
+constinit StandardError g_standard_error_state = StandardError::kUnknown;
 constinit sys::FileIdentity g_standard_error{};
 
 bool standard_error_is_unchanged() noexcept {
   sys::FileIdentity now;
-  return g_standard_error.inode == 0 || (sys::identify(2, now) && now == g_standard_error);
+  return g_standard_error_state == StandardError::kUnknown ||
+         (g_standard_error_state == StandardError::kKnown && sys::identify(2, now) && now == g_standard_error);
 }
 
 /// Writes nothing if the write would block (a full pipe). Consumes the signals that would end the host: SIGPIPE for a
@@ -33,7 +36,11 @@ void write_unnoticed(int fd, const char* line, std::size_t bytes) noexcept {
 
 }  // namespace
 
-void remember_standard_error() noexcept { sys::identify(2, g_standard_error); }
+void remember_standard_error() noexcept {
+  constexpr long kNotOpen = -9;  // EBADF
+  if (sys::identify(2, g_standard_error)) g_standard_error_state = StandardError::kKnown;
+  else if (sys::call(SYS_fcntl, 2, F_GETFD) == kNotOpen) g_standard_error_state = StandardError::kClosed;
+}
 
 void log(LogLevel level, const char* message, const char* detail) noexcept {
   if (level > g_settings.log) return;

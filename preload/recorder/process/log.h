@@ -6,8 +6,8 @@
 
 namespace heapprof::recorder {
 
-/// Remembers which file standard error is. If it is another file later, messages are dropped, so that they are not
-/// written into that file.
+/// Remembers which file standard error is, or that it is closed. If it is another file later, messages are dropped,
+/// so that they are not written into that file.
 void remember_standard_error() noexcept;
 
 /// Writes `message` and then `detail` (a path, for example) as one line; the line end is added. May be called from
