@@ -47,7 +47,9 @@ function create() {
     async onSite(site) {
       const {series} = selection.now();
       if (series === 'module') selection.add('module', site.label);
-      else if (series === 'thread') selection.add('thread', (/\d+$/.exec(site.label) || [site.label])[0]);
+      // A name can be that of several threads, or end in a number.
+      else if (series === 'thread')
+        selection.add('thread', (/^tid (\d+)$/.exec(site.detail) || [null, site.label])[1]);
       else selection.change({name: await fullName(site)});
     },
     tools: [make('span', {class: 'chart-saves'},

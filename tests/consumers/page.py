@@ -156,6 +156,13 @@ class PageCase(consumers.Case):
         self.browser.evaluate("(() => { for (const release of held) release(); "
                               "held.push = release => release(); })()")
 
+    def compiled(self, source):
+        """The path of a program of C, with debug information, in a directory of its own."""
+        program = self.dir / "program"
+        subprocess.run(["cc", "-O0", "-g", "-pthread", "-x", "c", "-", "-o", program], input=source, text=True,
+                       check=True, timeout=60)
+        return program
+
     def json(self, command, *options):
         return json.loads(self.heapprof(command, self.trace, *options, "--json"))
 
@@ -909,6 +916,30 @@ class Page(PageCase):
         self.assertEqual(self.browser.evaluate(rows), ["row 777", *(f"row {n}" for n in range(7770, 7780))])
 
     # ---- Mouse, keyboard, windows, names, errors
+
+    def test_thread_of_the_timeline(self):
+        """A click on a thread in the legend selects that thread, also if its name ends in a number."""
+        self.trace = self.record(self.compiled("""
+            #define _GNU_SOURCE
+            #include <pthread.h>
+            #include <stdlib.h>
+            static void* work(void* unused) {
+              pthread_setname_np(pthread_self(), "worker-1");
+              for (int i = 0; i < 10; ++i)
+                if (!malloc(100000)) exit(1);
+              return unused;
+            }
+            int main(void) {
+              pthread_t thread;
+              if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
+              pthread_join(thread, NULL);
+            }
+            """)).trace
+        (tid,) = [thread["tid"] for thread in self.json("report")["threads"] if thread["name"] == "worker-1"]
+        self.open(self.trace, view="table", by="thread", metric="leaked", series="thread")
+        self.click(".legend .entry", "worker-1")
+        self.assertIn(f" --thread {tid}", self.text("#command"))
+        self.assertEqual(self.printed()["total"]["leaked_bytes"], 1_000_000)
 
     def test_mouse(self):
         """A range is dragged, a moment clicked, a chip removed; the status line's command has the page's figures."""
