@@ -46,11 +46,13 @@ function sorted(rows, columns, sort) {
   const column = columns.find(candidate => candidate.key === sort.key);
   if (!column || !column.value) return rows;
   const values = new Map(rows.map(row => [row, column.value(row)]));
+  const less = sort.ascending ? -1 : 1;
+  /// What has no value comes last in both orders.
   const order = (a, b) => {
     const x = values.get(a), y = values.get(b);
-    return x === y ? 0 : x === null ? 1 : y === null ? -1 : x < y ? -1 : 1;
+    return x === y ? 0 : x === null ? 1 : y === null ? -1 : x < y ? less : -less;
   };
-  return [...rows].sort(sort.ascending ? order : (a, b) => order(b, a));
+  return [...rows].sort(order);
 }
 
 /// options: label, columns, rows or source, sort {key, ascending}, onSort(sort), onSelect(row), isSelected(row),
@@ -235,6 +237,11 @@ function create(options) {
     host,
     filter(text) { filterText = text; applyFilter(); return count(); },
     repaint: () => paint(true),
+    /// Draws the rows again, whose values of the column `key` have changed.
+    changed(key) {
+      if (rows && sort.key === key) rows = sorted(rows, columns, sort);
+      applyFilter();
+    },
     replaceRows(next) { rows = next; applyFilter(); },
     focus: () => scroller.focus(),
     scrollTo(i) { position.moveTo(i * ROW); },

@@ -99,7 +99,7 @@ function addLines(answer, context, table) {
   wanted.then(lines => {
     const known = new Map(lines.rows.map(row => [keyOf(row), row.live_over_time]));
     for (const row of answer.rows) row.live_over_time = known.get(keyOf(row)) || null;
-    table.repaint();
+    table.changed('growth');
   }, () => {});
 }
 

@@ -915,6 +915,60 @@ class Page(PageCase):
         self.browser.evaluate("table.filter('row 777')")
         self.assertEqual(self.browser.evaluate(rows), ["row 777", *(f"row {n}" for n in range(7770, 7780))])
 
+    def test_rows_without_a_value(self):
+        """Whatever the order, rows whose value is not known are the last."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        for ascending, expected in (("true", ["-1", "0", "7", "", ""]), ("false", ["7", "0", "-1", "", ""])):
+            self.browser.evaluate(f"""(() => {{
+              const {{host}} = rowTable.create({{label: 'Test', sort: {{key: 'value', ascending: {ascending}}},
+                rows: [null, 0, 7, null, -1].map(value => ({{value}})),
+                columns: [{{key: 'value', label: 'Value', value: row => row.value,
+                            text: row => row.value === null ? '' : String(row.value)}}]}});
+              host.style.height = '580px';
+              document.querySelector('#view').replaceChildren(host);
+            }})()""")
+            self.browser.settle()
+            self.assertEqual(self.texts("#view tr[data-index]"), expected)
+
+    def test_order_by_growth(self):
+        """Growth is known of the hundred largest functions only, and later than the other figures."""
+        functions = 130
+        # Of the largest functions, odd ones free their blocks, and even ones grow, the later ones more.
+        each = range(functions)
+        takes = "".join(f"__attribute__((noinline)) void* take_{i}(unsigned long size) {{ return malloc(size); }}\n"
+                        for i in each)
+        first = "".join(f"  blocks[{i}] = take_{i}({40_000 - 100 * i});\n" for i in each)
+        last = "".join(f"  free(blocks[{i}]);\n" if i % 2 else f"  grown[{i}] = take_{i}({200 * i + 8});\n"
+                       for i in each if i < 80)
+        self.trace = self.record(self.compiled(f"""
+            #include <stdlib.h>
+            #include <unistd.h>
+            void *blocks[{functions}], *grown[{functions}];
+            {takes}
+            int main(void) {{
+            {first}
+              usleep(100000);
+            {last}
+              usleep(100000);
+            }}
+            """)).trace
+        # In the usual window, there is no room for this column.
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1, mobile=False)
+        self.open(self.trace, view="table", by="function", metric="peak", sort="-growth")
+        head, *lines = self.saved_rows()
+        self.assertGreaterEqual(len(lines), functions)
+        growths = [line[head.index("Growth")] for line in lines]
+        known = [int(growth) for growth in growths if growth != ""]
+        self.assertLess(len(known), len(lines))
+        self.assertEqual(lines[0][head.index("name")], "take_78")
+        self.assertGreater(known[0], 0)
+        self.assertEqual(growths, [*map(str, sorted(known, reverse=True)), *[""] * (len(lines) - len(known))])
+        self.click("#view thead th button", "Growth")
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Growth")] for line in lines],
+                         [*map(str, sorted(known)), *[""] * (len(lines) - len(known))])
+
     # ---- Mouse, keyboard, windows, names, errors
 
     def test_thread_of_the_timeline(self):
