@@ -92,7 +92,8 @@ function tableOf(answer, context, options = {}) {
 function addLines(answer, context, table) {
   const {by} = answer;
   if (recording.withMappings(context.state)) return;
-  const keyOf = row => JSON.stringify([row.name, row.file, row.line, row.module, row.index]);
+  // Stacks that differ in their callers only have the same name and place.
+  const keyOf = row => JSON.stringify([row.name, row.file, row.line, row.module, row.index, row.stack]);
   const wanted = ask.file ? context.ask('function_over_time', {}) :
     context.ask('over_time', {by, metric: context.metric});
   if (ask.file && by !== 'function') return;

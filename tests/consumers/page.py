@@ -969,6 +969,28 @@ class Page(PageCase):
         self.assertEqual([line[head.index("Growth")] for line in lines],
                          [*map(str, sorted(known)), *[""] * (len(lines) - len(known))])
 
+    def test_growth_of_stacks(self):
+        """Stacks that differ only in the line of a caller have their own growth."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            int main(void) {
+              void* freed = take(30000);
+              void* volatile kept = take(20000);
+              usleep(100000);
+              free(freed);
+              usleep(100000);
+              return kept == NULL;
+            }
+            """)).trace
+        self.open(self.trace, view="table", by="stack", metric="allocated")
+        head, *lines = self.saved_rows()
+        growths = {line[head.index("Self")]: line[head.index("Growth")] for line in lines if line[0] == "take < main"}
+        self.assertEqual(set(growths), {"30000", "20000"})
+        # One ends without a byte, the other with all; the first part of the time can be before both.
+        self.assertIn((growths["30000"], growths["20000"]), (("-30000", "0"), ("-30000", "20000"), ("0", "20000")))
+
     # ---- Mouse, keyboard, windows, names, errors
 
     def test_thread_of_the_timeline(self):
