@@ -50,12 +50,14 @@ function draw(state, report, result) {
                                  rest);
   // What a range leaves is no part of what the recording leaves.
   if (!selection.isNarrowed() || (state.metric === 'leaked' && (state.from || state.to))) return;
-  ask.template('report', {metric: state.metric === 'live' ? 'peak' : state.metric}, state.trace === '0' ? {} :
-    {trace: state.trace}).then(whole => {
+  // Of the selected kind: mappings are no part of the heap.
+  const {trace, kind = ''} = selection.options(state, true);
+  const ofKind = {mmap: ' of the mappings', all: ' of heap and mappings'}[kind] || '';
+  ask.template('report', {metric: state.metric === 'live' ? 'peak' : state.metric}, {trace, kind}).then(whole => {
     if (mine !== turn) return;
     const [part, all] = about.unit === 'count' ? [blocks, whole.total.blocks] : [bytes, whole.total.bytes];
     at('sentence').append(' \u00b7 ', make('b', {}, figures.percent(part, all)), state.metric === 'live' ?
-      ' of the peak' : ' of the whole recording');
+      ` of the peak${ofKind}` : `${ofKind} of the whole recording`);
   }, () => {});
 }
 

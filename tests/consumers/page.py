@@ -1448,6 +1448,21 @@ class Page(PageCase):
                 self.assertEqual("heap blocks only" in (self.text("#view .empty") or ""),
                                  view in ("lifetimes", "threads", "compare"))
 
+    def test_share_of_mappings(self):
+        """The share of the selection is that of what is selected in the whole recording: heap, mappings or both."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        for kind, words in (("heap", ""), ("mmap", " of the mappings"), ("all", " of heap and mappings")):
+            for metric in ("allocated", "leaked", "peak", "live"):
+                end = f" of the peak{words}" if metric == "live" else f"{words} of the whole recording"
+                with self.subTest(kind=kind, metric=metric):
+                    self.select(view="table", kind=kind, metric=metric, module="libleaf.so.1")
+                    part = self.printed()["total"][METRICS[metric]]
+                    whole = self.json("report", "--kind", kind, "--cost", "peak" if metric == "live" else metric)
+                    self.assertGreater(part, 0)
+                    self.assertLessEqual(part, whole["total"]["bytes"])
+                    share = self.shown_as("percent", part, whole["total"]["bytes"])
+                    self.assertTrue(self.text("#sentence").endswith(f" \u00b7 {share}{end}"), self.text("#sentence"))
+
     def test_order_of_the_table(self):
         """The command line of a table that is sorted by another column prints its order."""
         self.open(self.real(), view="table", metric="peak", sort="-self-allocated")
