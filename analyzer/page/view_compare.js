@@ -84,8 +84,10 @@ const more = (shown, all, noun) => shown < all ? `+${figures.plural(all - shown,
 const changeCell = (change, text) => make('span', {class: change > 0 ? 'grew' : change < 0 ? 'shrank' : ''},
                                           figures.change(change, text));
 
+/// Whether another recording is chosen. After a change of the first one, both can be the same.
+const isOfTwo = ({trace, other}) => other !== '' && other !== trace;
 const isOfRecordings = ({state, traces}) =>
-  state.other && traces.some(trace => String(trace.n) === state.other);
+  isOfTwo(state) && traces.some(trace => String(trace.n) === state.other);
 const otherOf = ({state, traces}) => traces.find(trace => String(trace.n) === state.other);
 
 /// The two moments: those that are chosen, else two that show what changed lately. `marks`: null before they are
@@ -272,5 +274,5 @@ async function show(context) {
 }
 
 return {key: 'compare', title: 'Compare', isOfBlocks: true,
-        metrics: ({other}) => other ? Object.keys(figures.metrics) : [], head, show, momentsOf, gradeOf, treeOf};
+        metrics: state => isOfTwo(state) ? Object.keys(figures.metrics) : [], head, show, momentsOf, gradeOf, treeOf};
 })();

@@ -720,6 +720,26 @@ class Page(PageCase):
         exact = self.browser.evaluate("document.querySelector('.tile').title")
         self.assertEqual(int(re.sub(r"\D", "", exact)), reports[1]["peak_bytes"])
 
+    def test_recording_compared_with_itself(self):
+        """If the other recording becomes the shown one, two moments of it are compared."""
+        folder, paths = self.recordings("huge", "plain")
+        self.open(folder, view="compare", other="1")
+        self.assertEqual(self.texts("#view-head input[size]"), [])
+        self.assertIn(paths[1].name, self.text("#command"))
+        self.select(view="compare", trace="1", other="1")
+        self.check_one_recording(paths)
+        self.browser.open("about:blank")
+        self.open(folder, view="compare", trace="1", other="1")
+        self.check_one_recording(paths)
+
+    def check_one_recording(self, paths):
+        """Two moments of the second recording are compared."""
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('#view-head input[size]').length"), 2)
+        words = shlex.split(self.text("#command"))
+        self.assertEqual([Path(word.partition("@")[0]).name for word in words if "@" in word], [paths[1].name] * 2)
+        self.assertIn("Net", self.texts(".tile span"))
+        self.assertEqual(self.texts("#selection .segments button:not(:disabled)"), [])
+
     def check_header(self, path):
         """Name and duration in the header, and what the views know, are those of this recording."""
         self.assertIn(path.name, self.text("#about"))
