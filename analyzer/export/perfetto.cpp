@@ -199,9 +199,10 @@ class PerfettoWriter {
     packet(message);
   }
 
+  /// Perfetto drops an event without a time, also if it is that of the start, 0.
   void event_packet(std::uint64_t time_ns, const Message& event) {
     Message message;
-    message.number(packet::kTimestamp, time_ns);
+    message.present_number(packet::kTimestamp, time_ns);
     message.message(packet::kTrackEvent, event);
     packet(message);
   }
@@ -317,7 +318,7 @@ class PerfettoWriter {
     Message profile_packet;
     profile_packet.message(profile::kProcessDumps, dump);
     Message message;
-    message.number(packet::kTimestamp, profile_.end_ns());
+    message.present_number(packet::kTimestamp, profile_.end_ns());
     message.message(packet::kProfilePacket, profile_packet);
     packet(message);
   }

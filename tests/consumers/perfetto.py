@@ -130,6 +130,18 @@ class Perfetto(consumers.Case):
         clocks = {clock.clock_id: clock.timestamp for packet in packets for clock in packet.clock_snapshot.clocks}
         self.assertEqual(clocks[6], timeline["duration_ns"])
 
+    def test_times(self):
+        """Each event and each heap profile has a time, also at the start: trace_processor drops events without one."""
+        self.each_sample(self.check_times, leave_out=("empty",))  # it has no events
+
+    def check_times(self, name, trace):
+        packets = self.read(trace)
+        events = [packet for packet in packets if packet.HasField("track_event")]
+        timed = [packet for packet in packets if packet.HasField("profile_packet")] + events
+        self.assertTrue(events)
+        self.assertTrue(all(packet.HasField("timestamp") for packet in timed))
+        self.assertEqual(min(packet.timestamp for packet in events), 0)
+
     def test_selections(self):
         """The moment of --live-at is named; the figures of selections are compared by exports.py."""
         trace = self.folder / "plain.heapprof"
