@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 namespace heapprof {
 
@@ -24,6 +26,11 @@ class AtomicFile {
 
   /// Creates the temporary file. Throws FileError.
   explicit AtomicFile(std::string path);
+  /// Of an output that a user names and that has to be a file, because it is read or written by its name while it is
+  /// made; exporter::OutputFile writes others. Of a symbolic link, the target is replaced. finish() keeps mode and
+  /// owner of the old file; a new one gets `mode` without the bits of the umask. Throws FileError, also if `path` is
+  /// a device, a pipe or a directory.
+  AtomicFile(const std::string& path, mode_t mode);
   /// Removes the temporary file unless finish() was called.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -44,9 +51,11 @@ class AtomicFile {
 
  private:
   [[noreturn]] void fail() const;  ///< with the reason in errno
+  void give_owner_and_mode() const;
 
   std::string path_;
   std::string temporary_;
+  std::optional<mode_t> mode_;  ///< of an output that a user names, if no file has its name
   int descriptor_ = -1;
   std::uint64_t bytes_ = 0;
 };

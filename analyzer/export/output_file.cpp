@@ -11,24 +11,12 @@
 #include <filesystem>
 #include <utility>
 
+#include "analyzer/base/output_target.h"
+
 namespace heapprof::exporter {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What the symbolic link `path` leads to, whether that exists or not; `path` itself if it is no link.
-fs::path target_of(fs::path path) {
-  constexpr int kMaxLinks = 40;  // like the kernel
-  std::error_code error;
-  for (int links = 0; links < kMaxLinks && fs::is_symlink(path, error); ++links) {
-    const fs::path link = fs::read_symlink(path, error);
-    if (error) break;
-    path = path.parent_path() / link;
-  }
-  return path;
-}
-
-bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 bool is_open_here(const struct stat& file) {
   std::error_code error;
@@ -59,19 +47,6 @@ bool can_be_replaced(const fs::path& target, const struct stat& file) {
          ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) == 0 &&
          ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0 && !is_mount_point(target.c_str()) &&
          !is_open_here(file);
-}
-
-bool give_owner(const char* path, const struct stat& owned) {
-  struct stat status {};
-  if (::stat(path, &status) != 0) return false;
-  return (status.st_uid == owned.st_uid && status.st_gid == owned.st_gid) ||
-         ::chown(path, owned.st_uid, owned.st_gid) == 0;
-}
-
-mode_t without_umask(mode_t mode) {
-  const mode_t hidden = ::umask(0);
-  ::umask(hidden);
-  return mode & ~hidden;
 }
 
 }  // namespace

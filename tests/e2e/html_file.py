@@ -4,7 +4,10 @@ for."""
 import base64
 import hashlib
 import json
+import os
 import re
+import stat
+import subprocess
 import urllib.parse
 from pathlib import Path
 
@@ -111,6 +114,32 @@ class Html(harness.Case):
         trace.write_bytes(before[:len(before) // 2])
         content = self.content(self.page(trace, "--max-size", "400K"))
         self.assertFalse(content["answers"]["info?"]["integrity"]["complete"])
+
+    def test_where_it_is_written(self):
+        """As other outputs: into a pipe, through a symbolic link, with the mode that the umask leaves or of the old file."""
+        self.addCleanup(os.umask, os.umask(0o022))
+        trace = self.record(harness.program("hello")).trace
+        # A pipe stands for devices: a defect would remove /dev/null from a machine where tests run as root.
+        pipe, read = self.dir / "pipe", self.dir / "read"
+        os.mkfifo(pipe)
+        with open(read, "wb") as output:
+            reader = self.popen(["cat", pipe], stdin=subprocess.DEVNULL, stdout=output)
+        self.heapprof("html", trace, "-o", pipe, "--max-size", "400K")
+        self.assertTrue(pipe.is_fifo())
+        self.assertEqual(reader.wait(60), 0)
+        self.assertEqual(self.content(read.read_text())["trace"], trace.name)
+
+        written = self.dir / "page.html"
+        self.assertEqual(self.content(self.page(trace, "--max-size", "400K"))["trace"], trace.name)
+        self.assertEqual(stat.S_IMODE(written.stat().st_mode), 0o644)
+        written.write_text("old")
+        written.chmod(0o640)
+        link = self.dir / "link.html"
+        link.symlink_to(written.name)
+        self.heapprof("html", trace, "-o", link, "--max-size", "400K")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(self.content(written.read_text())["trace"], trace.name)
+        self.assertEqual(stat.S_IMODE(written.stat().st_mode), 0o640)
 
     def test_standard_output(self):
         trace = self.record(harness.program("hello")).trace

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import os
 import re
 import shutil
+import stat
 import subprocess
 import xml.etree.ElementTree
 
@@ -165,6 +167,30 @@ class Outputs(harness.Case):
                 self.assertEqual(result.returncode, 1, command)
                 self.assertIn("is the trace itself", result.stderr, command)
                 self.assertEqual(self.trace.read_bytes(), bytes_before, command)
+
+    def test_outputs_that_have_to_be_files(self):
+        """They are written through a symbolic link, keep the mode of the replaced file, and refuse a pipe."""
+        self.addCleanup(os.umask, os.umask(0o022))
+        pipe = self.dir / "pipe"
+        os.mkfifo(pipe)
+        # Compacted traces and indexes hold what a trace does, which only its owner can read.
+        for number, (command, new_mode) in enumerate(((["export", "sqlite"], 0o644), (["compact"], 0o600),
+                                                      (["index"], 0o600))):
+            with self.subTest(command=command):
+                new, old, link = (self.dir / f"{name}{number}" for name in ("new", "old", "link"))
+                self.heapprof(*command, self.trace, "-o", new)
+                self.assertEqual(stat.S_IMODE(new.stat().st_mode), new_mode)
+                old.write_bytes(b"old")
+                old.chmod(0o640)
+                link.symlink_to(old.name)
+                self.heapprof(*command, self.trace, "-o", link)
+                self.assertTrue(link.is_symlink())
+                self.assertEqual(old.read_bytes()[:8], new.read_bytes()[:8])
+                self.assertEqual(stat.S_IMODE(old.stat().st_mode), 0o640)
+                result = self.run_heapprof(*command, self.trace, "-o", pipe)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"{pipe}: is not a regular file", result.stderr)
+                self.assertTrue(pipe.is_fifo())
 
     def test_invalid_outputs(self):
         """The same message and the same exit status from every command."""

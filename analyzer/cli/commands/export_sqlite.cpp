@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
 #include <vector>
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/cli/commands/query_recordings.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/query/tables.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/query/database.h"
 
 namespace heapprof::cli {
@@ -122,7 +122,8 @@ int run_export_sqlite(const ExportOptions& options) {
     query::Database database(
         make_tables(opened.recordings()),
         {.temporary_directory = "", .interrupt = [&] { return opened.interrupt(); }, .prefix = kPrefix});
-    AtomicFile file(output);
+    // Like the files of other exports, not like a trace.
+    AtomicFile file(output, exporter::Sink::kEverybody);
     try {
       write_tables(options, opened, database, file.temporary_path());
     } catch (const query::DatabaseError& error) {
@@ -131,10 +132,6 @@ int run_export_sqlite(const ExportOptions& options) {
       print_message("interrupted; " + output + " was not written");
       return kInterruptedExit;
     }
-    // Like the files of other exports, not like a trace.
-    const mode_t hidden = ::umask(0);
-    ::umask(hidden);
-    ::chmod(file.temporary_path().c_str(), 0666 & ~hidden);
     file.finish();
     return opened.status();
   });

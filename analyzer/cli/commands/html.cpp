@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/base/atomic_file.h"
 #include "analyzer/cli/commands/answer_subject.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
@@ -298,13 +297,7 @@ int write_html(const HtmlOptions& options) {
   collection.collect();
   const std::string page = collection.page();
   const std::string& path = options.trace.output;
-  if (path == "-") {
-    write_output(path, page);
-  } else {
-    AtomicFile file(path);
-    file.append(page);
-    file.finish();
-  }
+  write_output(path, page);
   print_message(path + ": " + render::human_bytes(page.size()));
   for (const std::string& sentence : collection.holds()) print_message("it holds " + sentence);
   for (const std::string& sentence : collection.pruned()) print_message(sentence);

@@ -4,6 +4,7 @@
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/index/index.h"
 
@@ -16,7 +17,7 @@ int make_index(const IndexOptions& options) {
     throw trace::TraceError(options.trace + ": the program is still running; index the trace when it has ended");
   const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
   refuse_recording_as_output(path, options.trace);
-  AtomicFile out(path);
+  AtomicFile out(path, exporter::Sink::kUserOnly);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
   replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {

@@ -36,8 +36,10 @@ class Compactor {
   }
 
   CompactResult run() {
+    // Before the trace is read, so that a name that cannot be written is an error at once.
+    constexpr mode_t kModeOfTraces = 0600;
+    AtomicFile out(to_, kModeOfTraces);
     summarize();
-    AtomicFile out(to_);
     write_header(out);
     write_summary(out, file_.file_id(), summary_);
     write_totals(out, file_.file_id(), totals_by_stack_, summary_.records);

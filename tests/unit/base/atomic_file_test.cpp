@@ -1,6 +1,8 @@
 // A file that gets its name only when it is complete.
 #include <catch2/catch.hpp>
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +18,12 @@ namespace {
 std::string contents_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  CHECK(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
 }
 
 }  // namespace
@@ -56,6 +64,51 @@ TEST_CASE("Two writers of one path do not disturb each other") {
   CHECK(contents_of(path.path()) == "second");
   first.finish();
   CHECK(contents_of(path.path()) == "first");
+}
+
+TEST_CASE("An output that a user names has the mode that the umask leaves, or that of the old file") {
+  const heapprof::test::TemporaryFile path;
+  const auto write = [&] {
+    AtomicFile file(path.path(), 0666);
+    file.append("new");
+    file.finish();
+    CHECK(contents_of(path.path()) == "new");
+    return mode_of(path.path());
+  };
+  const mode_t before = ::umask(027);
+  std::filesystem::remove(path.path());
+  CHECK(write() == 0640);
+  REQUIRE(::chmod(path.path().c_str(), 0604) == 0);
+  CHECK(write() == 0604);
+  ::umask(before);
+}
+
+TEST_CASE("An output that a user names replaces the target of a symbolic link") {
+  const heapprof::test::TemporaryFile target, link;
+  std::filesystem::remove(link.path());
+  std::filesystem::create_symlink(std::filesystem::path(target.path()).filename(), link.path());
+  const auto write = [&] {
+    AtomicFile file(link.path(), 0666);
+    file.append("new");
+    file.finish();
+    CHECK(std::filesystem::is_symlink(link.path()));
+    CHECK(contents_of(target.path()) == "new");
+  };
+  write();
+  std::filesystem::remove(target.path());
+  write();
+}
+
+TEST_CASE("An output that a user names is no pipe and no directory") {
+  const heapprof::test::TemporaryFile path, link;
+  std::filesystem::remove(path.path());
+  REQUIRE(::mkfifo(path.path().c_str(), 0600) == 0);
+  std::filesystem::remove(link.path());
+  std::filesystem::create_symlink(path.path(), link.path());
+  for (const std::string& name : {path.path(), link.path()})
+    CHECK_THROWS_WITH(AtomicFile(name, 0666), Catch::StartsWith(name + ": is not a regular file"));
+  CHECK(std::filesystem::is_fifo(path.path()));
+  CHECK_THROWS_WITH(AtomicFile("/tmp", 0666), "/tmp: cannot be written: Is a directory");
 }
 
 TEST_CASE("Temporary files are recognized by their names") {
