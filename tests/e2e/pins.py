@@ -232,12 +232,15 @@ class Figures(harness.Case):
         header = next(line for line in text.splitlines() if line.split()[:2] == ["#", "overhead"])
         self.assertIn("self", header)
         units = {"B": 1, "KiB": 1024, "MiB": MIB}
+        rows = 0
         for line in text.splitlines():
             words = line.split()
             if not words or not words[0].isdigit() or len(words) < 9 or words[2] not in units:
                 continue
             overhead, alone, shared, own = (float(words[i]) * units[words[i + 1]] for i in (1, 3, 5, 7))
             self.assertAlmostEqual(alone + shared - own, overhead, delta=0.01 * (alone + shared + own))
+            rows += 1
+        self.assertGreaterEqual(rows, len(GROUPS), text)
 
     def test_limits(self):
         at = self.recording.at("session")
