@@ -322,7 +322,7 @@ class Patterns(harness.Case):
     def on_terminal(self, columns, no_colour, *arguments):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        environment = harness.clean_environment(LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR=no_colour)
+        environment = harness.analyzer_environment(LC_ALL="C.UTF-8", TERM="xterm", NO_COLOR=no_colour)
         process = subprocess.Popen([str(harness.HEAPPROF), *map(str, arguments)], env=environment, stdin=theirs,
                                    stdout=theirs, stderr=subprocess.DEVNULL)
         os.close(theirs)
@@ -340,7 +340,7 @@ class Patterns(harness.Case):
         return out.decode().replace("\r\n", "\n")
 
     def heapprof_in(self, locale, *arguments):
-        environment = harness.clean_environment(LC_ALL=locale, LANG=locale)
+        environment = harness.analyzer_environment(LC_ALL=locale, LANG=locale)
         result = subprocess.run([str(harness.HEAPPROF), *map(str, arguments)], env=environment, capture_output=True,
                                 text=True, encoding="utf-8", timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)

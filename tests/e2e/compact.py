@@ -279,7 +279,7 @@ class Compact(harness.Case):
 
         result = subprocess.run([harness.HEAPPROF, "compact", trace, "-o", target], preexec_fn=limit,
                                 restore_signals=False,
-                                capture_output=True, text=True, env=harness.clean_environment(), timeout=60,
+                                capture_output=True, text=True, env=harness.analyzer_environment(), timeout=60,
                                 check=False)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("result.heapprof: cannot be written: File too large", result.stderr)

@@ -21,8 +21,7 @@ class Control(harness.Case):
         return self.start_steady(trace, threads), trace
 
     def control(self, *words):
-        result = subprocess.run([harness.HEAPPROF, "control", *map(str, words)], capture_output=True, text=True,
-                                check=False)
+        result = self.run_heapprof("control", *words)
         return result.returncode, result.stdout, result.stderr
 
     def state(self, *where):
@@ -111,7 +110,8 @@ class Control(harness.Case):
         """In a shell, `heapprof record PROGRAM &` leaves it in $!."""
         trace = self.dir / "trace.heapprof"
         launcher = self.popen([harness.HEAPPROF, "record", "-o", trace, "--", "cat"], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env=harness.clean_environment())
         launcher.stdin.write("up\n")
         launcher.stdin.flush()
         self.assertEqual(launcher.stdout.readline(), "up\n")

@@ -25,8 +25,7 @@ class Installed(harness.Case):
         self.messages = self.install("--directory", self.spool)
 
     def install(self, *options, status=0):
-        done = subprocess.run([harness.HEAPPROF, "install-secure", *map(str, options)], capture_output=True,
-                              text=True, check=False)
+        done = self.run_heapprof("install-secure", *options)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -141,7 +140,7 @@ class Installed(harness.Case):
         shutil.copy(harness.HEAPPROF, user_copy)
         done = subprocess.run(["setpriv", f"--reuid={USER}", "--clear-groups", "--", str(user_copy), "install-secure",
                                "--remove"],
-                              capture_output=True, text=True, check=False)
+                              env=harness.clean_environment(), capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("needs root", done.stderr)
         self.assertTrue(CONFIGURATION.exists())
@@ -158,7 +157,7 @@ if __name__ == "__main__":
     if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
         harness.skip_unless(None, "needs root, setcap and setpriv")
     if is_left_over():
-        subprocess.run([harness.HEAPPROF, "install-secure", "--remove"], check=True)
+        subprocess.run([harness.HEAPPROF, "install-secure", "--remove"], env=harness.clean_environment(), check=True)
     if CONFIGURATION.exists():
         harness.skip_unless(None, f"{CONFIGURATION} exists: heapprof is already installed for privileged programs")
     harness.main()

@@ -661,9 +661,7 @@ class Launcher(harness.Case):
         before = set(folder.iterdir())
         text = summary_for("%e.%p.heapprof", "ls /; (ls /; ls /); true")
         traces = set(folder.iterdir()) - before
-        pids = {json.loads(subprocess.run([harness.HEAPPROF, "info", trace, "--json"], capture_output=True,
-                                          timeout=60,
-                                          check=True).stdout)["pid"] for trace in traces}
+        pids = {json.loads(self.heapprof("info", trace, "--json"))["pid"] for trace in traces}
         # The shell itself is not a child; it has one trace.
         self.assertGreaterEqual(len(pids), 4)
         files = f"{folder}/*.*.heapprof"

@@ -206,7 +206,7 @@ class Residency(harness.Case):
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.assertEqual(process.stdout.readline(), "ready\n")
             sender = subprocess.Popen([harness.HEAPPROF, "control", trace, "snapshot"], stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.DEVNULL)
+                                      stderr=subprocess.DEVNULL, env=harness.analyzer_environment())
             try:
                 process.wait(timeout=0.002 * delay)
             except subprocess.TimeoutExpired:
