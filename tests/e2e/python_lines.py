@@ -1,6 +1,7 @@
 """The lines of Python code objects, decoded from their tables, equal those that the interpreter itself has for each
 instruction. Judged by every interpreter of the machine from 3.8 on; the names of those that ran are printed."""
 
+import functools
 import glob
 import json
 import os
@@ -16,6 +17,7 @@ MODULES = ("json/decoder.py", "heapq.py", "textwrap.py", "contextlib.py")
 OF_LINES = pathlib.Path(harness.__file__).with_name("python_lines_of.py")
 
 
+@functools.cache
 def interpreters():
     """{version: path}, one of each minor version."""
     found = {}

@@ -1,6 +1,7 @@
 """Recording Python frames never harms the program: interpreters that are unloaded, and signal handlers that interrupt
 the interpreter at any instruction. And what is left out is said."""
 
+import functools
 import shutil
 import subprocess
 import unittest
@@ -15,6 +16,7 @@ FIRST_SIZE = 777000
 MAX_STACK = 4096  # as in tests/abi/library_test.py
 
 
+@functools.cache
 def libraries():
     """[(interpreter, path of its shared library)], where there is one."""
     found = []
