@@ -59,14 +59,6 @@ class SingleThread(figures_single_thread.SingleThread):
         self.allocator = f"embedded_{ALLOCATORS[-1]}"
         super().test_heaptrack_agrees()
 
-    def test_no_frame_of_the_recorder(self):
-        def check():
-            run, _ = self.record_pair(2)
-            for row in self.all_stacks(run.trace, "allocations"):
-                for frame in row["stack"]:
-                    self.assertNotIn("libheapprof", frame["module"], row)
-        self.each(check)
-
     def test_off(self):
         """Also by the option's old name, which is deprecated."""
         self.allocator = f"embedded_{ALLOCATORS[0]}"
