@@ -25,9 +25,8 @@ class SingleThread(figures_single_thread.SingleThread):
 
     allocator = None
 
-    def record_pair(self, seed, **variables):
-        program = harness.program(self.allocator)
-        return (self.record(program, 12_000, seed, 1, **variables), self.record(program, 0, seed, 1, **variables))
+    def recorded(self, seed, work=12_000, **variables):
+        return self.record(harness.program(self.allocator), work, seed, 1, **variables)
 
     def each(self, check):
         for name in ALLOCATORS:
@@ -38,8 +37,8 @@ class SingleThread(figures_single_thread.SingleThread):
 
     def test_figures(self):
         def check():
-            run, idle = self.record_pair(1)
-            truth, report = self.check_figures(run, idle)
+            run = self.recorded(1)
+            truth, report = self.check_figures(run, self.recorded(1, work=0))
             self.check_sites(run, truth)
             (note,) = notes_of(report)
             self.assertIn(self.allocator.split("_")[1], note)

@@ -8,13 +8,11 @@ from ledger import expected_events, matches
 
 
 class SingleThread(harness.Case):
-    def record_pair(self, seed, **variables):
-        """Two recordings: with work, and without, for the allocations of the process itself."""
-        run = self.record(harness.program("ledger_single"), 12_000, seed, **variables)
-        idle = self.record(harness.program("ledger_single"), 0, seed, **variables)
-        return run, idle
+    def recorded(self, seed, work=12_000, **variables):
+        return self.record(harness.program("ledger_single"), work, seed, **variables)
 
     def check_figures(self, run, idle):
+        """`idle`: a recording without work, for the allocations of the process itself."""
         ledger = run.ledger()
         self.assert_ledger_clean(ledger)
         truth = ledger.figures()
@@ -55,17 +53,17 @@ class SingleThread(harness.Case):
     def test_figures(self):
         for seed in (1, 2, 3):
             with self.subTest(seed=seed):
-                run, idle = self.record_pair(seed)
-                truth, _ = self.check_figures(run, idle)
+                run = self.recorded(seed)
+                truth, _ = self.check_figures(run, self.recorded(seed, work=0))
                 self.check_sites(run, truth)
 
     def test_without_shadow_stack(self):
-        run, idle = self.record_pair(4, SHADOW_STACK=0)
-        truth, _ = self.check_figures(run, idle)
+        run = self.recorded(4, SHADOW_STACK=0)
+        truth, _ = self.check_figures(run, self.recorded(4, work=0, SHADOW_STACK=0))
         self.check_sites(run, truth)
 
     def test_complete_stacks(self):
-        run, _ = self.record_pair(5)
+        run = self.recorded(5)
         for row in self.all_stacks(run.trace, "allocations"):
             functions = [harness.plain_name(frame["function"]) for frame in row["stack"]]
             self.assertIsNone(row["truncated"], functions)
@@ -90,7 +88,7 @@ class SingleThread(harness.Case):
         """trace_reader finds exactly the ledger's calls, in order, with their addresses and sizes."""
         for variables in ({}, {"BLOCK_BYTES": 4096}):
             with self.subTest(variables):
-                run, _ = self.record_pair(6, **variables)
+                run = self.recorded(6, **variables)
                 ledger = run.ledger()
                 expected = [event for entry in ledger.threads[0].entries for event in expected_events(entry)]
                 trace = run.read()
@@ -109,7 +107,7 @@ class SingleThread(harness.Case):
                     self.assertEqual(heap[name], figures[name], name)
 
     def test_heaptrack_agrees(self):
-        run, _ = self.record_pair(7)
+        run = self.recorded(7)
         truth = run.ledger().figures()
         heap = self.report(run.trace)["heap"]
         plain = self.dir / "out.heaptrack"
