@@ -18,8 +18,10 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "1.0.hprof"
 class FirstUse(harness.Case):
     def setUp(self):
         super().setUp()
-        self.older = self.record(harness.program("hello"), 10_000).trace
-        self.newer = self.record(harness.program("hello"), 20_000).trace
+        self.older, self.newer = self.dir / "1.heapprof", self.dir / "2.heapprof"
+        # Copies, because some tests remove them.
+        for trace, count in ((self.older, 10_000), (self.newer, 20_000)):
+            shutil.copy(self.record_once(harness.program("hello"), count).trace, trace)
         # One is older, whatever the resolution of the file system's clock.
         os.utime(self.older, ns=(1_000_000_000, 1_000_000_000))
 
