@@ -1,5 +1,6 @@
 """The data in the SVG of flame graph and timeline, in csv and json. The pictures are well-formed, their figures equal
-the report's, and two pictures of one trace are equal byte by byte. (In a browser: browsing.py, tests/unit/render.)"""
+the report's, and two pictures of one selection are equal byte by byte. (In a browser: browsing.py, tests/unit/render;
+two pictures of a whole recording: exports.py.)"""
 
 import csv
 import io
@@ -16,11 +17,13 @@ UNITS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
 
 
 class Pictures(consumers.Case):
-    def twice(self, *command):
-        """Runs the command twice, checks that both outputs are equal, and returns it."""
-        texts = [self.heapprof(*command, *self.options) for _ in range(2)]
-        self.assertEqual(texts[0], texts[1], "two outputs differ")
-        return texts[0]
+    def output_of(self, command, trace, *options):
+        """Runs the command and returns its output. exports.py checks that two outputs of a whole recording are equal;
+        those of selections and of many stacks are compared here."""
+        text = self.heapprof(command, trace, *options, *self.options)
+        if self.options or trace.stem == "many":
+            self.assertEqual(text, self.heapprof(command, trace, *options, *self.options), "two outputs differ")
+        return text
 
     def data_of(self, svg):
         xml.fromstring(svg)
@@ -33,12 +36,12 @@ class Pictures(consumers.Case):
     def check_flame_graph(self, name, trace):
         totals = self.totals(trace)
         for cost in ("leaked",) if name == "many" or self.options else UNITS:
-            data = self.data_of(self.twice("flamegraph", trace, "--cost", cost))
+            data = self.data_of(self.output_of("flamegraph", trace, "--cost", cost))
             self.assertEqual(data["total"], totals[UNITS[cost]], cost)
             if name == "nasty" and cost == "leaked":
                 self.check_nasty_names({function[0] for function in data["functions"]})
                 self.check_nasty_names({file.rpartition("/")[2] for file in data["files"]}, nasty.clean_files())
-        bottom_up = self.data_of(self.twice("flamegraph", trace, "--bottom-up", "--cost", "leaked"))
+        bottom_up = self.data_of(self.output_of("flamegraph", trace, "--bottom-up", "--cost", "leaked"))
         self.assertEqual(bottom_up["total"], totals["leaked_bytes"])
 
     def test_timeline(self):
@@ -46,9 +49,9 @@ class Pictures(consumers.Case):
         self.each_selection(self.check_timeline, of_mappings=True)
 
     def check_timeline(self, name, trace):
-        data = json.loads(self.twice("timeline", trace, "--format", "json"))
-        rows = list(csv.DictReader(io.StringIO(self.twice("timeline", trace, "--format", "csv"))))
-        picture = self.data_of(self.twice("timeline", trace, "--format", "svg"))
+        data = json.loads(self.output_of("timeline", trace, "--format", "json"))
+        rows = list(csv.DictReader(io.StringIO(self.output_of("timeline", trace, "--format", "csv"))))
+        picture = self.data_of(self.output_of("timeline", trace, "--format", "svg"))
         totals = self.totals(trace)
         self.assertEqual(data["peak"]["bytes"], totals["peak_bytes"])
         if name == "plain":
@@ -98,7 +101,7 @@ class Pictures(consumers.Case):
         trace = self.folder / "plain.heapprof"
         self.options = ("--from", "0.02", "--to", "0.05")
         for form in ("json", "svg"):
-            data = self.twice("timeline", trace, "--format", form)
+            data = self.output_of("timeline", trace, "--format", form)
             if form == "json":
                 data = json.loads(data)
                 self.assertEqual((data["start_ns"], data["duration_ns"]), (20_000_000, 50_000_000))
