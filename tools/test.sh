@@ -70,7 +70,8 @@ fi
 [ "$run" = yes ] || exit 0
 
 echo "==> testing"
-# The cache of the tests is empty at first, so that nothing in it is from an earlier build.
+# The cache of the tests is empty at first, so that nothing in it is from an earlier build. It also has what test
+# files share (made_once in tests/support/harness.py).
 HEAPPROF_TEST_CACHE=$(mktemp -d)
 export HEAPPROF_TEST_CACHE
 trap 'rm -rf "$HEAPPROF_TEST_CACHE"' EXIT

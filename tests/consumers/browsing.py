@@ -18,7 +18,7 @@ class Browsing(consumers.Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.browser = browser.Browser(cls.folder)
+        cls.browser = browser.Browser(harness.shared_folder())
         cls.addClassCleanup(cls.browser.close)
 
     def tearDown(self):

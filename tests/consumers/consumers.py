@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -34,18 +33,17 @@ OF_MAPPINGS = (("--kind", "mmap"), ("--kind", "all"))
 
 
 class Case(harness.Case):
-    """Creates the traces once. `options` are added to every command."""
+    """The traces, and their figures, are made once for all test files. `options` are added to every command."""
 
     options = ()
     many_stacks = 70_000  # more than numbers of 16 bits can count
 
     @classmethod
     def setUpClass(cls):
-        cls.known = {}
-        cls.folder = Path(tempfile.mkdtemp(prefix="heapprof-consumers-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", cls.folder,
-                        str(cls.many_stacks // 1_000)], check=True, timeout=60)
+        def make(folder):
+            subprocess.run([harness.BUILD / "tests" / "consumers" / "consumer_samples", folder,
+                            str(cls.many_stacks // 1_000)], check=True, timeout=60)
+        cls.folder = harness.made_once(make, "samples", cls.many_stacks)
 
     def each_sample(self, check, leave_out=()):
         """Calls check(name, path) for each trace, each as a subtest. The last two are of programs with symbols, the
@@ -87,18 +85,14 @@ class Case(harness.Case):
                           status=2)
 
     def real(self):
-        if "real" not in self.known:
-            trace = self.folder / "real.heapprof"
-            shutil.copy(self.record(harness.program("ledger_names")).trace, trace)
-            self.known["real"] = trace
-        return self.known["real"]
+        def make(folder):
+            shutil.copy(self.record(harness.program("ledger_names")).trace, folder / "real.heapprof")
+        return harness.made_once(make, "real") / "real.heapprof"
 
     def nasty(self):
-        if "nasty" not in self.known:
-            trace = self.folder / "nasty.heapprof"
-            shutil.copy(self.record(*nasty.build(self.folder)).trace, trace)
-            self.known["nasty"] = trace
-        return self.known["nasty"]
+        def make(folder):
+            shutil.copy(self.record(*nasty.build(folder)).trace, folder / "nasty.heapprof")
+        return harness.made_once(make, "nasty") / "nasty.heapprof"
 
     def export(self, format_name, trace, *options, suffix=""):
         """The path of an export. exports.py checks that two exports are equal."""
@@ -108,11 +102,11 @@ class Case(harness.Case):
 
     def totals(self, trace):
         """Each cost's sum over all stacks. They are the figures of the heap, as exports.py checks, so one report has
-        nearly all."""
-        if (trace, self.options) not in self.known:
-            self.known[trace, self.options] = self.sums_over_stacks(trace) if "--kind" in self.options else \
-                self.figures_of_heap(trace)
-        return self.known[trace, self.options]
+        nearly all. The trace does not change."""
+        def make(folder):
+            figures = self.sums_over_stacks(trace) if "--kind" in self.options else self.figures_of_heap(trace)
+            (folder / "totals.json").write_text(json.dumps(figures))
+        return load(harness.made_once(make, "totals", str(trace), self.options) / "totals.json")
 
     def figures_of_heap(self, trace):
         report = self.report(trace, "--cost", "temporary", "--top", "1", *self.options)

@@ -54,7 +54,7 @@ class PageCase(consumers.Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.servers = {}
-        cls.browser = browser.Browser(cls.folder, options=browser.ONE_PROCESS)
+        cls.browser = browser.Browser(harness.shared_folder(), options=browser.ONE_PROCESS)
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
@@ -64,7 +64,7 @@ class PageCase(consumers.Case):
 
     def tearDown(self):
         errors = self.browser.errors.copy()
-        if self.trace.parent != self.folder:
+        if self.trace.is_relative_to(self.dir):
             self.browser.open("about:blank")  # asks nothing more about traces that are removed
         self.assertEqual(errors, [])
 
@@ -73,8 +73,8 @@ class PageCase(consumers.Case):
         """The address that the server of the trace prints; it is started once."""
         if trace not in cls.servers:
             server = subprocess.Popen([harness.HEAPPROF, "serve", trace, "--no-open", *options], stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=cls.folder,
-                                      env=harness.analyzer_environment())
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                      cwd=harness.shared_folder(), env=harness.analyzer_environment())
             cls.addClassCleanup(cls.end, server)
             cls.servers[trace] = server.stdout.readline().strip()
         return cls.servers[trace]

@@ -30,7 +30,7 @@ class Speedscope(consumers.Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.browser = browser.Browser(cls.folder, height=2000)
+        cls.browser = browser.Browser(harness.shared_folder(), height=2000)
         cls.addClassCleanup(cls.browser.close)
 
     def test_totals(self):

@@ -8,8 +8,10 @@ HEAPPROF_TEST_BUILD to the build folder; by hand:
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
+import hashlib
 import json
 import os
 import random
@@ -89,6 +91,35 @@ def cache_folder():
     """heapprof's cache. All tests have one, as the commands of a user: the first one that shows a module resolves its
     symbols. tools/test.sh makes it; without that, the tests of one process have one."""
     return Path(os.environ.get("HEAPPROF_TEST_CACHE") or shared_folder() / "cache")
+
+
+@functools.cache
+def suite_folder():
+    """The folder of made_once(), which has no symbolic links in its path."""
+    folder = cache_folder() / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def made_once(make, *what):
+    """A folder that make(folder) has filled, once for all test files of a run of tools/test.sh that ask for the same:
+    `what` begins with a word and has all that the contents depend on, besides the build and the seed. Others that
+    ask meanwhile wait. If make() fails, the next one that asks makes it. The folder keeps the path that make() got.
+    Nobody changes what is in it."""
+    build = [(str(path), path.stat().st_mtime_ns) for path in (HEAPPROF, LIBRARY)]
+    key = hashlib.sha256(repr((what, build, str(PROGRAMS), SEED)).encode()).hexdigest()[:16]
+    made = suite_folder() / f"{what[0]}-{key}"
+    with open(f"{made}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed, also by the end of the process
+        if not made.exists():
+            folder = Path(tempfile.mkdtemp(prefix=f"{what[0]}-", dir=suite_folder()))
+            try:
+                make(folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            made.symlink_to(folder)
+    return made.resolve()
 
 
 def analyzer_environment(**extra):

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
+from pathlib import Path
 
 import harness
 
@@ -17,6 +19,21 @@ show = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
 subprocess.run(show)
 import harness
 subprocess.run(show)
+"""
+
+# Asks for a folder, which takes long to fill, and prints its path.
+ASKING = """
+import sys, time
+import harness
+def make(folder):
+    with open(sys.argv[1], "a") as calls:
+        calls.write("made\\n")
+    (folder / "first").write_text("1")
+    time.sleep(60 if "hangs" in sys.argv else 0.5)
+    if "fails" in sys.argv:
+        raise OSError("no space")
+    (folder / "second").write_text(str(folder))
+print(harness.made_once(make, "example", 1), flush=True)
 """
 
 
@@ -56,6 +73,32 @@ class Harness(unittest.TestCase):
         self.assertEqual(drawn(HEAPPROF_TEST_SEED="5")[1], "5")
         self.assertEqual(drawn(), drawn(HEAPPROF_TEST_SEED="0"))
         self.assertEqual(drawn()[1], "None")
+
+    def test_what_test_files_share_is_made_once(self):
+        """Also if several ask at the same time, and if one that makes it fails or is killed."""
+        with tempfile.TemporaryDirectory() as directory:
+            calls = Path(directory) / "calls"
+            environment = {**os.environ, "HEAPPROF_TEST_CACHE": f"{directory}/cache",
+                           "PYTHONPATH": os.path.dirname(harness.__file__)}
+
+            def start(*arguments):
+                return subprocess.Popen([sys.executable, "-c", ASKING, calls, *arguments], env=environment, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+            def number_of_calls():
+                return len(calls.read_text().splitlines()) if calls.exists() else 0
+            killed = start("hangs")
+            harness.wait_until(lambda: number_of_calls() == 1, "nobody makes the folder")
+            killed.kill()
+            killed.communicate()
+            output, errors = start("fails").communicate(timeout=60)
+            self.assertEqual((output, errors.splitlines()[-1]), ("", "OSError: no space"))
+            asking = [start() for _ in range(3)]
+            answers = [process.communicate(timeout=60) for process in asking]
+            self.assertEqual([errors for _, errors in answers], [""] * 3)
+            self.assertEqual(number_of_calls(), 3)
+            (folder,) = {Path(output.strip()) for output, _ in answers}
+            self.assertEqual((folder / "second").read_text(), str(folder))
 
 
 if __name__ == "__main__":
