@@ -39,14 +39,14 @@ class Growth(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("ledger_growth"))
-        self.trace = self.run_.trace
-        self.truth = json.loads(self.run_.stdout)
-        timeline = json.loads(self.heapprof("timeline", self.trace, "--json", "--sites", 0))
+        run = self.record_once(harness.program("ledger_growth"))
+        self.trace = run.trace
+        self.truth = json.loads(run.stdout)
+        timeline = json.loads(self.call_once(self.heapprof, "timeline", self.trace, "--json", "--sites", 0))
         self.marks = {mark["text"]: mark["time_ns"] for mark in timeline["marks"]}
 
     def leaks(self, *options):
-        return json.loads(self.heapprof("leaks", self.trace, "--json", "--top", 0, *options))
+        return json.loads(self.call_once(self.heapprof, "leaks", self.trace, "--json", "--top", 0, *options))
 
     def test_leaks(self):
         leaks = self.leaks("--function", "^request_")
@@ -144,7 +144,7 @@ class CallSites(harness.Case):
 
     def sites(self, command, arguments, key):
         """The program's figures, and {function: figure of its call sites} of the functions that the program names."""
-        run = self.record(harness.program("containers"), *arguments)
+        run = self.record_once(harness.program("containers"), *arguments)
         truth = json.loads(run.stdout)
         one_of_them = rf"\b({'|'.join(truth)})(\[abi:cxx11\])?[<(]"
         answer = json.loads(self.heapprof(command, run.trace, "--json", "--function", one_of_them))
@@ -179,12 +179,12 @@ class Patterns(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("ledger_patterns"), FREE_STACKS=1)
-        self.trace = self.run_.trace
-        self.truth = json.loads(self.run_.stdout)
+        run = self.record_once(harness.program("ledger_patterns"), FREE_STACKS=1)
+        self.trace = run.trace
+        self.truth = json.loads(run.stdout)
 
     def json_of(self, command, *options):
-        return json.loads(self.heapprof(command, self.trace, "--json", *options))
+        return json.loads(self.call_once(self.heapprof, command, self.trace, "--json", *options))
 
     def test_sizes(self):
         forever = self.json_of("histogram", "--function", "request_forever")
@@ -286,7 +286,7 @@ class Patterns(harness.Case):
                                  ("request_right", "free_here"): 7, ("request_right", "free_there"): 90})
 
     def test_frees_not_recorded(self):
-        trace = self.record(harness.program("ledger_patterns")).trace
+        trace = self.record_once(harness.program("ledger_patterns")).trace
         frees = json.loads(self.heapprof("frees", trace, "--json", "--top", 0))
         self.assertFalse(frees["free_stacks_recorded"])
         steps = self.json_of("reallocs")["total"]["steps"]
@@ -308,7 +308,7 @@ class Patterns(harness.Case):
 
     def test_terminal_output(self):
         """At most the terminal's columns; colours, unless NO_COLOR is set."""
-        other = self.record(harness.program("ledger_growth")).trace
+        other = self.record_once(harness.program("ledger_growth")).trace
         for columns, no_colour in ((70, ""), (132, ""), (70, "1")):
             for command in (("report",), ("leaks",), ("churn",), ("reallocs",), ("histogram",), ("timeline",),
                             ("info",),
@@ -355,7 +355,7 @@ class Selections(harness.Case):
         return heap["allocations"], heap["allocated_bytes"]
 
     def test_blocks(self):
-        run = self.record(harness.program("ledger_patterns"))
+        run = self.record_once(harness.program("ledger_patterns"))
         trace, truth = run.trace, json.loads(run.stdout)
         brief, pairs, lasting, shared = (truth[name] for name in ("brief", "pairs", "lasting", "shared"))
         own = ("--function", "^request_")
@@ -387,9 +387,9 @@ class Selections(harness.Case):
                 self.assertEqual(self.heap(trace, *options), expected)
 
     def test_moments(self):
-        run = self.record(harness.program("ledger_growth"))
+        run = self.record_once(harness.program("ledger_growth"))
         truth = json.loads(run.stdout)
-        timeline = json.loads(self.heapprof("timeline", run.trace, "--json", "--sites", 0))
+        timeline = json.loads(self.call_once(self.heapprof, "timeline", run.trace, "--json", "--sites", 0))
         half = next(mark["time_ns"] for mark in timeline["marks"] if mark["text"] == "half")
         made = truth["steady"][1] - truth["half"][1]
         for site, expected in (("steady", (made, truth["steady"][0] - truth["half"][0])), ("ring", (40, 40 * 300)),
@@ -402,7 +402,7 @@ class Selections(harness.Case):
 
     def test_every_command(self):
         """The five blocks of request_forever from 8 to 128 bytes."""
-        trace = self.record(harness.program("ledger_patterns"), FREE_STACKS=1).trace
+        trace = self.record_once(harness.program("ledger_patterns"), FREE_STACKS=1).trace
         five = ("--function", "request_forever", "--min-size", "8", "--max-size", "128")
 
         def json_of(command, *options):
@@ -429,7 +429,7 @@ class Selections(harness.Case):
 class Json(harness.Case):
     def test_shared_frames(self):
         """The stacks are the same with and without --shared-frames."""
-        trace = self.record(harness.program("ledger_growth")).trace
+        trace = self.record_once(harness.program("ledger_growth")).trace
         for command in ("report", "leaks"):
             plain = json.loads(self.heapprof(command, trace, "--json", "--top", 0))
             shared = json.loads(self.heapprof(command, trace, "--json", "--top", 0, "--shared-frames"))

@@ -11,8 +11,8 @@ import harness
 class Check(harness.Case):
     def setUp(self):
         super().setUp()
-        self.trace = self.record(harness.program("ledger_single"), 6_000, 1).trace
-        self.heap = self.report(self.trace)["heap"]
+        self.trace = self.record_once(harness.program("ledger_single"), 6_000, 1).trace
+        self.heap = self.call_once(self.report, self.trace)["heap"]
 
     def test_limits_are_exact(self):
         figures = {"--max-peak": "peak_bytes", "--max-leaked": "leaked_bytes", "--max-leaked-blocks": "leaked_blocks",
@@ -87,7 +87,7 @@ class Check(harness.Case):
 
     def test_several_recordings_without_figures(self):
         """If the suppressions cannot be read, no limit is met."""
-        result = self.run_heapprof("check", self.trace, self.record(harness.program("hello")).trace, "--max-leaked",
+        result = self.run_heapprof("check", self.trace, self.record_once(harness.program("hello")).trace, "--max-leaked",
                                    "1T", "--suppressions", self.dir / "missing")
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("missing: cannot be read", result.stderr)
@@ -119,7 +119,7 @@ class Check(harness.Case):
 
     def test_a_program_without_leaks_passes(self):
         """Blocks of the runtime (stdio's buffer, libstdc++'s pool) are suppressed as in `leaks`, and counted."""
-        trace = self.record(harness.program("hello")).trace
+        trace = self.record_once(harness.program("hello")).trace
         leaks = json.loads(self.heapprof("leaks", trace, "--json"))
         leaked = leaks["heap"]["leaked_bytes"], leaks["heap"]["leaked_blocks"]
         self.assertGreater(leaked[0], 0)
@@ -149,7 +149,7 @@ class Check(harness.Case):
 
     def test_leaks_that_are_not_suppressed_fail(self):
         leaked = 12_345
-        clean = self.record(harness.program("hello")).trace
+        clean = self.record_once(harness.program("hello")).trace
         trace = self.record(harness.program("hello"), leaked).trace
         junit = self.dir / "junit.xml"
         text = self.heapprof("check", trace, "--max-leaked", leaked - 1, "--junit", junit, status=3)

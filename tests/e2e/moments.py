@@ -254,11 +254,11 @@ class CacheAndLeak(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.trace = self.record(harness.program("pages"), 0).trace
+        self.trace = self.record_once(harness.program("pages"), 0).trace
 
     def first_function(self, *command):
         """The function of the first call site in a table."""
-        text = self.heapprof(*command)
+        text = self.call_once(self.heapprof, *command)
         return re.search(r"^ +1 .*?(\w+::\w+)  ", text, re.MULTILINE)[1]
 
     def test_survivors_at_the_end(self):
@@ -273,11 +273,11 @@ class CacheAndLeak(harness.Case):
 
     def test_the_end_of_the_slice_is_another_question(self):
         """At the end of the slice the cache holds more; the title says so, and names --survivors."""
-        text = self.heapprof("leaks", self.trace, "--from", "first", "--to", "second", "--sort", "bytes")
+        command = ("leaks", self.trace, "--from", "first", "--to", "second", "--sort", "bytes")
+        text = self.call_once(self.heapprof, *command)
         self.assertRegex(text, r"\nAllocated from [\d.]+ m?s to ([\d.]+ m?s) and live at \1: ")
         self.assertIn("Of these, still live at the end of the recording: --survivors\n", text)
-        self.assertEqual(self.first_function("leaks", self.trace, "--from", "first", "--to", "second", "--sort",
-                                             "bytes"), "PageCache::read_page")
+        self.assertEqual(self.first_function(*command), "PageCache::read_page")
 
     def test_difference(self):
         moments = (f"{self.trace}@first", f"{self.trace}@second")

@@ -19,9 +19,8 @@ COSTS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated
 class Outputs(harness.Case):
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("ledger_single"), 6_000, 1)
-        self.trace = self.run_.trace
-        self.report_json = self.report(self.trace)
+        self.trace = self.record_once(harness.program("ledger_single"), 6_000, 1).trace
+        self.report_json = self.call_once(self.report, self.trace)
 
     def test_report_adds_up_by_every_cost(self):
         for cost, name in COSTS.items():
@@ -155,18 +154,17 @@ class Outputs(harness.Case):
     def test_the_trace_is_never_replaced(self):
         """An output with the path of the trace is rejected, however the path is written."""
         bytes_before = self.trace.read_bytes()
+        trace, other = (shutil.copy(self.trace, self.dir / f"{name}.heapprof") for name in ("trace", "other"))
         link = self.dir / "link.heapprof"
-        link.symlink_to(self.trace)
-        other = self.dir / "other.heapprof"
-        shutil.copy(self.trace, other)
-        for name in (self.trace, f"{self.trace.parent}/./{self.trace.name}", link):
+        link.symlink_to(trace)
+        for name in (trace, f"{trace.parent}/./{trace.name}", link):
             for command in (["report"], ["flamegraph"], ["export", "csv"], ["compact"], ["bundle"], ["index"],
-                            ["check", "--max-peak", "1T"], ["check", "--baseline", self.trace, other]):
-                words = command if other in command else [*command, self.trace]
+                            ["check", "--max-peak", "1T"], ["check", "--baseline", trace, other]):
+                words = command if other in command else [*command, trace]
                 result = self.run_heapprof(*words, "-o", name)
                 self.assertEqual(result.returncode, 1, command)
                 self.assertIn("is the trace itself", result.stderr, command)
-                self.assertEqual(self.trace.read_bytes(), bytes_before, command)
+                self.assertEqual(trace.read_bytes(), bytes_before, command)
 
     def test_outputs_that_have_to_be_files(self):
         """They are written through a symbolic link, keep the mode of the replaced file, and refuse a pipe."""

@@ -9,15 +9,15 @@ import harness
 class Selection(harness.Case):
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("ledger_single"), 6_000, 1)
-        self.trace = self.run_.trace
-        self.whole = self.report(self.trace)["heap"]
+        self.trace = self.record_once(harness.program("ledger_single"), 6_000, 1).trace
+        self.report_json = self.call_once(self.report, self.trace)
+        self.whole = self.report_json["heap"]
 
     def heap(self, *options):
         return self.report(self.trace, *options)["heap"]
 
     def test_halves_add_up(self):
-        middle = self.report(self.trace)["duration_ns"] // 2
+        middle = self.report_json["duration_ns"] // 2
         first = self.heap("--to", f"{middle}ns")
         second = self.heap("--from", f"{middle + 1}ns")
         for name in ("allocations", "allocated_bytes", "frees", "failed"):
@@ -70,7 +70,7 @@ class Selection(harness.Case):
             self.assertNotIn(head, self.heapprof(command, self.trace).split("\n\n")[0], command)
         self.assertIn(words, self.heapprof("flamegraph", self.trace, *chosen))
         self.assertEqual(self.report(self.trace, *chosen)["selected"], words)
-        self.assertIsNone(self.report(self.trace)["selected"])
+        self.assertIsNone(self.report_json["selected"])
 
     def test_invalid_selections(self):
         for options in (("--from", "x"), ("--from", "101%"), ("--function", "(("), ("--min-lifetime", "5%"),
@@ -85,10 +85,11 @@ class Figures(harness.Case):
 
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("idle_times"))
-        self.trace = self.run_.trace
-        self.truth = json.loads(self.run_.stdout)
-        self.timeline = json.loads(self.heapprof("timeline", self.trace, "--json"))
+        run = self.record_once(harness.program("idle_times"))
+        self.trace = run.trace
+        self.truth = json.loads(run.stdout)
+        self.report_json = self.call_once(self.report, self.trace)
+        self.timeline = json.loads(self.call_once(self.heapprof, "timeline", self.trace, "--json"))
         marks = {mark["text"]: mark["time_ns"] for mark in self.timeline["marks"]}
         self.idle = [(marks[f"idle {i}"] + marks[f"busy {i}"]) // 2 for i in range(len(self.truth["live"]))]
 
@@ -140,11 +141,11 @@ class Figures(harness.Case):
                         ("--min-lifetime", "1ms")):
             self.assertIsNone(self.report(self.trace, *options)["peak_rss_bytes"], options)
             self.assertNotIn("resident", self.rows(*options), options)
-        self.assertGreater(self.report(self.trace)["peak_rss_bytes"], 0)
+        self.assertGreater(self.report_json["peak_rss_bytes"], 0)
         self.assertIn("resident", self.rows())
 
     def test_times_after_the_end_of_the_recording(self):
-        duration = self.report(self.trace)["duration_ns"]
+        duration = self.report_json["duration_ns"]
         out = self.dir / "out.csv"
         commands = [(command,) for command in ("report", "leaks", "timeline", "flamegraph", "churn", "threads",
                                                "reallocs", "histogram", "frees")]
@@ -162,7 +163,7 @@ class Figures(harness.Case):
         self.assertFalse(out.exists())
         # The report rounds the duration; a slice may end later than the recording.
         self.assertIn("live", self.rows("--live-at", f"{duration * 1.004:.0f}ns"))
-        self.assertEqual(self.report(self.trace, "--to", "99")["heap"], self.report(self.trace)["heap"])
+        self.assertEqual(self.report(self.trace, "--to", "99")["heap"], self.report_json["heap"])
 
     def test_kinds(self):
         """The header has the figures of the kind."""

@@ -25,12 +25,15 @@ def points_of(path):
 class Timeline(harness.Case):
     def setUp(self):
         super().setUp()
-        self.run_ = self.record(harness.program("idle_times"))
-        self.trace = self.run_.trace
-        self.truth = json.loads(self.run_.stdout)
+        run = self.record_once(harness.program("idle_times"))
+        self.trace = run.trace
+        self.truth = json.loads(run.stdout)
+
+    def timeline(self, *options):
+        return self.call_once(self.heapprof, "timeline", self.trace, *options)
 
     def json(self, *options):
-        return json.loads(self.heapprof("timeline", self.trace, "--json", *options))
+        return json.loads(self.timeline("--json", *options))
 
     def idle_times(self, timeline):
         """[(before, begin, end, after), ...]: the last event before an idle time is between `before` and `begin`, the
@@ -65,9 +68,9 @@ class Timeline(harness.Case):
             self.assertEqual(len({value for _, *values in inside for value in values}), 1, gap)
 
     def test_every_point_of_the_picture_is_in_the_table(self):
-        rows = list(csv.DictReader(io.StringIO(self.heapprof("timeline", self.trace, "--format", "csv"))))
+        rows = list(csv.DictReader(io.StringIO(self.timeline("--format", "csv"))))
         timeline = self.json()
-        root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
+        root = xml.fromstring(self.timeline("--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))
         peak = (timeline["peak"]["time_ns"], timeline["peak"]["bytes"])
         live = {(int(row["time_ns"]), int(row["live_bytes"])) for row in rows} | {peak}
@@ -100,7 +103,7 @@ class Timeline(harness.Case):
 
     def test_idle_times_do_not_cover_the_chart(self):
         """Idle times are marked without covering the chart."""
-        root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
+        root = xml.fromstring(self.timeline("--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))
         marked = [rect for rect in root.iter(SVG + "rect")
                   if rect.get("class") == "idle" and float(rect.get("x")) < data["right"]]
@@ -118,7 +121,7 @@ class Timeline(harness.Case):
 
     def test_resident_memory_is_not_drawn_where_it_is_unknown(self):
         """No line crosses an idle time. (On the terminal: tests/unit/render.)"""
-        root = xml.fromstring(self.heapprof("timeline", self.trace, "--format", "svg"))
+        root = xml.fromstring(self.timeline("--format", "svg"))
         data = json.loads(next(s.text for s in root.iter(SVG + "script") if s.get("type") == "application/json"))
         ns_per_pixel = (data["to"] - data["from"]) / (data["right"] - data["left"])
         path = next(path for path in root.iter(SVG + "path") if path.get("class") == "resident")

@@ -149,6 +149,7 @@ def process_state(pid):
 
 
 RECORDED_ONCE = {}  # Case.record_once()
+CALLED_ONCE = {}  # Case.call_once()
 
 
 @dataclass
@@ -228,6 +229,14 @@ class Case(unittest.TestCase):
             finally:
                 self.dir = own
         return RECORDED_ONCE[key]
+
+    def call_once(self, method, *arguments):
+        """method(*arguments), called once for all tests of this process that give the same arguments, which must be
+        hashable. For questions about a recording that does not change; nobody changes the answer."""
+        key = (method.__func__, *arguments)
+        if key not in CALLED_ONCE:
+            CALLED_ONCE[key] = method(*arguments)
+        return CALLED_ONCE[key]
 
     def popen(self, *arguments, **options):
         """subprocess.Popen. The process, its children, and its process group if it has its own, are killed at the end
