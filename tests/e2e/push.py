@@ -57,14 +57,14 @@ class Push(harness.Case):
         self.assertLess(time.monotonic() - start, 20)
         self.assertEqual(len(receiver.requests), tries, err)
         self.assertEqual(out, "")
-        heap = self.report(self.recording())["heap"]
+        heap = self.call_once(self.report, self.recording())["heap"]
         self.assertIn(f"1 profile not delivered: {heap['allocations']:,} allocations of ", err)
         self.assertEqual(len(err.splitlines()), 2, err)
         return err
 
     def check_profiles(self, profiles, trace, kinds=KINDS):
         self.assertEqual(set(profiles), kinds)
-        report = self.report(trace)
+        report = self.call_once(self.report, trace)
         for kind, profile in profiles.items():
             self.assertEqual(profile.unit, "bytes" if kind.endswith("space") else "count")
             self.assertEqual(profile.duration_ns, report["duration_ns"])
@@ -73,7 +73,7 @@ class Push(harness.Case):
         for kind, cost in (("inuse_space", "leaked"), ("alloc_space", "allocated"), ("peak_space", "peak")):
             if kind not in kinds:
                 continue
-            self.assertEqual(named(profiles[kind].stacks), self.stacks_of_report(trace, cost), kind)
+            self.assertEqual(named(profiles[kind].stacks), self.call_once(self.stacks_of_report, trace, cost), kind)
 
     def stacks_of_report(self, trace, cost, figure="bytes"):
         stacks = Counter()

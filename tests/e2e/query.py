@@ -45,7 +45,11 @@ class Query(harness.Case):
         return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
 
     def json_of(self, command, *arguments):
-        return json.loads(self.heapprof(command, *arguments, "--json"))
+        """Of a recording that has ended, as report_of()."""
+        return json.loads(self.call_once(self.heapprof, command, *arguments, "--json"))
+
+    def report_of(self, trace, *options):
+        return self.call_once(self.report, trace, *options)
 
     def threads_trace(self):
         return self.record_once(harness.program("ledger_threads"), 500, 7, 3, 1).trace
@@ -53,7 +57,7 @@ class Query(harness.Case):
     # ---- the page: a check for each query, by its heading ------------------------------------------------
 
     def expect_totals_of_a_recording(self, trace, rows):
-        heap = self.report(trace)["heap"]
+        heap = self.report_of(trace)["heap"]
         self.assertEqual(rows, [{key: heap[key] for key in rows[0]}])
 
     def rows_by(self, trace, by, figure):
@@ -71,7 +75,7 @@ class Query(harness.Case):
                                 for row in self.rows_by(trace, "stack", "leaked_bytes")))
 
     def expect_memory_that_was_allocated_below_a_function(self, trace, rows):
-        heap = self.report(trace, "--function", "^main$")["heap"]
+        heap = self.report_of(trace, "--function", "^main$")["heap"]
         self.assertEqual(rows, [{"allocations": heap["allocations"], "bytes": heap["allocated_bytes"]}])
 
     def expect_the_frames_of_the_largest_stack(self, trace, rows):
@@ -113,7 +117,7 @@ class Query(harness.Case):
         known = {one["size"]: one["allocations"] for one in self.json_of("histogram", trace)["common_sizes"]}
         found = {row["size_bytes"]: row["allocations"] for row in rows}
         self.assertEqual({size: found.get(size) for size in known}, known)
-        self.assertEqual(sum(found.values()), self.report(trace)["heap"]["allocations"])
+        self.assertEqual(sum(found.values()), self.report_of(trace)["heap"]["allocations"])
 
     def expect_blocks_that_live_for_less_than_a_millisecond(self, trace, rows):
         total = self.json_of("churn", trace)["total"]
@@ -133,11 +137,11 @@ class Query(harness.Case):
         self.assertEqual({(row["allocated_by"], row["freed_by"]): (row["blocks"], row["bytes"]) for row in rows}, expected)
 
     def expect_temporary_allocations(self, trace, rows):
-        self.assertEqual(rows, [{"allocations": self.report(trace)["heap"]["temporary_allocations"]}])
+        self.assertEqual(rows, [{"allocations": self.report_of(trace)["heap"]["temporary_allocations"]}])
 
     def expect_what_was_allocated_in_a_part_of_the_time(self, trace, rows):
-        duration = self.report(trace)["duration_ns"]
-        heap = self.report(trace, "--from", f"{duration // 4}ns", "--to", f"{duration // 2}ns")["heap"]
+        duration = self.report_of(trace)["duration_ns"]
+        heap = self.report_of(trace, "--from", f"{duration // 4}ns", "--to", f"{duration // 2}ns")["heap"]
         self.assertEqual((rows[0]["allocations"], rows[0]["bytes"] or 0), (heap["allocations"], heap["allocated_bytes"]))
 
     def expect_the_largest_blocks_that_were_never_freed(self, trace, rows):
@@ -146,7 +150,7 @@ class Query(harness.Case):
                          [(one["size_bytes"], one["allocated_ns"], one["age_ns"], one["thread"]) for one in blocks])
 
     def expect_what_is_live_at_the_peak_by_thread(self, trace, rows):
-        heap = self.report(trace)["heap"]
+        heap = self.report_of(trace)["heap"]
         self.assertEqual(sum(row["bytes"] for row in rows), heap["peak_bytes"])
         self.assertEqual(sum(row["blocks"] for row in rows), heap["peak_blocks"])
         by_thread = {row["tid"]: row["self"]["peak_bytes"] for row in self.json_of("report", trace, "--by", "thread")["rows"]}
@@ -172,10 +176,10 @@ class Query(harness.Case):
                          {key: samples[key] for key in ("time_ns", "live_bytes", "highest_bytes")})
 
     def expect_the_highest_resident_memory(self, trace, rows):
-        self.assertEqual(rows, [{"rss_bytes": self.report(trace)["peak_rss_bytes"]}])
+        self.assertEqual(rows, [{"rss_bytes": self.report_of(trace)["peak_rss_bytes"]}])
 
     def expect_mappings_that_are_left_by_stack(self, trace, rows):
-        live = self.report(trace)["mmap"]["live_bytes"]
+        live = self.report_of(trace)["mmap"]["live_bytes"]
         self.assertGreater(live, 0)
         self.assertEqual(sum(row["bytes"] for row in rows), live)
 
@@ -302,7 +306,7 @@ class Query(harness.Case):
 
     def test_mappings_as_allocations(self):
         trace = self.record(harness.program("ledger_mmap")).trace
-        mmap = self.report(trace)["mmap"]
+        mmap = self.report_of(trace)["mmap"]
         for columns in ("", ", count(freed_ns) AS freed"):
             rows = self.query(trace, f"SELECT count(*) AS n, sum(size_bytes) AS bytes{columns} FROM allocations",
                               "--kind", "mmap")
@@ -409,7 +413,7 @@ class Query(harness.Case):
             shutil.copy(self.record(harness.program(name)).trace, folder / f"{name}.heapprof")
         sums = collections.Counter()
         for trace in sorted(folder.iterdir()):
-            sums[self.report(trace)["pid"]] = self.report(trace)["heap"]["allocations"]
+            sums[self.report_of(trace)["pid"]] = self.report_of(trace)["heap"]["allocations"]
         for table in ("stacks", "allocations"):
             value = "sum(s.allocations)" if table == "stacks" else "count(*)"
             rows = self.query(folder, f"SELECT pid, {value} AS n FROM {table} s JOIN processes USING (process_id) "
