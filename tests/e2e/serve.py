@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.parse
 from pathlib import Path
@@ -313,14 +312,12 @@ class Answers(Serve):
 class LargeRecording(Serve):
     """Questions about a recording of more than 16 MB wait for its index, and the server shows how far it is."""
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.directory.cleanup)
-        cls.trace = Path(cls.directory.name) / "large.heapprof"
-        subprocess.run([large_recording.build(cls.trace.parent)], check=True, env=harness.clean_environment(
-            LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=cls.trace))
+    def setUp(self):
+        super().setUp()
+        self.trace = large_recording.recording()
+
+    def without_index(self, *command):
+        return json.loads(self.call_once(self.heapprof, *command, "--json", "--no-index", self.trace))
 
     def indexes(self):
         return list(self.dir.glob("cache/heapprof/index/*.idx"))
@@ -363,8 +360,7 @@ class LargeRecording(Serve):
         connection.close()
         self.assertEqual(len(self.indexes()), 1)
         for command, words in (("report", ()), ("tree", ("--from", "10%", "--to", "20%"))):
-            self.assertEqual(answers[command],
-                             json.loads(self.heapprof(command, *words, "--json", "--no-index", self.trace)))
+            self.assertEqual(answers[command], self.without_index(command, *words))
         self.assertEqual(self.progress(), [])
 
     def test_at_most_two_indexes_are_written_at_once(self):
@@ -392,7 +388,7 @@ class LargeRecording(Serve):
         os.kill(child, signal.SIGKILL)
         answer = json.loads(connection.getresponse().read())
         connection.close()
-        self.assertEqual(answer, json.loads(self.heapprof("report", "--json", "--no-index", self.trace)))
+        self.assertEqual(answer, self.without_index("report"))
 
     def test_leaks_and_timeline_leave_an_index(self):
         """Then they read the recording once, and no longer the next time."""
@@ -425,7 +421,7 @@ class LargeRecording(Serve):
                 self.assertTrue(lines)
                 for line in lines:
                     shown = json.loads(line.removeprefix("\x1e"))
-                    self.assertRegex(shown["what"], "^Reading .*heapprof")
+                    self.assertRegex(shown["what"], "^Reading .*large")
                     self.assertTrue(0 <= shown["share"] < 1)
                     self.assertGreaterEqual(shown["events"], 0)
         for _ in range(20):
@@ -445,18 +441,26 @@ class LargeRecording(Serve):
     def test_sums_so_far(self):
         """They lie between those of all events before their moment and those of all events up to a later one. The
         clock is known exactly when the recording is read, so the moment may be wrong by a thousandth."""
-        interval = 1_000_000  # events, after which the index has a snapshot
+        enough = 2_000_000  # events: by then, the index has several intervals
         for number in range(20):
-            printed = subprocess.run(
-                [harness.HEAPPROF, "report", "--from=start", "--json", self.trace], stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, check=True,
+            reading = self.popen(
+                [harness.HEAPPROF, "report", "--from=start", "--json", self.trace], stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True,
                 env=harness.clean_environment(HEAPPROF_PROGRESS="lines", XDG_CACHE_HOME=self.dir / f"cache{number}"))
-            lines = [json.loads(line.removeprefix("\x1e")) for line in printed.stderr.decode().split("\n") if line]
-            sums, events = [(line["so_far"], line["events"]) for line in lines if "so_far" in line][-1]
-            if events > 2 * interval:
+            lines = [reading.stderr.readline()]
+            # Lines are 0.2 seconds apart, in which a fast machine reads the whole recording.
+            time.sleep((0.15, 0.05, 0.1)[number % 3])
+            reading.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            reading.send_signal(signal.SIGCONT)
+            lines += reading.stderr.readlines()
+            self.assertEqual(reading.wait(60), 0)
+            printed = [json.loads(line.removeprefix("\x1e")) for line in lines]
+            sums, events = [(line["so_far"], line["events"]) for line in printed if "so_far" in line][-1]
+            if events > enough:
                 break
         else:
-            self.fail("no progress was printed after the second interval")
+            self.fail(f"no progress was printed after {enough} events")
         before, after = (json.loads(self.heapprof(
             "report", "--json", "--no-index", "--from=start", f"--to={int(sums['time_ns'] * factor)}ns", self.trace))
             for factor in (0.999, 1.001))
