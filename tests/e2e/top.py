@@ -142,7 +142,7 @@ class Top(harness.Case):
         self.start_batch()
         self.next_table()
         self.batch.send_signal(signal.SIGSTOP)
-        time.sleep(3)  # 60 intervals
+        time.sleep(1.5)  # 30 intervals
         self.batch.send_signal(signal.SIGCONT)
         while (table := self.next_table())["interval_ns"] < 1_000_000_000:
             pass  # printed before the stop
