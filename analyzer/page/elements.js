@@ -27,6 +27,23 @@ function button(text, onclick, properties) {
   return make('button', {type: 'button', onclick, ...properties}, text);
 }
 
+/// What a control is called, also after it was drawn again: the heading by which a table is sorted shows the order.
+const nameOf = control => control.id || control.getAttribute('aria-label') ||
+  control.textContent.replace(/ [\u25b4\u25be]$/, '');
+
+/// Replaces what is in `place`. If the focused control is not among the new children, the one with its name gets the
+/// focus.
+function replaceContent(place, ...children) {
+  const focused = document.activeElement;
+  const isInside = focused !== place && place.contains(focused);
+  const same = () => !isInside ? [] : [...place.querySelectorAll('a, button, input, select, [tabindex]')]
+    .filter(control => nameOf(control) === nameOf(focused));
+  const number = same().indexOf(focused);
+  place.replaceChildren(...children);
+  const next = isInside && place.contains(focused) ? focused : same()[number] || same()[0];
+  if (next) next.focus({preventScroll: true});
+}
+
 /// A line of live bytes over time, from equal parts of it. `null`: unknown.
 function sparkline(values, width = 80, height = 18) {
   if (!values || values.length < 2) return null;
@@ -50,5 +67,5 @@ function dot(origin) { return make('i', {class: `dot ${origin || 'unknown'}`, 'a
 /// Why a view is empty, and what to do.
 function empty(text, ...more) { return make('p', {class: 'empty'}, text, ...more); }
 
-return {make, draw, button, sparkline, bar, dot, empty};
+return {make, draw, button, replaceContent, sparkline, bar, dot, empty};
 })();

@@ -32,7 +32,7 @@ at('help').addEventListener('click', showHelp);
 
 document.addEventListener('keydown', event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || at('help-text').open) return;
-  const isTyping = event.target.matches('input, select, textarea');
+  const isTyping = event.target.matches('input:not([type=checkbox]), select, textarea');
   if (event.key === 'Escape') {
     if (isTyping) event.target.blur();
     else if (!detailsPanel.closeStack() && !selection.undo()) return;

@@ -95,7 +95,7 @@ function create(options) {
   }
 
   function drawHead() {
-    head.replaceChildren(...shown.map(column => {
+    elements.replaceContent(head, ...shown.map(column => {
       const active = sort.key === column.key;
       const cell = make('th', {scope: 'col', class: column.number ? 'n' : null,
                                title: column.title || explanations.of(column.label),

@@ -122,7 +122,7 @@ function draw() {
       draw();
     }));
   }
-  at('selection').replaceChildren(...parts);
+  elements.replaceContent(at('selection'), ...parts);
 }
 
 async function control(action, options = {}) {

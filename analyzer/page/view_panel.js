@@ -37,7 +37,7 @@ function drawList() {
   const menu = make('select', {id: 'view-menu', 'aria-label': 'View'}, ...list.map(({key, title}) =>
     make('option', {value: key, selected: key === view}, title)));
   menu.addEventListener('change', () => selection.change({view: menu.value}));
-  at('views').replaceChildren(menu, make('ul', {}, ...list.map(({key, title}, i) => make('li',
+  elements.replaceContent(at('views'), menu, make('ul', {}, ...list.map(({key, title}, i) => make('li',
     {class: MORE_VIEWS.some(other => other.key === key) ? 'apart' : ''},
     make('a', {href: selection.link({view: key}), 'aria-current': key === view ? 'page' : null}, title,
          VIEWS[i] ? make('kbd', {}, String(i + 1)) : null)))));
@@ -113,15 +113,8 @@ async function refresh(isUpdate = false) {
 const headOf = (view, context) => view.head ? view.head(context) : {command: [COMMANDS[view.key], []]};
 
 function drawHead(view, {tools, shown: said}, ...saves) {
-  const place = at('view-head');
-  // The control that was used is replaced by one that does the same.
-  const labelOf = element => element.getAttribute('aria-label') || element.textContent;
-  const focused = place.contains(document.activeElement) ? labelOf(document.activeElement) : null;
-  place.replaceChildren(make('h1', {}, view.title), ...tools || [], make('span', {class: 'shown muted'}, said || ''),
-                        make('span', {class: 'saves'}, ...saves));
-  if (focused === null) return;
-  const same = [...place.querySelectorAll('button, input, select')].find(element => labelOf(element) === focused);
-  if (same) same.focus();
+  elements.replaceContent(at('view-head'), make('h1', {}, view.title), ...tools || [],
+                          make('span', {class: 'shown muted'}, said || ''), make('span', {class: 'saves'}, ...saves));
 }
 
 function draw(view, result) {
@@ -133,7 +126,7 @@ function draw(view, result) {
                                               saving.svg(result.picture ? result.picture() : at('view'))));
   drawHead(view, result, ...csv, svg);
   host.dataset.view = view.key;
-  host.replaceChildren(result.node);
+  elements.replaceContent(host, result.node);   // sorting shows the table again
   if (result.attached) result.attached();
 }
 

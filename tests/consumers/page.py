@@ -1181,6 +1181,43 @@ class Page(PageCase):
         self.browser.press("Escape")
         self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
 
+    def press_enter(self, selector, text):
+        """Presses Enter on the first control that matches and contains the text, as a user does who works without a
+        mouse."""
+        self.assertTrue(self.browser.evaluate(
+            f"(() => {{ const control = [...document.querySelectorAll({json.dumps(selector)})].find(control => "
+            f"control.textContent.includes({json.dumps(text)})); if (control) control.focus(); "
+            "return control !== undefined && document.activeElement === control; })()"),
+            f"{selector} {text} cannot be focused")
+        self.browser.press("Enter")
+        self.browser.settle()
+        self.settled()
+
+    def test_focus_stays(self):
+        """A control that is pressed keeps the focus, although its part of the page is drawn again."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="peak")
+        for order in ("ascending", "descending"):
+            self.press_enter("#view th button", "Self")
+            self.assertEqual(self.browser.evaluate(
+                "(({textContent, ariaSort}) => [textContent.slice(0, 4), ariaSort])"
+                "(document.activeElement.closest('th') || {textContent: 'no heading'})"), ["Self", order])
+        self.assertIn("sort=-self-peak", self.browser.evaluate("location.hash"))
+        self.press_enter("#selection .segments button", "Allocated")
+        self.assertEqual(self.browser.evaluate(
+            "[document.activeElement.textContent, document.activeElement.getAttribute('aria-pressed')]"),
+            ["Allocated", "true"])
+        self.press_enter("#views a", "Tree")
+        self.assertEqual(self.browser.evaluate(
+            "[document.activeElement.getAttribute('href'), document.activeElement.getAttribute('aria-current')]"),
+            [self.browser.evaluate("selection.link({view: 'tree'})"), "page"])
+        # Keys of the page act beside a check box.
+        self.click("#own")
+        self.assertEqual(self.browser.evaluate("[document.activeElement.id, selection.now().own]"), ["own", True])
+        self.browser.press("3")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "table",
+                           "the key 3 does not choose the table")
+        self.settled()
+
     def test_every_sample_opens(self):
         """Views of traces that are not ordinary show figures or say why they are empty, in light and dark colours."""
         for name, dark, views in (("empty", False, VIEWS), ("truncated", True, VIEWS), ("names", False, VIEWS[:3]),
