@@ -22,14 +22,43 @@ const SIZE_TEXT = 'a size, such as 500, 4K or 200M', LIFETIME_TEXT = 'a time, su
 const VALUES = {'min-size': [SIZE, SIZE_TEXT], 'max-size': [SIZE, SIZE_TEXT], 'min-lifetime': [LIFETIME, LIFETIME_TEXT],
                 'max-lifetime': [LIFETIME, LIFETIME_TEXT], kind: [/^(heap|mmap|all)$/, 'heap, mmap or all']};
 
-let adding = false;   // the form of a new filter is open
-let marking = false;  // that of a new mark
-function filterForm() {
+/// The forms that are open, by the ids of their buttons. What is typed stays while the bar is drawn again.
+const forms = new Map();
+
+/// A button that opens a form, or the form in its place. `formOf(close)` makes it.
+function buttonOrForm(id, text, formOf, properties) {
+  return forms.get(id) || button(text, () => {
+    forms.set(id, formOf(() => {
+      forms.delete(id);
+      draw();
+      if (at(id)) at(id).focus();
+    }));
+    draw();
+    forms.get(id).querySelector('input').focus();
+  }, {id, ...properties});
+}
+
+/// `close` is called on Escape. `submit`: after it, on Enter.
+function formWith(close, submit, ...controls) {
+  const form = make('form', {class: 'filter-form'}, ...controls);
+  form.addEventListener('submit', event => {
+    event.preventDefault();
+    close();
+    submit();
+  });
+  form.addEventListener('keydown', event => {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    close();
+  });
+  return form;
+}
+
+function filterForm(close) {
   const option = make('select', {'aria-label': 'Kind of filter'}, ...selection.FILTERS.map(key =>
     make('option', {value: key}, FILTER_TEXTS[key])));
   const input = make('input', {type: 'text', 'aria-label': 'Value of the filter', size: '18',
                                placeholder: 'name or regular expression'});
-  const form = make('form', {class: 'filter-form'}, option, input, make('button', {type: 'submit'}, 'Add'));
   const check = () => {
     const [pattern, text] = VALUES[option.value] || [/./, ''];
     input.setCustomValidity(pattern.test(input.value.trim()) || input.value.trim() === '' ? '' : `Type ${text}.`);
@@ -39,43 +68,15 @@ function filterForm() {
     input.placeholder = VALUES[option.value] ? VALUES[option.value][1] : 'name or regular expression';
     check();
   });
-  form.addEventListener('submit', event => {
-    event.preventDefault();
-    adding = false;
-    if (input.value.trim()) selection.add(option.value, input.value.trim());
-    draw();
-  });
-  form.addEventListener('keydown', event => {
-    if (event.key !== 'Escape') return;
-    event.stopPropagation();
-    adding = false;
-    draw();
-    at('add-filter').focus();
-  });
-  setTimeout(() => input.focus(), 0);
-  return form;
+  const submit = () => { if (input.value.trim()) selection.add(option.value, input.value.trim()); };
+  return formWith(close, submit, option, input, make('button', {type: 'submit'}, 'Add'));
 }
 
 /// The text of a mark is typed here; the page goes on meanwhile.
-function markForm() {
+function markForm(close) {
   const input = make('input', {type: 'text', 'aria-label': 'Text of the mark', size: '18', placeholder: 'mark'});
-  const form = make('form', {class: 'filter-form'}, input, make('button', {type: 'submit'}, 'Set mark'));
-  const close = () => {
-    marking = false;
-    draw();
-  };
-  form.addEventListener('submit', event => {
-    event.preventDefault();
-    close();
-    control('mark', {text: input.value.trim() || 'mark'});
-  });
-  form.addEventListener('keydown', event => {
-    if (event.key !== 'Escape') return;
-    event.stopPropagation();
-    close();
-  });
-  setTimeout(() => input.focus(), 0);
-  return form;
+  const submit = () => control('mark', {text: input.value.trim() || 'mark'});
+  return formWith(close, submit, input, make('button', {type: 'submit'}, 'Set mark'));
 }
 
 function draw() {
@@ -106,8 +107,7 @@ function draw() {
     parts.push(chip(`${FILTER_TEXTS[filter.option]} ${name ? names.label(name) : names.oneLine(filter.value)}`,
                     () => selection.remove(filter), name || filter.value));
   }
-  parts.push(adding ? filterForm() : button('+ filter', () => { adding = true; draw(); },
-                                            {class: 'plain', id: 'add-filter'}));
+  parts.push(buttonOrForm('add-filter', '+ filter', filterForm, {class: 'plain'}));
   const own = make('input', {type: 'checkbox', id: 'own'});
   own.checked = state.own;
   own.addEventListener('change', () => selection.change({own: own.checked}));
@@ -117,10 +117,9 @@ function draw() {
   if (recording.isLive()) {
     parts.push(recording.isPaused() ? button('Resume', () => control('resume')) :
       button('Pause', () => control('pause')));
-    parts.push(marking ? markForm() : button('Mark', () => {
-      marking = true;
-      draw();
-    }));
+    parts.push(buttonOrForm('add-mark', 'Mark', markForm));
+  } else {
+    forms.delete('add-mark');
   }
   elements.replaceContent(at('selection'), ...parts);
 }

@@ -1218,6 +1218,28 @@ class Page(PageCase):
                            "the key 3 does not choose the table")
         self.settled()
 
+    def test_a_form_that_is_open(self):
+        """What is typed for a filter stays while the selection changes, and the form takes the focus only when it is
+        opened."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        field = "document.querySelector('.filter-form input')"
+        state = f"[{field}.value, document.activeElement === {field}]"
+        self.click("#add-filter")
+        self.browser.press(*"abc")
+        self.select(view="table", metric="allocated")
+        self.assertEqual(self.browser.evaluate(state), ["abc", True])
+        self.browser.press("d")
+        self.browser.evaluate("document.activeElement.blur()")
+        self.select(view="table", metric="leaked")
+        self.assertEqual(self.browser.evaluate(state), ["abcd", False])
+        self.click(".filter-form input")
+        self.browser.press("Escape")
+        self.assertEqual(self.browser.evaluate(f"[{field}, document.activeElement.id]"), [None, "add-filter"])
+        self.browser.press("Enter", *"libleaf", "Enter")
+        harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "the filter is not made")
+        self.settled()
+        self.assertEqual(self.browser.evaluate(f"[{field}, document.activeElement.id]"), [None, "add-filter"])
+
     def test_every_sample_opens(self):
         """Views of traces that are not ordinary show figures or say why they are empty, in light and dark colours."""
         for name, dark, views in (("empty", False, VIEWS), ("truncated", True, VIEWS), ("names", False, VIEWS[:3]),
