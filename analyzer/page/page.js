@@ -158,7 +158,7 @@ async function start() {
   header.restoreTheme();
   document.getElementById('details').tabIndex = -1;
   // The token has become a cookie: it need not stay in the address, the history or a bookmark.
-  if (location.search) history.replaceState(null, '', location.pathname + location.hash);
+  if (location.search) history.replaceState(history.state, '', location.pathname + location.hash);
   const state = selection.now();
   // At the same time as the list of recordings: show() asks the same.
   viewPanel.askFirst(state);

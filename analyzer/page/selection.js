@@ -11,7 +11,22 @@ const FIELDS = {view: 'summary', metric: 'peak', from: '', to: '', at: '', by: '
                 other: ''};
 const listeners = [];
 let current = parse(location.hash);
-const visited = [format(current)];   // the selections that Back undoes without leaving the page, the current one last
+// How many steps Back undoes without leaving the page. Each entry of the history has its own number, which is still
+// right after Back, Forward and a reload.
+let depth = history.state ? history.state.depth : 0;
+let numbered = '';   // the address of the entry that was numbered last
+numberEntry(depth);
+
+function numberEntry(number) {
+  depth = number;
+  numbered = location.hash;
+  if (!history.state || history.state.depth !== depth) history.replaceState({depth}, '');
+}
+/// Another entry is shown. It has no number yet if a link or the address bar made it; an address that is opened again
+/// replaces its entry.
+function showEntry() {
+  numberEntry(history.state ? history.state.depth : depth + (location.hash === numbered ? 0 : 1));
+}
 
 function parse(hash) {
   const read = {...FIELDS, own: false, filters: []};
@@ -47,25 +62,22 @@ function changed(fields) {
 }
 /// Changes some fields; one step that Back undoes, unless `replace`.
 function change(fields, replace = false) {
-  const next = changed(fields);
-  if (format(next) === format(current)) return;
-  if (replace) {
-    visited.pop();
-    location.replace(format(next));
-  } else {
-    location.hash = format(next);
-  }
+  const next = format(changed(fields)), number = replace ? depth : depth + 1;
+  if (next === format(current) || next === location.hash) return;
+  if (replace) location.replace(next);
+  else location.hash = next;
+  numberEntry(number);
 }
 function undo() {
-  if (visited.length < 2) return false;
+  if (depth === 0) return false;
+  --depth;   // until the entry before is shown
   history.back();
   return true;
 }
+window.addEventListener('popstate', showEntry);
 window.addEventListener('hashchange', () => {
+  showEntry();
   current = parse(location.hash);
-  const now = format(current);
-  if (visited.at(-2) === now) visited.pop();
-  else if (visited.at(-1) !== now) visited.push(now);
   for (const listener of listeners) listener(current);
 });
 

@@ -1181,6 +1181,49 @@ class Page(PageCase):
         self.browser.press("Escape")
         self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
 
+    def undo_all(self, views):
+        """Presses Escape until these views have been shown again; the page is not left then."""
+        shown = "document.querySelector('#view').dataset.view"
+        for view in views:
+            self.browser.press("Escape")
+            harness.wait_until(lambda: self.browser.evaluate(shown) == view, f"Escape does not return to {view}")
+            self.settled()
+        self.assertFalse(self.browser.evaluate("selection.undo()"), "the page would be left")
+
+    def press_each(self, *keys):
+        for key in keys:
+            self.browser.press(key)
+            self.browser.settle()
+            self.settled()
+
+    def test_undo(self):
+        """Escape undoes one step after the other, also one that returns to the selection before."""
+        self.open(self.folder / "plain.heapprof", view="summary")
+        self.press_each("2", "1")
+        self.undo_all(["flame", "summary"])
+        with self.subTest("after Forward and Back"):
+            for step, depth in (("forward", 1), ("forward", 2), ("back", 1)):
+                self.browser.evaluate(f"history.{step}()")
+                harness.wait_until(lambda: self.browser.evaluate("history.state.depth") == depth,
+                                   f"{step} shows no other entry")
+                self.settled()
+            self.undo_all(["summary"])
+        with self.subTest("the order of a table is no step"):
+            self.press_each("2", "3")
+            self.click("#view th button")
+            self.assertIn("sort=", self.browser.evaluate("location.hash"))
+            self.undo_all(["flame", "summary"])
+        with self.subTest("a link is a step, and the same link again is none"):
+            for _ in range(2):
+                self.click("#views a", "Tree")
+            self.undo_all(["summary"])
+        with self.subTest("after a reload"):
+            self.press_each("2", "1")
+            self.browser.reload()
+            self.settled()
+            self.press_each("3")
+            self.undo_all(["summary", "flame", "summary"])
+
     def press_enter(self, selector, text):
         """Presses Enter on the first control that matches and contains the text, as a user does who works without a
         mouse."""
@@ -1730,6 +1773,12 @@ class Page(PageCase):
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
+        self.select(view="summary")
+        self.press_each("2", "1")
+        self.browser.press("Escape")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
+                           "Escape does not undo the last step")
+        self.settled()
         # A range that is dragged becomes the nearest one that the file has.
         left, top, width, height = self.browser.evaluate(
             "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"

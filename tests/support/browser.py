@@ -124,12 +124,18 @@ class Browser:
         # An address that differs only in its fragment is not loaded again, unless another page was between.
         page = address.partition("#")[0]
         for step in ("about:blank", address) if page == self.page else (address,):
-            self.loaded = False
-            self.call("Page.navigate", url=step)
-            deadline = time.monotonic() + timeout
-            while not self.loaded:
-                self._receive(deadline)
+            self._load("Page.navigate", timeout, url=step)
         self.page = page
+
+    def reload(self, timeout=60):
+        self._load("Page.reload", timeout)
+
+    def _load(self, method, timeout, **parameters):
+        self.loaded = False
+        self.call(method, **parameters)
+        deadline = time.monotonic() + timeout
+        while not self.loaded:
+            self._receive(deadline)
 
     def evaluate(self, expression, timeout=60):
         """The value of a JavaScript expression; waits for promises."""
