@@ -39,7 +39,8 @@ function tableOf(context, rows, sort) {
       heap('peak_bytes', 'Peak'), heap('leaked_bytes', 'Left at end'), heap('allocated_bytes', 'Allocated'),
     ],
     isSelected: row => String(row.n) === context.state.trace,
-    onSelect: row => selection.change({trace: String(row.n), view: 'summary', from: '', to: '', at: '', name: ''}),
+    onSelect: row => selection.change({trace: String(row.n), view: 'summary', from: '', to: '', at: '', name: '',
+                                       ...selection.withoutMoment()}),
   });
 }
 

@@ -722,6 +722,11 @@ class Page(PageCase):
         self.select(view="summary", trace="1")
         exact = self.browser.evaluate("document.querySelector('.tile').title")
         self.assertEqual(int(re.sub(r"\D", "", exact)), reports[1]["peak_bytes"])
+        # A recording that is chosen in the list is shown as a whole: no moment is selected, nor what is live at it.
+        self.select(view="processes", trace="1", at="50%", metric="live")
+        self.click("#view tbody tr[data-index]", paths[0].name)
+        self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), "summary")
+        self.assertEqual(self.texts("#selection [aria-pressed=true]"), ["Live at peak"])
 
     def test_recording_compared_with_itself(self):
         """If the other recording becomes the shown one, two moments of it are compared."""
