@@ -409,6 +409,9 @@ def main():
     print(f"HEAPPROF_TEST_SEED={SEED}", flush=True)
     runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout)
     result = unittest.main(module="__main__", exit=False, testRunner=runner).result
+    for test, reason in result.skipped:
+        name = test.id().replace("__main__.", "")
+        print(f"skipped case: {name} ({' '.join(reason.split())})")  # tools/test_result.py lists them
     if not result.wasSuccessful():
         sys.exit(1)
     if result.testsRun and len(result.skipped) == result.testsRun:

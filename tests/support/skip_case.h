@@ -1,5 +1,5 @@
 // Reports that a Catch2 test case cannot run on this machine. tools/test_result.py lists these cases next to the
-// result, as it does for cases of Python tests.
+// result, and those of Python tests, which print the same line (harness.py).
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,7 @@
 """tools/test_result.py on logs of meson: failed and skipped tests are named, and a missing result is a failure."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -8,6 +9,28 @@ import unittest
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "test_result.py"
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+
+CASES = """
+import unittest
+import harness
+
+class Case(unittest.TestCase):
+    def test_passing(self):
+        pass
+    def test_described(self):
+        '''Described in a line of its own.'''
+        self.skipTest("no\\nzsh")
+    def test_plain(self):
+        self.skipTest("no fish")
+    def test_subtests(self):
+        for number in (1, 2):
+            with self.subTest(number=number):
+                if number == 2:
+                    self.skipTest("no number 2")
+
+harness.main()
+"""
 
 
 def entry(name, result, stdout="", stderr=""):
@@ -52,10 +75,23 @@ class TestResult(unittest.TestCase):
         self.assertEqual((status, lines), (0, ["skipped: b (skipped: no such program)",
                                                "1 passed, 0 failed, 1 skipped"]))
 
-    def test_skipped_cases_of_a_test_that_passed(self):
-        output = "test_x (__main__.Case.test_x) ... skipped 'no zsh'\ntest_y (__main__.Case.test_y) ... ok\n"
-        status, lines = self.sum_up(entry("a", "OK", output))
-        self.assertEqual((status, lines), (0, ["skipped in a: test_x (no zsh)", "1 passed, 0 failed"]))
+    def test_skipped_cases_of_a_python_test(self):
+        """Also a case with a description, which unittest prints as two lines, and one of several subtests."""
+        module = self.dir / "cases.py"
+        module.write_text(CASES)
+        build = self.dir / "build"
+        for path in (build / "analyzer" / "heapprof", build / "preload" / "libheapprof.so"):
+            path.parent.mkdir(parents=True)
+            path.touch()
+        result = subprocess.run([sys.executable, module], capture_output=True, text=True,
+                                env={**os.environ, "PYTHONPATH": str(SUPPORT), "HEAPPROF_TEST_BUILD": str(build),
+                                     "HEAPPROF_TEST_TARGET": str(build)})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        status, lines = self.sum_up(entry("a", "OK", result.stdout))
+        self.assertEqual((status, lines), (0, [
+            "skipped in a: Case.test_described (no zsh)", "skipped in a: Case.test_plain (no fish)",
+            "skipped in a: Case.test_subtests (number=2) (no number 2)",
+            "1 passed, 0 failed"]))
 
     def test_skipped_cases_of_a_catch2_test(self):
         output = "skipped case: A call is repeated (no seccomp filter)\nAll tests passed\n"
