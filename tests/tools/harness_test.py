@@ -37,7 +37,50 @@ print(harness.made_once(make, "example", 1), flush=True)
 """
 
 
+# Test cases, and the exit status of a module that has them.
+PASSING = "    def test_passing(self): pass\n"
+SKIPPING = "    def test_skipping(self): self.skipTest('why')\n"
+SUBTESTS = """
+    def test_subtests(self):
+        for number in (1, 2):
+            with self.subTest(number=number):
+                if number in {skipped}:
+                    self.skipTest('why')
+"""
+SKIPPING_ALL = """
+    @classmethod
+    def setUpClass(cls): raise unittest.SkipTest('why')
+"""
+STATUSES = {
+    "one test passes": (PASSING, 0),
+    "one of two is skipped": (PASSING + SKIPPING, 0),
+    "all are skipped": (SKIPPING, harness.SKIPPED),
+    "the class is skipped": (SKIPPING_ALL + PASSING, harness.SKIPPED),
+    "one subtest is skipped": (SUBTESTS.format(skipped="(1,)"), 0),
+    "as many subtests as there are tests are skipped": (PASSING + SUBTESTS.format(skipped="(1, 2)"), 0),
+    "all subtests are skipped": (SUBTESTS.format(skipped="(1, 2)"), harness.SKIPPED),
+    "one fails": (SKIPPING + "    def test_failing(self): self.fail()\n", 1),
+}
+
+
 class Harness(unittest.TestCase):
+    def test_status_of_skipped_tests(self):
+        """A test file is skipped if nothing of it has run."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for path in (folder / "analyzer" / "heapprof", folder / "preload" / "libheapprof.so"):
+                path.parent.mkdir()
+                path.touch()
+            for what, (cases, status) in STATUSES.items():
+                with self.subTest(what):
+                    module = folder / "cases.py"
+                    module.write_text("import unittest, harness\n"
+                                      f"class Case(unittest.TestCase):\n{cases}\nharness.main()\n")
+                    result = subprocess.run([sys.executable, module], capture_output=True, text=True,
+                                            env={**harness.clean_environment(), "HEAPPROF_TEST_BUILD": name,
+                                                 "PYTHONPATH": os.path.dirname(harness.__file__)})
+                    self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+
     def test_programs_inherit_no_ignored_or_blocked_signals(self):
         """Tests that send signals to programs must not depend on how they were started: background jobs of a shell
         ignore SIGINT and SIGQUIT, nohup ignores SIGHUP."""
