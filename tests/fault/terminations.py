@@ -10,7 +10,8 @@ import harness
 import unfinished_calls
 from ledger import calls_made
 
-GROUP = Path("/sys/fs/cgroup/memory/heapprof-test")
+# Of this process: the same test with programs for musl may run at the same time.
+GROUP = Path(f"/sys/fs/cgroup/memory/heapprof-test-{os.getpid()}")
 FIGURES = ("allocations", "allocated_bytes", "frees", "failed", "leaked_bytes", "leaked_blocks")
 
 
@@ -71,6 +72,7 @@ class Terminations(harness.Case):
     def test_out_of_memory_in_a_cgroup(self):
         try:
             GROUP.mkdir(exist_ok=True)
+            self.addCleanup(GROUP.rmdir)  # called after that of popen(), which ends the program
             (GROUP / "memory.limit_in_bytes").write_text(str(96 << 20))
         except OSError as error:
             self.skipTest(f"no memory cgroup is available: {error}")
@@ -86,7 +88,6 @@ class Terminations(harness.Case):
                              preexec_fn=join)
         self.assertEqual(process.wait(timeout=120), -signal.SIGKILL)
         self.check(harness.Recording(trace, -9, "", "", ledger), ("unknown",))
-        GROUP.rmdir()
 
     def test_address_space_used_up(self):
         """ulimit -v: the program gets a null pointer, as without the recorder. The recorder continues in its memory
