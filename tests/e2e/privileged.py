@@ -5,13 +5,30 @@ programs run as an unprivileged user that only this test uses."""
 import functools
 import os
 import shutil
+import socket
 import subprocess
+import unittest
+from pathlib import Path
 
 import harness
 
 USER = 54321
-PORT = 81
 OUTPUT_STATUS = 7  # of the program
+
+
+@functools.cache
+def privileged_port():
+    """A free TCP port that only programs with cap_net_bind_service may bind."""
+    start = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    for port in range(min(start, 1024) - 1, 0, -1):
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as programs/privileged.cpp
+            try:
+                server.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise unittest.SkipTest(f"no free TCP port needs a privilege: net.ipv4.ip_unprivileged_port_start is {start}")
 
 
 @functools.cache
@@ -78,25 +95,27 @@ class Privileged(harness.Case):
 
     def test_same_capabilities(self):
         """Every kind of file capability, under sudo: the program and a child have the same sets and bind the port."""
+        port = privileged_port()
         for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p",
                                                "cap_net_bind_service,cap_chown=ep",
                                                "cap_net_raw=eip", "cap_net_bind_service=i")):
             with self.subTest(capabilities):
                 app = self.make_app(f"app{number}", capabilities)
-                plain, _ = self.run_as_user(app, PORT)
+                plain, _ = self.run_as_user(app, port)
                 self.assertEqual("port bound" in plain, "bind_service" in capabilities and "=ep" in capabilities)
-                recorded, _, trace = self.record_by_sudo(app, PORT)
+                recorded, _, trace = self.record_by_sudo(app, port)
                 self.assertEqual(recorded, plain)
                 self.assert_recorded(trace, app)
                 status = trace.stat()
                 self.assertEqual((status.st_uid, status.st_mode & 0o777), (USER, 0o600))
 
     def test_launcher_with_capabilities(self):
+        port = privileged_port()
         app = self.make_app("service", "cap_net_bind_service=ep")
-        plain, _ = self.run_as_user(app, PORT)
+        plain, _ = self.run_as_user(app, port)
         subprocess.run(["setcap", "cap_net_bind_service+p", str(self.heapprof_path)], check=True)
         trace = self.out / "launcher.heapprof"
-        recorded, messages = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        recorded, messages = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, port)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
         # The system removes variables from the environment of heapprof itself. Only programs with capabilities would
@@ -108,8 +127,7 @@ class Privileged(harness.Case):
 
     def test_without_permission(self):
         app = self.make_app("service", "cap_net_bind_service,cap_net_raw=ep")
-        output, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, PORT,
-                                            status=126)
+        output, messages = self.run_as_user(self.heapprof_path, "record", "-o", self.out / "none", app, status=126)
         self.assertEqual(output, "")
         for text in ("cap_net_bind_service,cap_net_raw", "sudo heapprof record",
                      f"setcap cap_net_bind_service,cap_net_raw+p {self.heapprof_path}",
@@ -119,21 +137,22 @@ class Privileged(harness.Case):
 
     def test_no_more_than_the_kernel_grants(self):
         """no_new_privs, the root user of another user namespace, a nosuid mount."""
+        port = privileged_port()
         app = self.make_app("service", "cap_net_bind_service=ep")
         # Executed by the setpriv of run_as_user(), which keeps capabilities until it executes a program.
         confined = ["setpriv", "--no-new-privs", "--"]
-        plain, _ = self.run_as_user(*confined, app, PORT)
+        plain, _ = self.run_as_user(*confined, app, port)
         self.assertIn("port Permission denied", plain)
         trace = self.out / "nnp.heapprof"
-        recorded, _ = self.run_as_user(*confined, self.heapprof_path, "record", "-o", trace, app, PORT)
+        recorded, _ = self.run_as_user(*confined, self.heapprof_path, "record", "-o", trace, app, port)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
 
         app = self.make_app("foreign", "-n 100000 cap_net_bind_service=ep")
-        plain, _ = self.run_as_user(app, PORT)
+        plain, _ = self.run_as_user(app, port)
         self.assertIn("port Permission denied", plain)
         trace = self.out / "foreign.heapprof"
-        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, port)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
 
@@ -144,10 +163,10 @@ class Privileged(harness.Case):
             self.skipTest("mounting is not permitted here")
         self.addCleanup(subprocess.run, ["umount", "-l", str(mount)], check=True)
         app = self.make_app("nosuid", "cap_net_bind_service=ep", directory=mount)
-        plain, _ = self.run_as_user(app, PORT)
+        plain, _ = self.run_as_user(app, port)
         self.assertIn("port Permission denied", plain)
         trace = self.out / "nosuid.heapprof"
-        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, PORT)
+        recorded, _ = self.run_as_user(self.heapprof_path, "record", "-o", trace, app, port)
         self.assertEqual(recorded, plain)
         self.assert_recorded(trace, app)
 
