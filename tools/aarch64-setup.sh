@@ -16,6 +16,8 @@ Write into DIR, unless they are there:
   tools/     the compiler and its tools by their short names
 
 --no-install   install no packages; exit with status 77 when some are missing
+
+Exit status 77: also when what is needed cannot be downloaded.
 END
 }
 
@@ -42,6 +44,14 @@ done
 mkdir -p "$directory"
 directory=$(realpath "$directory")
 
+# unavailable WHAT: without access to packages, tests are skipped.
+log=$directory/apt.log
+unavailable() {
+  tail -n 20 "$log" >&2
+  echo "skipped: cannot download $1: $(grep '^E: ' "$log" | tail -n 1)"
+  exit 77
+}
+
 # The packages are unpacked here, so that dpkg needs no second architecture.
 root=$directory/root
 if [ ! -f "$root/complete" ]; then
@@ -54,7 +64,7 @@ if [ ! -f "$root/complete" ]; then
            -o Acquire::Languages=none)
   (apt-get "${options[@]}" update && cd "$apt/packages" &&
     apt-get "${options[@]}" download liblz4-dev libxxhash-dev catch2) \
-    >"$directory/apt.log" 2>&1 || { tail -n 20 "$directory/apt.log" >&2; exit 1; }
+    >"$log" 2>&1 || unavailable "Debian's packages for aarch64"
   for package in "$apt"/packages/*.deb; do dpkg-deb -x "$package" "$root"; done
   touch "$root/complete"
 fi
@@ -65,8 +75,18 @@ for tool in gcc:cc gcc:gcc g++:g++ objcopy:objcopy objdump:objdump ar:ar nm:nm r
   ln -sf "$(command -v "$triplet-${tool%%:*}")" "$directory/tools/${tool##*:}"
 done
 echo "==> libraries built from Debian's source packages"
-PATH=$directory/tools:$PATH tools/deps.sh --tests
-ln -sfn "$(PATH=$directory/tools:$PATH tools/deps.sh --path)" "$directory/deps"
+export PATH=$directory/tools:$PATH
+libraries=$(tools/deps.sh --path)
+if [ ! -f "$libraries/versions-of-tests" ] && [ -z "${HEAPPROF_SOURCES:-}" ]; then
+  # The only one that is needed for aarch64.
+  HEAPPROF_SOURCES=$directory/sources
+  rm -rf "$HEAPPROF_SOURCES"
+  mkdir "$HEAPPROF_SOURCES"
+  tools/deps.sh --sources "$HEAPPROF_SOURCES" mimalloc >"$log" 2>&1 || unavailable "the source of mimalloc"
+  export HEAPPROF_SOURCES
+fi
+tools/deps.sh --tests
+ln -sfn "$libraries" "$directory/deps"
 
 cat >"$directory/cross.ini" <<END
 [binaries]
