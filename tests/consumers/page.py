@@ -1357,6 +1357,22 @@ class Page(PageCase):
             self.assertEqual(len(ratios), 9)
             self.assertGreaterEqual(min(ratios), 4.5, ratios)
 
+    def test_what_scrolls_is_opaque(self):
+        """Else the browser draws all rows again for each frame, and 60 frames a second are too many."""
+        self.open(self.real(), view="summary")
+        seen = set()
+        for dark in (False, True):
+            self.browser.set_dark(dark)
+            for view in VIEWS:
+                self.select(view=view)
+                for name, colour in self.browser.evaluate(
+                        "[...document.querySelectorAll('body *')].filter(element => element.clientHeight && /auto|scroll/"
+                        ".test(getComputedStyle(element).overflowY)).map(element => [element.id || element.className, "
+                        "getComputedStyle(element).backgroundColor])"):
+                    seen.add(name)
+                    self.assertRegex(colour, r"^rgb\(", (name, view))
+        self.assertLessEqual({"scroller", "scrolled", "view-panel"}, seen)
+
     def test_nasty_names(self):
         """Names are shown unchanged, and none becomes markup."""
         self.open(self.nasty(), view="table", metric="leaked")

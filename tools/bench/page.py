@@ -108,7 +108,8 @@ window.counting = true;
 # A table with as many rows and columns of text in view as that of the blocks, and no script.
 PLAIN_TABLE = """
 <!doctype html><style>
-body { margin: 0; font: 13px sans-serif } div { position: absolute; inset: %(top)dpx 0 0 %(left)dpx; overflow: auto }
+body { margin: 0; font: 13px sans-serif }
+div { position: absolute; inset: %(top)dpx 0 0 %(left)dpx; overflow: auto; background: white }
 table { border-collapse: collapse; width: 100%%; table-layout: fixed }
 td { height: %(row)dpx; padding: 0 8px; border-bottom: 1px solid #ddd; white-space: nowrap; overflow: hidden }
 </style><div class=scroller><table>%(rows)s</table></div>
