@@ -398,9 +398,10 @@ class LargeRecording(Serve):
 
                 def answer(*more):
                     """The answer, and how often the recording was read."""
+                    # By its name only: what is shown has at most 40 characters, and the second pass is "Reading NAME again".
                     run = subprocess.run(
-                        [harness.HEAPPROF, *words, *more, self.trace], capture_output=True, check=True,
-                        env=harness.clean_environment(XDG_CACHE_HOME=cache, HEAPPROF_PROGRESS="lines"))
+                        [harness.HEAPPROF, *words, *more, self.trace.name], capture_output=True, check=True,
+                        cwd=self.trace.parent, env=harness.clean_environment(XDG_CACHE_HOME=cache, HEAPPROF_PROGRESS="lines"))
                     lines = run.stderr.decode().split("\n")[:-1]
                     return json.loads(run.stdout), len({json.loads(line.removeprefix("\x1e"))["what"] for line in lines})
                 expected, passes = answer("--no-index")

@@ -8,7 +8,7 @@ import harness
 
 # Reading them takes some tenths of a second. A block that is freed and one that is allocated take some 9 bytes of the
 # file: three for each address, which are far apart, and three for op and size.
-PAIRS = 4_200_000
+PAIRS = 2_400_000
 PROGRAM = f"""
 #include <stdlib.h>
 int main(void) {{
