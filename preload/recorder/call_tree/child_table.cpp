@@ -73,17 +73,20 @@ ChildTable::Table* ChildTable::allocate_table(std::uint32_t slots) noexcept {
 
 /// Doubles the table. One thread does it, while the others use the old table. If the table becomes 3/4 full
 /// meanwhile, each new node costs a system call that checks whether that thread is alive; if it has died, another
-/// thread doubles the table. growing_ only avoids needless work: the compare-and-swap of table_ decides which
-/// thread's new table is used.
+/// thread doubles the table. At 7/8, where no node could be added, another thread does it in any case: a main thread
+/// that has ended counts as alive while others run. growing_ only avoids needless work: the compare-and-swap of
+/// table_ decides which thread's new table is used.
 void ChildTable::grow(Table* full) noexcept {
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask >= kMaxSlots) return;
   const int self = sys::thread_id();
   if (sys::failed(self)) return;  // system calls are forbidden: without a thread id, no other thread could take over
   int owner = 0;
-  if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) &&
-      (__atomic_load_n(&full->used, __ATOMIC_RELAXED) <= full->mask / 4 * 3 || sys::thread_exists(owner) ||
-       !__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
-    return;
+  if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    const std::uint32_t used = __atomic_load_n(&full->used, __ATOMIC_RELAXED);
+    const bool has_no_room = used > full->mask - full->mask / 8;
+    if (!has_no_room && (used <= full->mask / 4 * 3 || sys::thread_exists(owner))) return;
+    if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+  }
   if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
     if (Table* larger = allocate_table((full->mask + 1) * 2)) {
       for (std::uint32_t from = 0; from <= full->mask; ++from) {

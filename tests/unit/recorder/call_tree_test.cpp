@@ -2,6 +2,7 @@
 // and threads that double the table die.
 #include "preload/recorder/call_tree/call_tree.h"
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -158,6 +159,38 @@ TEST_CASE("A thread that dies while it doubles the table does not prevent others
   });
   REQUIRE(died);
   add_and_find(next, next + kFirstSlots * 5, state->stream);
+}
+
+TEST_CASE(
+    "A thread that has stopped while it doubles the table, and counts as alive, does not prevent others from it") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  std::uint64_t next = 1;
+  while (g_call_tree.size() < kFirstGrowth - 1) node(next++, state->stream);
+  // As a main thread that has ended by pthread_exit, whose id exists until the process ends.
+  static std::uint64_t its_next;
+  static std::atomic<bool> stopped, finished;
+  its_next = next;
+  stopped = finished = false;
+  std::thread thread([] {
+    ThreadState* const its = attach_thread();
+    if (its == nullptr) return;
+    static Stream* stream;
+    stream = &its->stream;
+    const auto stop_there = [] {
+      stopped = true;
+      while (!finished) sys::call(SYS_sched_yield);
+    };
+    for (int i = 0; i < 5 && !stopped; ++i)
+      interrupt_after(
+          10'000, [] { node(its_next++, *stream); }, stop_there);
+    stopped = true;
+  });
+  while (!stopped) sys::call(SYS_sched_yield);
+  add_and_find(next + 10, next + kFirstSlots * 5, state->stream);
+  finished = true;
+  thread.join();
 }
 
 TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
