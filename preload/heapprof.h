@@ -48,8 +48,8 @@ static inline void heapprof_mark(const char* text) {
   if (recorder) recorder(text);
 }
 
-/* Returns 1 if allocations are being recorded; 0 without the recorder, while it is paused, or when it has stopped (a
- * full disk, for example). */
+/* Returns 1 if allocations are being recorded; 0 without the recorder, while it is paused, in a forked child that is
+ * not recorded, or when it has stopped (a full disk, for example). */
 static inline int heapprof_is_recording(void) {
   int (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_is_recording);

@@ -34,7 +34,7 @@ std::string replaceable_target_of(const std::string& path) {
   if (S_ISDIR(named.st_mode)) refuse(path, EISDIR);
   // What /dev/stdout leads to can be a file without a name.
   if (!S_ISREG(named.st_mode) || ::lstat(target.c_str(), &found) != 0 || !is_same_file(named, found))
-    throw FileError(path + ": is not a regular file, as this output has to be; give it another name");
+    throw FileError(path + ": is not a regular file; this output needs one");
   return target;
 }
 
@@ -79,7 +79,8 @@ void AtomicFile::give_owner_and_mode() const {
     ::chmod(path, without_umask(*mode_));
     return;
   }
-  // The mode last: a change of the owner removes u+s. What its group may do is not for the group of this process.
+  // The mode last: a change of the owner removes u+s. If the owner cannot be kept, the group's permissions would go
+  // to another group.
   constexpr mode_t kAll = 07777, kWithoutGroup = 0707;
   ::chmod(path, old.st_mode & (give_owner(path, old) ? kAll : kWithoutGroup));
 }

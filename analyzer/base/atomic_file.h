@@ -26,10 +26,10 @@ class AtomicFile {
 
   /// Creates the temporary file. Throws FileError.
   explicit AtomicFile(std::string path);
-  /// Of an output that a user names and that has to be a file, because it is read or written by its name while it is
-  /// made; exporter::OutputFile writes others. Of a symbolic link, the target is replaced. finish() keeps mode and
-  /// owner of the old file; a new one gets `mode` without the bits of the umask. Throws FileError, also if `path` is
-  /// a device, a pipe or a directory.
+  /// For an output that the user names and that has to be a file, because it is read or written by its name while it
+  /// is made. If `path` is a symbolic link, its target is replaced. finish() keeps mode and owner of the old file; a
+  /// new one gets `mode` without the bits of the umask. Throws FileError, also if `path` is a device, a pipe or a
+  /// directory.
   AtomicFile(const std::string& path, mode_t mode);
   /// Removes the temporary file unless finish() was called.
   ~AtomicFile();

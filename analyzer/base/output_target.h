@@ -15,6 +15,8 @@ bool is_same_file(const struct stat& a, const struct stat& b) noexcept;
 /// Gives the file `path` the owner and the group of `owned`. False: this process may not.
 bool give_owner(const char* path, const struct stat& owned) noexcept;
 
+inline constexpr mode_t kModeOfTraces = 0600;  ///< also of indexes, and of what has all that a trace has
+
 /// The bits of `mode` that the umask leaves.
 mode_t without_umask(mode_t mode) noexcept;
 

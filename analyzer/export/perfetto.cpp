@@ -199,7 +199,7 @@ class PerfettoWriter {
     packet(message);
   }
 
-  /// Perfetto drops an event without a time, also if it is that of the start, 0.
+  /// Perfetto drops an event without a timestamp, so a timestamp of 0 is written, too.
   void event_packet(std::uint64_t time_ns, const Message& event) {
     Message message;
     message.present_number(packet::kTimestamp, time_ns);

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <sys/types.h>
 
+#include "analyzer/base/output_target.h"
+
 namespace heapprof::exporter {
 
 class OutputFile;
@@ -31,7 +33,7 @@ class Sink {
   };
 
   static constexpr mode_t kEverybody = 0666;  ///< without the bits of the umask, like the files of most programs
-  static constexpr mode_t kUserOnly = 0600;   ///< like a trace
+  static constexpr mode_t kUserOnly = kModeOfTraces;
 
   /// Opens `path` for writing; a new file gets `mode`. After a failure ok() is false.
   explicit Sink(std::string path, Compression compression = Compression::kByName, mode_t mode = kEverybody);

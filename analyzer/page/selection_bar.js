@@ -38,7 +38,7 @@ function buttonOrForm(id, text, formOf, properties) {
   }, {id, ...properties});
 }
 
-/// `close` is called on Escape. `submit`: after it, on Enter.
+/// Escape calls `close`; Enter calls `close` and then `submit`.
 function formWith(close, submit, ...controls) {
   const form = make('form', {class: 'filter-form'}, ...controls);
   form.addEventListener('submit', event => {

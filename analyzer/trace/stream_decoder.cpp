@@ -85,7 +85,7 @@ bool StreamDecoder::reserve(std::size_t events) {
   return true;
 }
 
-/// Of a block that was taken in part and then lost, only the other events are missing.
+/// Counts the events as seen that were taken from a block which is lost now.
 void StreamDecoder::give_up_partial_block() {
   state_.events_seen += std::exchange(state_.events_taken, 0);
   state_.records_taken = 0;

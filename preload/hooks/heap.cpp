@@ -68,14 +68,6 @@ template <typename Call>
   --recorder::t_local.allocator_depth;
 }
 
-/// Reports the result of an aligned allocation. One with an invalid alignment that failed requested no memory.
-[[gnu::always_inline]] inline void* report_aligned(void* block, std::size_t alignment, std::size_t size,
-                                                   const AllocatorCall& call) noexcept {
-  const bool is_power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
-  if (block == nullptr && !is_power_of_two) return nullptr;
-  return report(block, size, call);
-}
-
 }  // namespace
 
 HEAPPROF_HOOK(void*, malloc, (std::size_t size)) {
@@ -165,14 +157,16 @@ HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().aligned_alloc(alignment, size);
   call.done();
-  return report_aligned(block, alignment, size, call);
+  // Libcs refuse an alignment that is no power of two (glibc since 2.38), so no memory was requested.
+  const bool is_valid = alignment != 0 && (alignment & (alignment - 1)) == 0;
+  return block != nullptr || is_valid ? report(block, size, call) : nullptr;
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().memalign(alignment, size);
   call.done();
-  return report_aligned(block, alignment, size, call);
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {

@@ -24,14 +24,14 @@ void report_break(const void* old_break, const EntryRegisters& entry) noexcept {
 HEAPPROF_HOOK(void*, mmap,
               (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
   const EntryRegisters entry = entry_registers();
-  return record_mmap(bytes, protection, flags, entry,
+  return record_mmap(address, bytes, protection, flags, entry,
                      [=] { return real::functions().mmap(address, bytes, protection, flags, fd, offset); });
 }
 
 HEAPPROF_HOOK(void*, mmap64,
               (void* address, std::size_t bytes, int protection, int flags, int fd, std::int64_t offset)) {
   const EntryRegisters entry = entry_registers();
-  return record_mmap(bytes, protection, flags, entry,
+  return record_mmap(address, bytes, protection, flags, entry,
                      [=] { return real::functions().mmap64(address, bytes, protection, flags, fd, offset); });
 }
 

@@ -12,8 +12,9 @@
 namespace heapprof::hooks {
 
 template <typename Call>
-[[gnu::always_inline]] inline void* record_mmap(std::size_t bytes, int protection, int flags,
+[[gnu::always_inline]] inline void* record_mmap(const void* wanted, std::size_t bytes, int protection, int flags,
                                                 const arch::EntryRegisters& entry, Call&& call) noexcept {
+  if ((flags & MAP_FIXED) != 0) recorder::forget_range(wanted, bytes, flags);
   void* address = call();
   if (address != MAP_FAILED) recorder::mapped(address, bytes, protection, flags, entry);
   return address;
@@ -34,11 +35,11 @@ template <typename Call>
 [[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
                                                   int flags, void* new_address, const arch::EntryRegisters& entry,
                                                   Call&& call) noexcept {
-  if ((flags & MREMAP_FIXED) != 0) recorder::replace_begin(new_address, new_bytes);
+  if ((flags & MREMAP_FIXED) != 0) recorder::forget_range(new_address, new_bytes);
   constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
   if (old_bytes == 0 || (flags & kDontUnmap) != 0) {
     const int kind = old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    return record_mmap(new_bytes, PROT_READ | PROT_WRITE, kind, entry, call);
+    return record_mmap(nullptr, new_bytes, PROT_READ | PROT_WRITE, kind, entry, call);
   }
   recorder::remap_begin(old_address, old_bytes, entry);
   void* address = call();

@@ -70,7 +70,7 @@ void* pointer(Integer value) noexcept {
   switch (number) {
     case SYS_mmap:
       return reinterpret_cast<long>(
-          record_mmap(bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
+          record_mmap(pointer(a), bytes(b), flags(c), flags(d), entry, [&] { return pointer(call()); }));
     case SYS_munmap: return record_munmap(pointer(a), bytes(b), entry, [&] { return static_cast<int>(call()); });
     case SYS_mremap:
       return reinterpret_cast<long>(record_mremap(pointer(a), bytes(b), bytes(c), flags(d), pointer(e), entry,

@@ -5,31 +5,11 @@
 #include "preload/recorder/clock/tick.h"
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/settings.h"
-#include "preload/sys/kernel.h"
+#include "preload/sys/huge_pages.h"
 
 namespace heapprof::recorder {
 
 namespace {
-
-/// The default size of huge pages, by /proc/meminfo; that of ordinary pages if this cannot be read.
-std::size_t huge_page_bytes() noexcept {
-  static constinit std::size_t known = 0;
-  std::size_t bytes = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (bytes != 0) return bytes;
-  char text[2048];  // of some 1,600 bytes
-  const std::size_t length = sys::read_file("/proc/meminfo", text, sizeof text);
-  constexpr char kName[] = "\nHugepagesize:";
-  constexpr std::size_t kNameBytes = sizeof kName - 1;
-  for (std::size_t at = 0; at + kNameBytes < length && bytes == 0; ++at) {
-    if (__builtin_memcmp(text + at, kName, kNameBytes) != 0) continue;
-    for (at += kNameBytes; at < length && text[at] == ' ';) ++at;
-    for (; at < length && text[at] >= '0' && text[at] <= '9'; ++at) bytes = bytes * 10 + (text[at] - '0');
-    bytes *= 1024;
-  }
-  if (bytes == 0 || (bytes & (bytes - 1)) != 0) bytes = getauxval(AT_PAGESZ);
-  __atomic_store_n(&known, bytes, __ATOMIC_RELAXED);
-  return bytes;
-}
 
 /// The kernel maps and unmaps full pages, whatever size it is given. `flags`: those of mmap.
 std::size_t round_up_to_pages(std::size_t size, int flags = 0) noexcept {
@@ -37,21 +17,21 @@ std::size_t round_up_to_pages(std::size_t size, int flags = 0) noexcept {
   if ((flags & MAP_HUGETLB) != 0) [[unlikely]] {
     constexpr int kShift = 26, kMask = 63;  // MAP_HUGE_SHIFT, MAP_HUGE_MASK
     const int log2 = flags >> kShift & kMask;
-    page = log2 != 0 ? std::size_t{1} << log2 : huge_page_bytes();
+    page = log2 != 0 ? std::size_t{1} << log2 : sys::huge_page_bytes();
   }
   return (size + page - 1) & ~(page - 1);
 }
 
 }  // namespace
 
-void replace_begin(const void* address, std::size_t size) noexcept {
-  forget_tick_word_in(address, round_up_to_pages(size));
+void forget_range(const void* address, std::size_t size, int flags) noexcept {
+  forget_tick_word_in(address, round_up_to_pages(size, flags));
   // Also if this thread's events are not recorded: others may have stacks there.
   unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
 }
 
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
-  if ((flags & MAP_FIXED) != 0) replace_begin(address, size);
+  if ((flags & MAP_FIXED) != 0) forget_range(address, size, flags);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap && !paused()) {
@@ -67,7 +47,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
   if (python::is_on() && python::begins_to_free_frames(entry.pc)) [[unlikely]]
     wait_until_others_left();
-  replace_begin(address, size);
+  forget_range(address, size);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap)
@@ -84,7 +64,7 @@ void unmap_end(bool succeeded) noexcept {
 }
 
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters&) noexcept {
-  replace_begin(old_address, old_size);
+  forget_range(old_address, old_size);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap)

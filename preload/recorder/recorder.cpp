@@ -88,7 +88,7 @@ void note(const char* text, NoteKind kind) noexcept {
 }
 
 bool is_recording() noexcept {
-  return state() == State::kOn && !paused() && (!in_forked_child() || g_settings.children);
+  return state() == State::kOn && !paused() && (!in_forked_child() || (g_settings.children && !sys::forbidden()));
 }
 
 }  // namespace heapprof::recorder

@@ -96,8 +96,9 @@ void realloc_end(const void* old_block, const void* new_block, std::size_t size,
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept;
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept;
 void unmap_end(bool succeeded) noexcept;
-/// Call it before mremap maps something else in this range (MREMAP_FIXED).
-void replace_begin(const void* address, std::size_t size) noexcept;
+/// The contents of this range are about to change, or have changed: forgets the tick word and the stacks in it.
+/// `flags`: those of mmap.
+void forget_range(const void* address, std::size_t size, int flags = 0) noexcept;
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters& entry) noexcept;
 /// `new_address` is null if mremap failed.
 void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept;

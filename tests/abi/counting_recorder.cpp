@@ -3,7 +3,7 @@
 //
 //   loaded   allocated SIZE   failed SIZE   freed   realloc-begin   realloc-end SIZE   realloc-failed SIZE
 //   mapped SIZE   unmap-begin SIZE   unmap-end RESULT   remap-begin SIZE   remap-end SIZE   break-moved BYTES
-//   replace-begin SIZE   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered
+//   forget-range SIZE   realloc-end-inner   restricted NO-CLOCK   refused NO-CLOCK   frame-registered
 //   frame-deregistered paused   resumed   mark TEXT   exit   about-to-end
 //
 // A line ends with " from-program" when the entry's return address is in the program itself.
@@ -123,7 +123,7 @@ void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noe
   report("unmap-begin", size, &entry);
 }
 void unmap_end(bool succeeded) noexcept { report("unmap-end", succeeded); }
-void replace_begin(const void*, std::size_t size) noexcept { report("replace-begin", size); }
+void forget_range(const void*, std::size_t size, int) noexcept { report("forget-range", size); }
 void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
   report("remap-begin", size, &entry);
 }

@@ -48,7 +48,7 @@ EXPECTED = {
     "mmap64": ["mapped 4096"],
     "mremap of size 0": ["mapped 4096", "unmap-begin 4096", "unmap-end 1*"],
     "mremap fails": ["remap-begin 4096", "remap-end 0"],
-    "mremap to an address": ["mapped 8192", "replace-begin 4096*", "remap-begin 4096", "remap-end 4096"],
+    "mremap to an address": ["mapped 8192", "forget-range 4096*", "remap-begin 4096", "remap-end 4096"],
     "mmap by number": ["mapped 4096"],
     "munmap by number": ["unmap-begin 4096", "unmap-end 1*"],
     "sbrk": ["break-moved 300"],

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/base/atomic_file.h"
+#include "analyzer/base/output_target.h"
 #include "analyzer/pins/pinned_tables.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/compact/block_numbers.h"
@@ -37,7 +38,6 @@ class Compactor {
 
   CompactResult run() {
     // Before the trace is read, so that a name that cannot be written is an error at once.
-    constexpr mode_t kModeOfTraces = 0600;
     AtomicFile out(to_, kModeOfTraces);
     summarize();
     write_header(out);
