@@ -120,8 +120,13 @@ bool install_trusted(const std::string& recorder, const std::string& directory, 
         directory + "\nHEAPPROF_MAX_FILE_SIZE=1G\n";
     const bool written =
         fd >= 0 && fchmod(fd, 0644) == 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!written) error = failed(std::string(kConfiguration) + " cannot be written");
     if (fd >= 0) close(fd);
-    if (!written) return error = failed(std::string(kConfiguration) + " cannot be written"), false;
+    if (!written) {
+      // O_EXCL: it is ours, and incomplete.
+      if (fd >= 0) unlink(kConfiguration);
+      return false;
+    }
     done += std::string("wrote ") + kConfiguration + ", owned by root, mode 0644\n";
   }
   // The last step: from here on privileged programs can load the library.

@@ -35,7 +35,8 @@ MappingKind kind_of(const ResidentMapping& mapping) {
   if (begins("[stack")) return MappingKind::kMainStack;
   if (begins("/anon_hugepage") || begins("/dev/hugepages/") || begins("/hugepages/")) return MappingKind::kHugeTlb;
   // Names of files without a path: "/memfd:NAME (deleted)", "/SYSV00000000 (deleted)"; "/dev/zero (deleted)" is
-  // anonymous shared memory.
+  // anonymous shared memory, and a private mapping of /dev/zero is anonymous.
+  if (begins("/dev/zero") && !mapping.shared) return MappingKind::kAnonymous;
   if (begins("/dev/shm/") || begins("/memfd:") || begins("/SYSV") || begins("/dev/zero") || begins("[anon_shmem:"))
     return MappingKind::kShared;
   if (name.empty() || begins("[anon:")) return mapping.shared ? MappingKind::kShared : MappingKind::kAnonymous;
@@ -95,7 +96,8 @@ SnapshotPages pages_of(const ResidencySnapshot& snapshot, const std::vector<Mapp
     snapshot.pages.for_each_range(mapping.begin, mapping.end,
                                   [&](const trace::AddressRange& range, const PageState& state) {
                                     if (!state.present && !state.swapped) return;
-                                    tables.add(range.begin, range.end);
+                                    // Pages of hugetlbfs need no table of the lowest level.
+                                    if (kinds[i] != MappingKind::kHugeTlb) tables.add(range.begin, range.end);
                                     if (state.swapped && !state.present)
                                       result.swapped.push_back({range.begin, range.end});
                                     if (!state.resident() || kinds[i] == MappingKind::kNotCounted) return;

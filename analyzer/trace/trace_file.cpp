@@ -173,8 +173,10 @@ TraceFile::TraceFile(const std::string& path, const FrameListSource& find_list)
 
 /// Whether nothing is damaged, as far as it was read, and nobody writes to the file.
 bool TraceFile::is_final() const noexcept {
-  return recorder_ == RecorderState::kGone && compacted_ == nullptr && damage_.bytes == 0 && !damage_.incomplete &&
-         damage_.notes.empty();
+  // Without an end, the process may run where this one cannot see it (in another container), and the times of the
+  // file do not show what it stores in pages that are mapped already.
+  return recorder_ == RecorderState::kGone && header_.end_kind != EndKind::kNone && compacted_ == nullptr &&
+         damage_.bytes == 0 && !damage_.incomplete && damage_.notes.empty();
 }
 
 std::optional<FrameList> TraceFile::frame_list() const {

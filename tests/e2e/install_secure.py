@@ -5,7 +5,9 @@ installed in this way."""
 import os
 import pathlib
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import time
 
@@ -28,6 +30,16 @@ class Installed(harness.Case):
         done = self.run_heapprof("install-secure", *options)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout + done.stderr
+
+    def install_without_space(self):
+        """The messages of an installation that may write no byte to a file."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        done = subprocess.run([harness.HEAPPROF, "install-secure", "--directory", self.spool], capture_output=True,
+                              text=True, env=harness.analyzer_environment(), preexec_fn=limit, check=False)
+        self.assertEqual(done.returncode, 1)
+        return done.stderr
 
     def make_app(self, name, mode=0o755, capabilities=None):
         app = self.dir / name
@@ -128,6 +140,9 @@ class Installed(harness.Case):
             self.assertIn(f"removed {path}", messages)
             self.assertFalse(path.exists())
         self.assertIn("nothing was installed", self.install("--remove"))
+
+        self.assertIn("cannot be written", self.install_without_space())
+        self.assertFalse(CONFIGURATION.exists())
 
         library.write_text("another's")
         self.addCleanup(library.unlink)

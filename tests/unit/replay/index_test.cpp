@@ -1208,10 +1208,31 @@ TEST_CASE("An index of another or a changed trace is not used, and a warning rep
   CHECK((text_of(changed) == text_of(Analysis(path.path(), selection, {}, kNoIndex))));
 }
 
+TEST_CASE("What a process that cannot be seen here adds to its trace is read, whatever the times of the file say") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  for (std::uint64_t i = 1; i <= 20; ++i) stream.alloc(i, 16 * i, 1);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const auto time = std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60);
+  std::filesystem::last_write_time(path.path(), time);
+  const Removed index{index_trace(path.path(), 4'000)};
+  const auto before = text_of(Analysis(path.path(), {}, {}, kIndex));
+  // Stores in a mapped page: neither size nor time change.
+  stream.alloc(21, 0x1000, 1);
+  TraceBuilder::write_bytes(path.path(), trace.bytes());
+  std::filesystem::last_write_time(path.path(), time);
+  CHECK(!trace::TraceFile(path.path(), frames_in_indexes).opened_with_list());
+  const auto after = text_of(Analysis(path.path(), {}, {}, kIndex));
+  CHECK((after == text_of(Analysis(path.path(), {}, {}, kNoIndex))));
+  CHECK((after != before));
+}
+
 TEST_CASE("A trace is opened with the list of frames in its index, unless it has changed since") {
   TraceBuilder trace;
   heapprof::test::random_program(trace, 4, 20'000);
   const TemporaryFile path;
+  trace.header.end_kind = EndKind::kExit;
   trace.write(path.path());
   const auto change_time = [&](int seconds_ago) {
     std::filesystem::last_write_time(
@@ -1267,6 +1288,7 @@ TEST_CASE("A malformed list of frames with valid checksums is read within bounds
   TraceBuilder trace;
   heapprof::test::random_program(trace, 3, 6'000);
   const TemporaryFile path;
+  trace.header.end_kind = EndKind::kExit;
   trace.write(path.path());
   std::filesystem::last_write_time(path.path(),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60));

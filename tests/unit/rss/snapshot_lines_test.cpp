@@ -191,6 +191,28 @@ TEST_CASE("malloc_trim returns the free end of an arena's heap that was full, bu
   CHECK(parts_of(memory, Line::kHeldBack) == Bytes{{"free ends of the heaps of threads", 4 * kPage}});
 }
 
+TEST_CASE("a private mapping of /dev/zero is anonymous memory") {
+  Process process;
+  process.snapshot.mapping(0x10000000, 0x10000000 + 10 * kPage, "rw-p", "/dev/zero");
+  process.snapshot.pages(kPresent, 0x10000000, 0x10000000 + 4 * kPage);
+  process.snapshot.statm_bytes = 4 * kPage;
+  const ResidentMemory memory = process.lines();
+  CHECK(bytes_of(memory) == Bytes{{"unknown", 4 * kPage}});
+}
+
+TEST_CASE("pages of hugetlbfs need no page tables") {
+  std::uint64_t table_bytes[2] = {};
+  for (const bool huge : {false, true}) {
+    Process process;
+    process.snapshot.mapping(0x90000000, 0x90000000 + 4096 * kPage, "rw-s",
+                             huge ? "/anon_hugepage (deleted)" : "/memfd:ring (deleted)");
+    process.snapshot.pages(kPresent, 0x90000000, 0x90000000 + 4096 * kPage);
+    table_bytes[huge] = process.lines().page_table_bytes;
+  }
+  CHECK(table_bytes[false] >= 8 * kPage);
+  CHECK(table_bytes[true] == 0);
+}
+
 TEST_CASE("recorder, files, shared memory and stacks") {
   Process process;
   SnapshotBuilder& snapshot = process.snapshot;
