@@ -6,7 +6,6 @@ import glob
 import json
 import os
 import pathlib
-import random
 import struct
 import subprocess
 import sys
@@ -67,7 +66,7 @@ class PythonLines(harness.Case):
                 self.assertGreater(instructions, 3000)
 
     def test_damaged_tables_give_lines_and_no_crash(self):
-        chance = random.Random(25)
+        chance = harness.random_generator("damaged tables")
         tables = []
         for encoding in (0, 1, 2, 3, 9):
             for _ in range(200):

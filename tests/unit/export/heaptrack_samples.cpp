@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/export/heaptrack_writer.h"
+#include "tests/support/seed.h"
 
 using namespace heapprof::exporter;
 
@@ -261,19 +262,20 @@ void random_events(Sample& sample, std::mt19937& random, std::uint32_t count) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
+  std::printf("HEAPPROF_TEST_SEED=%llu\n", static_cast<unsigned long long>(heapprof::test::given_seed()));
   const std::string directory = argv[1];
   std::vector<std::pair<Sample, std::string>> samples;
   const auto plain_name = [](std::uint32_t i) { return "function_" + std::to_string(i) + "(int)"; };
 
   for (const std::uint32_t seed : {1, 2, 3}) {
-    std::mt19937 random(seed);
+    std::mt19937 random(heapprof::test::seed(seed));
     Sample sample{.name = "random" + std::to_string(seed), .instructions = {}, .tree = {}, .events = {}};
     grow_tree(sample, random, 60, 300, plain_name);
     random_events(sample, random, 20'000);
     samples.emplace_back(sample, seed == 1 ? "" : seed == 2 ? ".gz" : ".zst");
   }
   {
-    std::mt19937 random(4);
+    std::mt19937 random(heapprof::test::seed(4));
     const std::vector<std::string> names = {"semi;colon",
                                             "#hash",
                                             "quo\"te'",

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/seed.h"
+
 using namespace heapprof::intercept;
 
 namespace {
@@ -39,8 +41,8 @@ std::map<std::uint64_t, std::string> found_in(const std::string& table, std::uin
 }  // namespace
 
 TEST_CASE("Names are found wherever they begin, also in the middle and across pieces") {
-  const auto seed = GENERATE(1u, 2u, 3u);
-  std::mt19937 random(seed);
+  const auto table_number = GENERATE(1u, 2u, 3u);
+  std::mt19937 random(heapprof::test::seed(table_number));
   std::string table(1, '\0');
   while (table.size() < 5 * kNamePieceBytes) {
     // Around the end of a piece, nearly all strings end with the name.
@@ -51,7 +53,7 @@ TEST_CASE("Names are found wherever they begin, also in the middle and across pi
     if (wanted) table += "_malloc";
     table += '\0';
   }
-  if (seed == 2) table += "not terminated_malloc";
+  if (table_number == 2) table += "not terminated_malloc";
   std::map<std::uint64_t, std::string> expected;
   for (std::uint64_t at = 0; at < table.size(); ++at) {
     const std::size_t end = table.find('\0', at);

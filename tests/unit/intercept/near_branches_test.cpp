@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "preload/intercept/x86_64/patch_groups.h"
+#include "tests/support/seed.h"
 
 using heapprof::intercept::AddressRange;
 using heapprof::intercept::find_near_branches;
@@ -61,7 +62,7 @@ Branches expected(const Code& code, std::uint64_t low, std::uint64_t high) {
 
 TEST_CASE("Branches are found at every position, and no others") {
   const auto seed = GENERATE(1u, 2u, 3u, 4u);
-  std::mt19937 random(seed);
+  std::mt19937 random(heapprof::test::seed(seed));
   const std::vector<std::vector<unsigned char>> opcodes{{0xe8}, {0xe9}, {0x0f, 0x80}, {0x0f, 0x8f}, {0xc7, 0xf8}};
   std::size_t branches = 0;
   for (std::size_t size = 0; size < 120; ++size) {
@@ -95,7 +96,7 @@ TEST_CASE("The first and the last possible branch are found") {
 
 TEST_CASE("Each patch is in one group, and groups are far from each other") {
   const auto seed = GENERATE(1u, 2u, 3u, 4u, 5u, 6u);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(heapprof::test::seed(seed));
   for (int round = 0; round < 200; ++round) {
     std::vector<AddressRange> patches(random() % 40);
     const std::uint64_t places = 1 + random() % 7;  // of patches, a megabyte apart

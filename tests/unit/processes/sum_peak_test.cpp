@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/seed.h"
+
 using namespace heapprof::processes;
 
 namespace {
@@ -93,7 +95,7 @@ std::uint64_t highest_sum(const std::vector<Process>& processes) {
 }  // namespace
 
 TEST_CASE("The peak of the sum is found in the windows in which it can be") {
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(heapprof::test::seed(7));
   for (int round = 0; round < 200; ++round) {
     std::vector<Process> processes;
     const std::size_t count = 1 + random() % 6;

@@ -10,6 +10,7 @@
 
 #include "preload/python/interpreter.h"
 #include "preload/unwind/unwinder.h"
+#include "tests/support/seed.h"
 #include "tests/unit/recorder/stream_fixture.h"
 
 using namespace heapprof;
@@ -71,7 +72,7 @@ TEST_CASE("different stacks never have the same number, though the table forgets
   const NodeId root = fixture.add(NodeId::kNone, kInterpreter, 1);
   std::map<NodeId, std::pair<NodeId, std::uint64_t>> known{{root, {NodeId::kNone, 1}}};
   std::vector<NodeId> parents{root};
-  std::mt19937 random(1);
+  std::mt19937 random(test::seed(1));
   std::uint32_t again = 0, forgotten = 0;
   std::map<std::pair<NodeId, std::uint64_t>, NodeId> last;
   for (int i = 0; i != 200'000; ++i) {

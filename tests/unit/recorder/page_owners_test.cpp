@@ -14,6 +14,7 @@
 
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/recorder.h"
+#include "tests/support/seed.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
@@ -588,7 +589,7 @@ StressResult hand_round(TimeAtPage time_at, unsigned threads, std::uint64_t even
     running.emplace_back([&, number] {
       Events stream{StreamId{number + 1}, time_at};
       StressResult result;
-      std::uint64_t random = number + 1;
+      std::uint64_t random = seed(number + 1);
       Ticks previous{};
       --waiting;
       while (waiting != 0) std::this_thread::yield();

@@ -8,6 +8,7 @@
 
 #include "analyzer/trace/files/byte_stream.h"
 #include "common/checksum.h"
+#include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 
@@ -40,7 +41,7 @@ std::vector<std::uint8_t> contents_of(const std::vector<std::uint8_t>& file) {
 }  // namespace
 
 TEST_CASE("Reading a section returns its contents, however well they compress") {
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(heapprof::test::seed(1));
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}, std::size_t{40} << 20}) {
     CAPTURE(size);
     std::vector<std::uint8_t> contents(size, 0);

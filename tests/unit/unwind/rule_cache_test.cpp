@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/seed.h"
+
 using namespace heapprof;
 using namespace heapprof::unwind;
 
@@ -24,7 +26,7 @@ TEST_CASE("A rule is found until others replace it, and no other rule is found f
   RuleCache cache;
   REQUIRE(cache.start());
   const auto seed = GENERATE(1u, 2u, 3u);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(heapprof::test::seed(seed));
   std::map<std::pair<std::uint64_t, bool>, std::uint64_t> stored;  // bits of the rule
   for (int i = 0; i < 6'000; ++i) {
     // Return addresses of a program of some MB and of libraries far from it.
@@ -63,7 +65,7 @@ TEST_CASE("Threads that store rules at the same places find the right rule or no
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 3; ++t)
     threads.emplace_back([&, t] {
-      std::mt19937_64 random(t);
+      std::mt19937_64 random(heapprof::test::seed(t));
       for (int i = 0; i < 60'000; ++i) {
         const std::uint64_t pc = 0x400000 + random() % kAddresses;
         const auto words = static_cast<std::int64_t>(pc & 0xffff);
