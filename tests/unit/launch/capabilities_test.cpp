@@ -10,6 +10,8 @@
 #include <functional>
 #include <string>
 
+#include "tests/support/skip_case.h"
+
 using namespace heapprof::launch;
 
 namespace {
@@ -53,7 +55,7 @@ bool is_refused(const std::string& reason) {
 }  // namespace
 
 TEST_CASE("run_as_user runs in another process, as the user") {
-  if (geteuid() != 0) return;  // setgroups() needs root
+  if (geteuid() != 0) return heapprof::test::skip_case("setgroups() needs root");
   const Privileges privileges = as_another_user();
   CHECK(run_as_user(privileges, [] { return std::to_string(getuid()) + ":" + std::to_string(getegid()); }) ==
         "65534:65534");
@@ -73,7 +75,7 @@ TEST_CASE("run_as_user does not run as root when there is no process") {
 }
 
 TEST_CASE("run_as_user fails when its process is killed") {
-  if (geteuid() != 0) return;
+  if (geteuid() != 0) return heapprof::test::skip_case("setgroups() needs root");
   CHECK_FALSE(run_as_user(as_another_user(), [] {
                 raise(SIGKILL);
                 return std::string();

@@ -12,6 +12,7 @@
 
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/symbolizer.h"
+#include "tests/support/skip_case.h"
 
 using namespace heapprof::symbols;
 
@@ -102,7 +103,7 @@ TEST_CASE("a map of an earlier process, and what is not a regular file, is not r
 }
 
 TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
-  if (geteuid() != 0) return;  // only root can change the owner
+  if (geteuid() != 0) return heapprof::test::skip_case("only root can change the owner of a file");
   constexpr uid_t kOther = 54321;
   RecordedProcess process;
   process.pid = static_cast<std::uint32_t>(getpid());
@@ -141,7 +142,7 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
 }
 
 TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
-  if (geteuid() != 0) return;  // only root can change the owner
+  if (geteuid() != 0) return heapprof::test::skip_case("only root can change the owner of a file");
   const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
   std::filesystem::create_directories(root + "/tmp");
   const std::string path = root + "/tmp/perf-77.map";

@@ -6,6 +6,7 @@
 #include "analyzer/symbols/symbolizer.h"
 #include "analyzer/symbols/module_symbols.h"
 #include "tests/support/seed.h"
+#include "tests/support/skip_case.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -578,7 +579,8 @@ TEST_CASE("addresses can be in any order, repeated, in many modules, and outside
 }
 
 TEST_CASE("debuginfod is used only when allowed") {
-  if (void* library = dlopen("libdebuginfod.so.1", RTLD_NOW); library == nullptr) return;
+  if (void* library = dlopen("libdebuginfod.so.1", RTLD_NOW); library == nullptr)
+    return heapprof::test::skip_case("libdebuginfod.so.1 is not installed");
   Directory cache;
   setenv("DEBUGINFOD_URLS", ("file://" + built("server")).c_str(), 1);
   setenv("DEBUGINFOD_CACHE_PATH", (cache / "cache").c_str(), 1);
@@ -596,7 +598,7 @@ TEST_CASE("debuginfod is used only when allowed") {
 
 TEST_CASE("functions of a Rust program have the names in its source") {
   const std::string path = built("rust_program");
-  if (!exists(path)) return;
+  if (!exists(path)) return heapprof::test::skip_case("rustc is not installed");
   std::istringstream symbols(output_of("nm '" + path + "'"));
   std::uint64_t main_address = 0, insert_address = 0;
   std::string main_name;
@@ -623,7 +625,8 @@ TEST_CASE("functions of a Rust program have the names in its source") {
 }
 
 TEST_CASE("llvm-symbolizer agrees on every address of the program") {
-  if (output_of("command -v llvm-symbolizer").empty()) return;
+  if (output_of("command -v llvm-symbolizer").empty())
+    return heapprof::test::skip_case("llvm-symbolizer is not installed");
   // Demanglers differ in "> >" and ">>". For the cold part of a function, LLVM prints the name of its symbol.
   const auto closed = [](std::string name) {
     if (constexpr std::string_view kCold = " (.cold)"; name.ends_with(kCold)) name.resize(name.size() - kCold.size());
@@ -680,7 +683,7 @@ TEST_CASE("llvm-symbolizer agrees on every address of the program") {
 
 TEST_CASE("functions of this kernel's vDSO are named") {
   const std::uint64_t base = getauxval(AT_SYSINFO_EHDR);
-  if (base == 0) return;
+  if (base == 0) return heapprof::test::skip_case("this process has no vDSO");
   std::uint64_t address = 0;
   std::string build_id;
   {
@@ -693,7 +696,8 @@ TEST_CASE("functions of this kernel's vDSO are named") {
           line.find("__kernel_clock_gettime") != std::string::npos)
         address = std::stoull(line, nullptr, 16);
   }
-  if (address == 0 || build_id.empty()) return;
+  if (address == 0 || build_id.empty())
+    return heapprof::test::skip_case("the vDSO has no symbol of clock_gettime, or no build ID");
   const std::string function = resolve(Module{"[vdso]", build_id}, {address}).frames.at(0).at(0).function;
   CHECK(function.find("clock_gettime") != std::string::npos);
   const ResolvedFrames other = resolve(Module{"[vdso]", "0123456789abcdef0123456789abcdef01234567"}, {address});
