@@ -1663,7 +1663,7 @@ class Page(PageCase):
         harness.wait_until(lambda: self.shown_bytes("grow_second") == 1000, "a new function is not shown")
         # Figures go on while the text of a mark is typed.
         self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => button.textContent "
-                              "=== 'Mark').click(); new Promise(done => setTimeout(done, 50))")
+                              "=== 'Mark').click(); 0")
         self.browser.press(*"here", "Enter")
         # The recorder answers when the program allocates.
         commands = 0

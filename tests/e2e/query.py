@@ -9,7 +9,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
 
 import harness
@@ -442,7 +441,6 @@ class Query(harness.Case):
         trace = self.dir / "steady.heapprof"
         process = self.start_steady(trace, 2)
         self.steady_rounds(process, 3)
-        time.sleep(0.05)
         rows = self.query(trace, "SELECT ended_by, allocations, leaked_blocks, (SELECT count(*) FROM allocations) AS all_rows, "
                                  "(SELECT count(*) FROM live_blocks) AS live, (SELECT count(*) FROM live_blocks('100%')) "
                                  "AS at_end, (SELECT sum(allocations) FROM stacks) AS of_stacks FROM processes")
@@ -464,9 +462,8 @@ class Query(harness.Case):
             query = subprocess.Popen([harness.HEAPPROF, "query", trace, endless, "--csv", "-o", output],
                                      env=harness.analyzer_environment(), stderr=subprocess.DEVNULL)
             self.addCleanup(query.kill)
-            deadline = time.monotonic() + 60
-            while sum(file.stat().st_size for file in folder.iterdir()) < 100_000 and time.monotonic() < deadline:
-                time.sleep(0.01)
+            harness.wait_until(lambda: sum(file.stat().st_size for file in folder.iterdir()) >= 100_000,
+                               "the query writes no rows")
             query.send_signal(number)
             self.assertEqual(query.wait(60), status)
             self.assertEqual(output.read_text(), "old")

@@ -326,38 +326,55 @@ TEST_CASE("A reused state of a thread that died inside the recorder is not busy"
 }
 
 TEST_CASE("A thread can wait until others have left their events") {
+  using Clock = std::chrono::steady_clock;
+  using std::chrono::milliseconds;
+  constexpr milliseconds kShortestLimit{60};  // 600 steps of at least 0.1 ms
   const ThreadFixture recording(4096);
   ThreadState* const own = attach_thread();
   REQUIRE(own != nullptr);
   t_local.state = own;
   own->busy = arch::stack_pointer();
-  std::atomic<ThreadState*> entered = nullptr;
-  std::atomic<int> left = 0;
-  std::thread other([&] {
-    ThreadState* const state = attach_thread();
-    if (state != nullptr) __atomic_store_n(&state->busy, arch::stack_pointer(), __ATOMIC_RELEASE);
-    entered = state;
-    if (state == nullptr) return;
-    // A committed event shows that it was left, although the thread is in the next one.
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    left = 1;
-    state->stream.append(Op::kAlloc, state->stream.last_time(), 0x1000, 16, 0, 0);
-    while (left != 2) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    left = 3;
-    __atomic_store_n(&state->busy, StackPointer::kNone, __ATOMIC_RELEASE);
-  });
-  while (entered == nullptr) std::this_thread::yield();
-  wait_until_others_left();
-  CHECK(left == 1);
-  left = 2;
-  wait_until_others_left();
-  CHECK(left == 3);
-  other.join();
+  ThreadState* state = nullptr;  // of the other thread
+  // Whether a call returned after the other thread had left its event by `leave`. The scheduler may run that thread
+  // too late, so that the call gives up, or too early, so that it has nothing to wait for. Then both start again.
+  const auto waits_until = [&](void (*leave)(ThreadState&)) {
+    for (int attempt = 0; attempt != 100; ++attempt) {
+      std::atomic<bool> entered = false, left = false, returned = false;
+      std::thread other([&] {
+        state = attach_thread();
+        if (state != nullptr) __atomic_store_n(&state->busy, arch::stack_pointer(), __ATOMIC_RELEASE);
+        entered = true;
+        if (state == nullptr) return;
+        std::this_thread::sleep_for(milliseconds(5));
+        left = true;
+        leave(*state);
+        while (!returned) std::this_thread::yield();
+        __atomic_store_n(&state->busy, StackPointer::kNone, __ATOMIC_RELEASE);
+      });
+      while (!entered) std::this_thread::yield();
+      const bool too_early = left;
+      const Clock::time_point begin = Clock::now();
+      wait_until_others_left();
+      const Clock::duration waited = Clock::now() - begin;
+      const bool has_left = left;
+      returned = true;
+      other.join();
+      REQUIRE(state != nullptr);
+      if (!has_left) CHECK(waited >= kShortestLimit);
+      else if (!too_early) return true;
+    }
+    return false;
+  };
+  // A committed event shows that it was left, although the thread is in the next one.
+  CHECK(waits_until([](ThreadState& other) {
+    other.stream.append(Op::kAlloc, other.stream.last_time(), 0x1000, 16, 0, 0);
+  }));
+  CHECK(waits_until(
+      [](ThreadState& other) { __atomic_store_n(&other.busy, StackPointer::kNone, __ATOMIC_RELEASE); }));
   // A thread that never leaves does not stop the program.
-  entered.load()->busy = arch::stack_pointer();
+  state->busy = arch::stack_pointer();
   wait_until_others_left();
-  entered.load()->busy = StackPointer::kNone;
+  state->busy = StackPointer::kNone;
   own->busy = StackPointer::kNone;
 }
 
