@@ -1,30 +1,10 @@
 // heapprof install-secure without root. With root it would change the system.
 #include <catch2/catch.hpp>
 
-#include <unistd.h>
-
+#include "tests/support/unprivileged.h"
 #include "tests/unit/cli/command_run.h"
 
 using namespace heapprof::test;
-
-namespace {
-
-/// Makes this process unprivileged during its lifetime.
-class Unprivileged {
- public:
-  Unprivileged() : user_(::geteuid()) {
-    if (user_ == 0) REQUIRE(::seteuid(65534) == 0);
-    REQUIRE(::geteuid() != 0);
-  }
-  ~Unprivileged() {
-    if (user_ == 0 && ::seteuid(0) != 0) ::_exit(1);
-  }
-
- private:
-  const uid_t user_;
-};
-
-}  // namespace
 
 TEST_CASE("install-secure without root is refused before it does anything") {
   const Unprivileged user;
