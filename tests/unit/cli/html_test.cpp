@@ -1,0 +1,98 @@
+// heapprof html: the page in one file. tests/e2e/html_file.py compares all answers with those of the commands.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+
+#include "tests/support/temporary_file.h"
+#include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/known_trace.h"
+
+using namespace heapprof::test;
+
+namespace {
+
+/// The answers that a page has, as JSON; empty: there are none.
+std::string answers_in(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"answers\">";
+  const std::size_t at = page.find(begin);
+  if (at == std::string::npos) return {};
+  const std::size_t from = at + begin.size();
+  return page.substr(from, page.find("</script>", from) - from);
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("html writes a page with the figures of the recording, and says what it holds") {
+  const KnownTrace trace;
+  const TemporaryFile file(".html");
+  const Outcome outcome = run({"html", trace.path(), "-o", file.path()});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out == "");
+  CHECK(contains(outcome.err, file.path() + ": "));
+  CHECK(contains(outcome.err, "it holds no source text (--sources includes it)\n"));
+  CHECK(contains(outcome.err, "it holds no command-line arguments (--command-line includes them)\n"));
+  const std::string page = read_file(file.path());
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK_FALSE(contains(page, "--fast"));
+  const std::string answers = answers_in(page);
+  CHECK(json_at(answers, "/format_version") == "1");
+  CHECK(json_at(answers, "/trace") == trace.path().substr(trace.path().rfind('/') + 1));
+  CHECK(json_at(answers, "/pruned") == "[]");
+  CHECK(json_at(answers, "/answers/info?/program") == "/opt/known/demo");
+  CHECK(json_at(answers, "/answers/info?/command_line") == R"(["demo"])");
+  CHECK(json_at(answers, "/answers/info?/command_line_omitted") == "true");
+  // Of `report` and of `tree`.
+  CHECK(contains(answers, "\"peak_bytes\":" + std::to_string(kPeakBytes)));
+  CHECK(contains(answers, "\"leaked_bytes\":" + std::to_string(kLeakedBytes)));
+  for (const char* name : {kMainName, kLoadName, kParseName, kWorkName}) CHECK(contains(answers, name));
+}
+
+TEST_CASE("html refuses to replace a recording, whether it is read or another one") {
+  const KnownTrace trace, other(Variant::kTwice);
+  for (const KnownTrace* const output : {&trace, &other}) {
+    const std::string bytes = read_file(output->path());
+    const Outcome outcome = run({"html", trace.path(), "-o", output->path()});
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out == "");
+    CHECK(contains(outcome.err, output->path() + (output == &trace ? ": is the trace itself" : ": is a recording")));
+    CHECK(contains(outcome.err, "give the output another name"));
+    CHECK(read_file(output->path()) == bytes);
+  }
+}
+
+TEST_CASE("html leaves an old file where the recording cannot be read or the page is too large") {
+  const KnownTrace trace;
+  const TemporaryFile file(".html");
+  std::ofstream(file.path()) << "old";
+  const Outcome missing = run({"html", kNoFile, "-o", file.path()});
+  CHECK(missing.status == 1);
+  CHECK(contains(missing.err, kNoFile));
+  const Outcome large = run({"html", trace.path(), "-o", file.path(), "--max-size", "1K"});
+  CHECK(large.status == 1);
+  CHECK(contains(large.err, "--max-size 1.00 KiB: the page itself has "));
+  CHECK(contains(large.err, "; give at least "));
+  CHECK(read_file(file.path()) == "old");
+}
+
+TEST_CASE("html rejects a wrong command line with exit status 2 and names the error") {
+  const KnownTrace trace;
+  struct Wrong {
+    std::vector<std::string> arguments;
+    const char* named;
+  };
+  for (const Wrong& wrong :
+       {Wrong{{trace.path()}, "-o"}, Wrong{{trace.path(), "-o"}, "-o"},
+        Wrong{{trace.path(), "-o", "-", "--max-size", "x"}, "--max-size"},
+        Wrong{{trace.path(), "-o", "-", "--own", "("}, "--own"}, Wrong{{trace.path(), "-o", "-", "--json"}, "--json"},
+        Wrong{{trace.path(), "another", "-o", "-"}, "another"}}) {
+    std::vector<std::string> arguments = {"html"};
+    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
+    INFO(wrong.named);
+    const Outcome outcome = run(arguments);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out == "");
+    CHECK(contains(outcome.err, wrong.named));
+  }
+}
