@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches programs that read exports into the build directory, where tests/consumers expects them. Those that Debian
-# lacks come from npm, PyPI and crates.io. Two Debian packages would install a daemon and a profiler, so one file of
-# each is extracted instead. Tests whose program is not available are skipped.
+# lacks come from npm, PyPI and crates.io. Two Debian packages would install a daemon and a profiler, so files of
+# each are extracted instead. Tests whose program is not available are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,16 +29,20 @@ if [ ! -d "$directory/node_modules/@firefox-devtools/profiler-cli" ]; then
     @firefox-devtools/profiler-cli@0.10.0 node@24 >>"$directory/npm.log" 2>&1 ||
     echo "not available from npm: @firefox-devtools/profiler-cli"
 fi
-# one_file PACKAGE PATH: extracts the file from a Debian package without installing it.
-one_file() {
-  [ -e "$directory/debian/$2" ] && return
+# files_of PACKAGE PATH...: extracts the files from a Debian package without installing it.
+files_of() {
+  local package=$1 path missing=()
+  shift
+  for path; do [ -e "$directory/debian/$path" ] || missing+=("./$path"); done
+  [ ${#missing[@]} -eq 0 ] && return
   mkdir -p "$directory/debian"
-  (cd "$directory/debian" && rm -f "$1"_*.deb && timeout 60 apt-get download "$1" &&
-    dpkg-deb --fsys-tarfile "$1"_*.deb | tar x "./$2") >"$directory/apt.log" 2>&1 || echo "not available from Debian: $1"
-  rm -f "$directory/debian/$1"_*.deb
+  (cd "$directory/debian" && rm -f "$package"_*.deb && timeout 60 apt-get download "$package" &&
+    dpkg-deb --fsys-tarfile "$package"_*.deb | tar x "${missing[@]}") >"$directory/apt.log" 2>&1 ||
+    echo "not available from Debian: $package"
+  rm -f "$directory/debian/$package"_*.deb
 }
-one_file prometheus usr/bin/promtool
-one_file libdevel-nytprof-perl usr/share/perl5/Devel/NYTProf/flamegraph.pl
+files_of prometheus usr/bin/promtool usr/bin/prometheus
+files_of libdevel-nytprof-perl usr/share/perl5/Devel/NYTProf/flamegraph.pl
 if [ ! -x "$directory/cargo/bin/inferno-flamegraph" ]; then
   # Not optimized: compiling takes a minute less, running a second more.
   timeout 200 cargo install --quiet --debug --locked --version 0.12.8 --root "$directory/cargo" \

@@ -1,13 +1,16 @@
-"""promtool loads the timeline into a Prometheus database, and prometheus_client parses it: the values equal the
-report's."""
+"""promtool loads the timeline into a Prometheus database, prometheus_client parses it, and prometheus scrapes a
+running program: the values equal the report's."""
 
+import json
 import re
 import shutil
+import subprocess
 import sys
 
 import consumers
 import harness
 import nasty
+import prometheus
 
 sys.path.insert(0, str(consumers.FOLDER / "python"))
 try:
@@ -17,6 +20,7 @@ except ImportError:
 
 
 PROMTOOL = consumers.debian_file("usr/bin/promtool") or shutil.which("promtool")
+PROMETHEUS = consumers.debian_file("usr/bin/prometheus") or shutil.which("prometheus")
 METRICS = (("heapprof_live_bytes", "leaked_bytes"), ("heapprof_live_blocks", "leaked_blocks"),
            ("heapprof_peak_bytes", "peak_bytes"), ("heapprof_allocations_total", "allocations"),
            ("heapprof_allocated_bytes_total", "allocated_bytes"))
@@ -92,7 +96,51 @@ class Parser(consumers.Case):
             self.check_nasty_names({label["function"] for label in labels}, largest)
 
 
+@harness.unittest.skipUnless(PROMETHEUS, "prometheus: not fetched (tools/consumers.sh)")
+class Server(consumers.Case):
+    def test_scrapes_a_running_program(self):
+        trace = self.dir / "run.heapprof"
+        process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+
+        def command(words):
+            process.stdin.write(words)
+            process.stdin.flush()
+            self.assertEqual(process.stdout.read(len(words)), "." * len(words))
+        command("aabf")
+        served = self.popen([harness.HEAPPROF, "serve", trace, "--no-open"], text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.analyzer_environment())
+        with prometheus.Prometheus(PROMETHEUS, self.dir, served.stdout.readline().strip()) as scraper:
+            self.check_scraped(scraper, trace, 19)
+            self.assertEqual({entry["type"] for name, entries in scraper.ask("metadata").items() for entry in entries
+                              if name.startswith("heapprof_live_")}, {"gauge"})
+            before = self.heap(trace)["leaked_bytes"]
+            command("a")
+            self.check_scraped(scraper, trace, 29)
+            samples = scraper.samples("heapprof_live_bytes")
+            self.assertEqual(samples, sorted(samples))
+            self.assertEqual((samples[0], samples[-1]), (before, before + 10_000))
+
+    def heap(self, trace):
+        return json.loads(self.heapprof("report", trace, "--json"))["heap"]
+
+    def check_scraped(self, scraper, trace, blocks):
+        """Waits for the figures of the report, and of the program itself: blocks of 1000 bytes in grow_first()."""
+        heap = self.heap(trace)
+        # /metrics has no peak.
+        expected = {metric: [heap[key]] for metric, key in METRICS if metric != "heapprof_peak_bytes"}
+        expected['heapprof_site_live_bytes{function="grow_first"}'] = [1000 * blocks]
+        expected['heapprof_site_live_bytes{function="grow_second"}'] = [1000]
+        expected["up"] = [1]
+        try:
+            harness.wait_until(lambda: {query: scraper.values(query) for query in expected} == expected,
+                               "prometheus has not the figures of the report")
+        except AssertionError as error:
+            values = {query: scraper.values(query) for query in expected}
+            raise AssertionError(f"{error}\n{values} != {expected}\n{scraper.log()}") from None
+
+
 if __name__ == "__main__":
-    harness.skip_unless(PROMTOOL or text_string_to_metric_families,
-                        "neither promtool nor prometheus_client is installed (tools/consumers.sh)")
+    harness.skip_unless(PROMTOOL or PROMETHEUS or text_string_to_metric_families,
+                        "none of promtool, prometheus and prometheus_client is installed (tools/consumers.sh)")
     harness.main()

@@ -27,11 +27,13 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+
+import prometheus
+
 SECONDS = 120   # maximum time of each step
 
 PYTHON = """
@@ -192,7 +194,7 @@ TESTS = ("test_summary", "test_table", "test_flame_graph_and_tree", "test_leaks_
 def check_pages(build, traces):
     """Runs the tests for each recording; returns whether all figures are equal."""
     os.environ["HEAPPROF_TEST_BUILD"] = str(build)
-    sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests/consumers")]
+    sys.path.insert(0, str(ROOT / "tests/consumers"))
     import page
 
     class RealProgram(page.Page):
@@ -223,42 +225,22 @@ def check_prometheus(recorder, heapprof, program):
     process = recorder.gateway("prometheus")
     server = subprocess.Popen([heapprof, "serve", recorder.trace("prometheus"), "--no-open"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    address = urllib.parse.urlsplit(server.stdout.readline().strip())
-    token = urllib.parse.parse_qs(address.query)["token"][0]
-    (recorder.directory / "prometheus.yml").write_text(json.dumps({
-        "global": {"scrape_interval": "1s"},
-        "scrape_configs": [{"job_name": "heapprof", "authorization": {"credentials": token},
-                            "static_configs": [{"targets": [address.netloc]}]}]}))
-    with open(recorder.directory / "prometheus.log", "wb") as log:
-        scraper = subprocess.Popen(
-            [program, "--config.file=prometheus.yml", "--storage.tsdb.path=samples",
-             "--web.listen-address=127.0.0.1:9871"], cwd=recorder.directory, stdout=log, stderr=log)
-
-    def query(text):
-        try:
-            with urllib.request.urlopen("http://127.0.0.1:9871/api/v1/query?" +
-                                        urllib.parse.urlencode({"query": text}), timeout=SECONDS) as answer:
-                return json.load(answer)["data"]["result"]
-        except OSError:
-            return []   # it has not started yet
     try:
-        recorder.wait_for(lambda: any(one["value"][1] == "1" for one in query("up{job='heapprof'}")),
-                          "prometheus does not scrape /metrics: " +
-                          (recorder.directory / "prometheus.log").read_text()[-1000:])
-        recorder.wait_for(lambda: len(query("heapprof_live_bytes[1m]")) == 1 and
-                          len(query("heapprof_live_bytes[1m]")[0]["values"]) >= 3, "fewer than three samples")
-        samples = [float(value) for _, value in query("heapprof_live_bytes[1m]")[0]["values"]]
-        process.kill()
-        process.wait()
-        report = json.loads(subprocess.run([heapprof, "report", "--json", recorder.trace("prometheus")], check=True,
-                                           stdout=subprocess.PIPE).stdout)
-        sites = query("heapprof_site_live_bytes")
-        types = json.load(urllib.request.urlopen("http://127.0.0.1:9871/api/v1/metadata", timeout=SECONDS))["data"]
-        print(f"prometheus: {len(samples)} samples of heapprof_live_bytes, {len(sites)} call sites, "
-              f"{len([name for name in types if name.startswith('heapprof')])} metrics with metadata")
-        return samples == sorted(samples) and 0 < samples[-1] <= report["heap"]["peak_bytes"] and len(sites) > 0
+        with prometheus.Prometheus(program, recorder.directory, server.stdout.readline().strip()) as scraper:
+            recorder.wait_for(lambda: len(scraper.samples("heapprof_live_bytes")) >= 3,
+                              "prometheus has fewer than three samples of /metrics")
+            samples = scraper.samples("heapprof_live_bytes")
+            process.kill()
+            process.wait()
+            report = json.loads(subprocess.run([heapprof, "report", "--json", recorder.trace("prometheus")],
+                                               check=True, stdout=subprocess.PIPE).stdout)
+            sites = scraper.values("heapprof_site_live_bytes")
+            types = scraper.ask("metadata")
+            print(f"prometheus: {len(samples)} samples of heapprof_live_bytes, {len(sites)} call sites, "
+                  f"{len([name for name in types if name.startswith('heapprof')])} metrics with metadata")
+            return samples == sorted(samples) and 0 < samples[-1] <= report["heap"]["peak_bytes"] and len(sites) > 0
     finally:
-        for one in (process, scraper, server):
+        for one in (process, server):
             one.send_signal(signal.SIGKILL)
             one.wait()
 
