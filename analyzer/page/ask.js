@@ -139,13 +139,13 @@ function forget(all, duration_ns) {
 /// The templates that this page and `heapprof html` have in common.
 const templates = JSON.parse(document.getElementById('questions').textContent);
 /// The question of a template for a selection; `values` replaces its placeholders. A template that ignores the
-/// selection still has the options of `more`.
-function template(name, values, selected, more = {}) {
+/// selection still has the options of `more`. `isSlow`: its answer is added later, as those of SLOW.
+function template(name, values, selected, more = {}, isSlow = false) {
   const {command, options, selection} = templates.find(entry => entry.name === name);
   const filled = {};
   for (const [option, text] of Object.entries(options))
     filled[option] = text.replace(/\{(\w+)\}/g, (whole, place) => values[place] ?? '');
-  return question(command, {...filled, ...(selection ? selected : {}), ...more}, SLOW.includes(name));
+  return question(command, {...filled, ...(selection ? selected : {}), ...more}, isSlow || SLOW.includes(name));
 }
 
 /// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],

@@ -137,11 +137,12 @@ async function functionDetails(context, name) {
   return nodes;
 }
 
-/// A stack that a view shows: {title, entries: [[label, text]], frames}.
+/// A stack that a view shows: {title, entries: [[label, text]], frames}. `frames` is null of what has no stack.
 async function stackDetails(context, {title, entries, frames}) {
-  return [make('h2', {}, title), list(entries), make('h3', {}, 'Stack'),
-          frames.length ? stackOf(frames, await origins(context)) : make('p', {class: 'muted'},
-              'no stack was recorded')];
+  const nodes = [make('h2', {}, title), list(entries)];
+  if (frames === null) return nodes;
+  return [...nodes, make('h3', {}, 'Stack'), frames.length ? stackOf(frames, await origins(context)) :
+    make('p', {class: 'muted'}, 'no stack was recorded')];
 }
 
 function nothing() {

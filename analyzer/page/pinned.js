@@ -19,7 +19,9 @@ const TITLES = {
 
 const optionsOf = ({selected, state}) => ({trace: selected.trace, ...state.at ? {'live-at': state.at} : {}});
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
-const groups = (context, by = 'function') => ask.template('pins', {}, {}, {...optionsOf(context), by});
+/// `isSlow`: a view does not wait for the answer, and it is given up with the view.
+const groups = (context, by = 'function', isSlow = false) =>
+  ask.template('pins', {}, {}, {...optionsOf(context), by}, isSlow);
 
 /// What the figures are about, beside the title of a view.
 const about = (context, answer) => `${figures.bytes(answer.pinned_bytes)} pinned at ${figures.time(answer.at_ns)}, ` +

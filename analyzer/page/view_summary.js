@@ -31,10 +31,31 @@ function namesMissing({rows, total}) {
     'symbols, or are not on this machine. Give them with --debug-dir, --sysroot or --debuginfod.';
 }
 
+/// Beside the view: how the recording ended, what is missing of it, and its notes.
+function showIntegrity({integrity}) {
+  const {complete, ended_by: by, stop_reason: reason, events_lost: lost, bytes_damaged: damaged, notes} = integrity;
+  const isComplete = complete && !lost;
+  detailsPanel.showStack({title: isComplete ? 'The recording is complete' : 'The recording is incomplete',
+    frames: null, entries: [
+      ['ended by', by], ['stopped because', reason],
+      ['events lost', isComplete ? '' : lost === null ? 'unknown' : figures.count(lost)],
+      ['damaged', damaged ? figures.exact('peak', damaged) : ''],
+      ...notes.map(note => ['note', note])]});
+}
+
+/// Who keeps most memory from being returned to the system, if it is a tenth of resident memory; empty otherwise.
+function pinning({groups, resident}) {
+  const [most] = groups;
+  return !most || !resident || most.overhead_bytes * 10 < resident.rss_bytes ? [] :
+    [make('b', {}, names.label(most.name)), ` pins ${figures.bytes(most.overhead_bytes)} that could be returned to ` +
+      `the system: free memory in the pages of its ${figures.plural(most.blocks, 'live block')}.`];
+}
+
 /// What the sentences are about: the recording, a range of it, or what is live at a moment, as `report` words it.
-function findings(report, leaks, churn, info, rows) {
+/// Each has `fields`, the selection to which it leads, or `lead`, a function.
+function findings(report, leaks, churn, pins, info, rows) {
   const list = [];
-  const add = (weight, text, fields) => list.push({weight, text, fields});
+  const add = (weight, text, fields, lead) => list.push({weight, text, fields, lead});
   const total = report.heap.peak_bytes;
   const isMoment = report.live_at_ns !== null, isRange = report.slice !== null;
   const growing = !isMoment && leaks && leaks.sites.find(site => site.trend === 'growing' && site.site);
@@ -70,6 +91,9 @@ function findings(report, leaks, churn, info, rows) {
             `${figures.time(churn.within_ns)}.`],
         {view: 'lifetimes', shown: 'churn', metric: 'temporary', name});
   }
+  const kept = pins ? pinning(pins) : [];
+  if (kept.length)
+    add(3, kept, {view: 'table', metric: 'pinned', by: 'function', name: pins.groups[0].name});
   const {peak_rss_bytes: resident} = report;
   if (resident && resident > 2 * total && resident - total > 16 << 20)
     add(2, [`Resident memory ${isMoment ? 'is' : 'reached'} ${figures.bytes(resident)}, more than twice the live ` +
@@ -77,13 +101,16 @@ function findings(report, leaks, churn, info, rows) {
         {view: 'resident'});
   if (!info.integrity.complete || info.integrity.events_lost)
     add(6, [`The recording is incomplete${info.integrity.events_lost ?
-      `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`], null);
+      `: ${figures.count(info.integrity.events_lost)} events are lost` : ''}. Figures are a lower bound.`],
+        null, () => showIntegrity(info));
   const missing = isMoment ? '' : namesMissing(rows);
-  if (missing) add(2, [missing], null);
+  if (missing) add(2, [missing], {view: 'table', metric: 'peak', by: 'module'});
   for (const note of info.integrity.notes) {
     const embedded = /^embedded allocator: (\S+) in /.exec(note);
-    add(1, [embedded ? make('span', {title: note}, `The program uses ${embedded[1]}; its allocations are included.`) :
-      note], null);
+    if (embedded)
+      add(1, [make('span', {title: note}, `The program uses ${embedded[1]}; its allocations are included.`)],
+          {view: 'table', by: 'module'});
+    else add(1, [note], null, () => showIntegrity(info));
   }
   list.sort((a, b) => b.weight - a.weight);
   return list.slice(0, 5);
@@ -151,21 +178,30 @@ async function show(context) {
   }
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
-  // Growth and short lives need more passes over the recording: their sentences are added when they are known.
+  // What grew, what was freed soon and who pins memory need more passes over the recording: these sentences are added
+  // when they are known.
   const sentences = make('ul', {class: 'findings waiting'});
-  const say = (leaks, churn) => sentences.replaceChildren(...findings(report, leaks, churn, info, rows).map(
-    ({text, fields}) => make('li', {}, ...fields ? [make('a', {href: to(fields)}, ...text)] : text)));
-  say(null, null);
+  const leading = ({text, fields, lead}) => fields ? make('a', {href: to(fields)}, ...text) :
+    make('button', {type: 'button', class: 'plain', onclick: lead}, ...text);
+  const say = (leaks, churn, pins) => elements.replaceContent(sentences,
+    ...findings(report, leaks, churn, pins, info, rows).map(finding => make('li', {}, leading(finding))));
+  say(null, null, null);
   if (report.live_at_ns !== null) {
     sentences.classList.remove('waiting');
   } else {
     sentences.prepend(make('li', {}, 'Reading the recording for what grew, and what was freed soon ...'));
     Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
-      context.ask('short_lived', {}).catch(missing)]).then(
-      ([leaks, churn]) => say(leaks, churn), error => {
-        say(null, null);
-        feedback.fail(error);
-      }).finally(() => sentences.classList.remove('waiting'));
+      context.ask('short_lived', {}).catch(missing)]).then(async ([leaks, churn]) => {
+      say(leaks, churn, null);
+      sentences.classList.remove('waiting');
+      // `pins` knows no selections. That it has no answer is said where its figures are asked for.
+      const pins = Object.keys(context.selected).some(key => key !== 'trace') ? null :
+        await pinned.groups(context, 'function', true).catch(() => null);
+      if (pins) say(leaks, churn, pins);
+    }, error => {
+      say(null, null, null);
+      feedback.fail(error);
+    }).finally(() => sentences.classList.remove('waiting'));
   }
   // Own functions only; when there are none (no symbols), all of them.
   const own = rows.rows.filter(row => row.origin === 'own');

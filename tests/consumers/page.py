@@ -1430,6 +1430,51 @@ class Page(PageCase):
         self.select(view="table", by="pinned")  # the address before this was a metric
         self.assertIn("heapprof pins", self.text("#command"))
 
+    def test_who_pins_memory(self):
+        """The summary names the function whose blocks keep a tenth of resident memory, and leads to its row."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* keep(void) { return malloc(64); }
+            __attribute__((noinline)) void* fill(void) { return calloc(1, 1000); }
+            void *kept[2500], *filled[20000];
+            int main(void) {
+              for (int i = 0; i < 20000; ++i) {
+                filled[i] = fill();
+                if (i % 8 == 0) kept[i / 8] = keep();
+              }
+              for (int i = 0; i < 20000; ++i) free(filled[i]);
+            }
+            """)).trace
+        self.open(self.trace, view="summary")
+        most = self.json("pins", "--by", "function")["groups"][0]
+        self.assertEqual((most["name"], most["blocks"]), ("keep", 2500))
+        sentence = f"keep pins {self.shown_as('bytes', most['overhead_bytes'])} that could be returned to the system"
+        self.assertTrue([text for text in self.texts(".findings a") if text.startswith(sentence)],
+                        self.texts(".findings li"))
+        self.click(".findings a", sentence)
+        self.assertIn("heapprof pins", self.text("#command"))
+        self.assertEqual(self.text("#details h2"), "keep")
+        self.assertRegex(self.text("#view tr.selected") or "", "^keep")
+        # `pins` is about the whole recording.
+        self.select(view="summary", **{"min-size": "1"})
+        self.assertNotIn(" pins ", self.text(".findings"))
+        self.open(self.folder / "plain.heapprof", view="summary")
+        self.assertNotIn(" pins ", self.text(".findings"))
+
+    def test_incomplete_recording(self):
+        """The sentence about it leads to what is missing, and each sentence leads somewhere."""
+        whole = (self.folder / "many.heapprof").read_bytes()
+        trace = self.dir / "half.heapprof"
+        trace.write_bytes(whole[:len(whole) // 2])
+        self.open(trace, view="summary")
+        self.click(".findings button", "incomplete")
+        self.assertEqual(self.text("#details h2"), "The recording is incomplete")
+        notes = self.json("report")["integrity"]["notes"]
+        self.assertTrue(notes)
+        for note in notes:
+            self.assertIn(note, self.texts("#details dd"))
+        self.assertEqual(self.texts(".findings li"), self.texts(".findings li a, .findings li button"))
+
     def test_resident(self):
         """The view has the lines of `rss` and their parts, which sum to resident memory; the summary leads to it."""
         self.open(self.real(), view="summary")
@@ -1523,7 +1568,9 @@ class Page(PageCase):
         trace, other = record("known_leaks"), record("hello")
         whole = trace.read_bytes()
         self.open(trace)
-        self.assertIn("functions without names", self.text(".findings"))
+        self.click(".findings a", "functions without names")
+        self.assertIn("--by module", self.text("#command"))
+        self.check_table(self.printed()["rows"], "peak")
         trace.write_bytes(whole[:len(whole) // 2])
         self.browser.open("about:blank")
         self.open(trace)
