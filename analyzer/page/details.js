@@ -80,15 +80,18 @@ async function functionDetails(context, name) {
   const {metric, state} = context;
   const about = figures.metrics[metric];
   const beside = recording.otherMetrics(metric, state);
-  const filtered = {...context.selected};
-  filtered.function = [...(context.selected.function || []), selection.exactly(name)];
+  // A block need match only one of several functions: beside others, this one cannot be selected.
+  const own = selection.exactly(name);
+  const isBesideOthers = (context.selected.function || []).some(pattern => pattern !== own);
+  const filtered = {...context.selected, function: [own]};
   const missing = error => {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   };
   const [callers, histogram, rows] = await Promise.all([
     name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
-    recording.withMappings(state) ? null : ask.template('histogram', {}, filtered).catch(missing),
+    recording.withMappings(state) || isBesideOthers ? null :
+      ask.template('histogram', {}, filtered).catch(missing),
     ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
   const all = await context.report;

@@ -528,6 +528,42 @@ class Page(PageCase):
         self.assertEqual((part, share), (self.shown_as("bytes", stack["bytes"]),
                                          self.shown_as("percent", stack["bytes"], value)))
 
+    def test_sizes_beside_a_filter(self):
+        """Sizes and lifetimes of a function are not those of other functions that are selected, too."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* few(void) { return malloc(100000); }
+            __attribute__((noinline)) void* many(void) { return malloc(10); }
+            void* volatile kept;
+            int main(void) {
+              kept = few();
+              for (int i = 0; i < 100; ++i) kept = many();
+            }
+            """)).trace
+        few = self.json("histogram", "--function", "^few$")
+        self.open(self.trace, view="table", metric="leaked", name="few")
+        self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
+        self.assertIn("97.7 KiB", self.details()["itself"])
+        self.select(view="table", metric="leaked", name="few", function="^few$")
+        self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
+        self.select(view="table", metric="leaked", name="few", function="main")
+        self.assertIn("97.7 KiB", self.details()["itself"])
+        self.assertNotIn("median size", self.details())
+
+    def details(self):
+        """The figures beside the view."""
+        return dict(zip(self.texts("#details dt"), self.texts("#details dd"), strict=True))
+
+    def median(self, parts, weight, unit):
+        """The part of a distribution in which its median is, as text; `unit`: "bytes" or "ns"."""
+        half, below = sum(part[weight] for part in parts) / 2, 0
+        low, high, form = ("from_bytes", "to_bytes", "bytes") if unit == "bytes" else ("from_ns", "below_ns", "time")
+        for part in parts:
+            below += part[weight]
+            if below and below >= half:
+                return f"{self.shown_as(form, part[low])} to {self.shown_as(form, part[high])}"
+        return None
+
     def check_leaks(self):
         """Tiles and rows are those that the copied command prints: of call sites, also where their stacks have other
         trends."""
