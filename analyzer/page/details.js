@@ -1,5 +1,5 @@
 // The panel for whatever is selected: a function with its figures, callers, callees and its largest stack; a stack;
-// or a block.
+// or a block; or a moment, modules and threads.
 'use strict';
 
 const details = (() => {
@@ -76,22 +76,50 @@ function median(parts, weight, from, to, text) {
   return '';
 }
 
+/// A file of `heapprof html` may not have an answer.
+function missing(error) {
+  if (error instanceof ask.NotInFile) return null;
+  throw error;
+}
+
+/// Sizes and lifetimes of what is selected, of a function of it if there is a name. Null where they cannot be asked
+/// for: of mappings, and of a function beside other ones, since a block need match only one of several functions.
+async function histogramOf({state, selected}, name = '') {
+  const own = name ? [selection.exactly(name)] : [];
+  if (recording.withMappings(state) ||
+      (name && (selected.function || []).some(pattern => pattern !== own[0]))) return null;
+  return ask.template('histogram', {}, name ? {...selected, function: own} : selected).catch(missing);
+}
+const mediansOf = histogram => histogram ? [
+  ['median size', median(histogram.sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
+  ['median lifetime', median(histogram.lifetimes, 'blocks', 'from_ns', 'below_ns', figures.time)]] : [];
+
+/// A figure of the selected metric, and those of the others.
+const figureOf = ({metric, state}, total) =>
+  [recording.said(metric, state), figures.sentence(metric, total),
+   figures.exact(metric, total[figures.metrics[metric].value])];
+function otherFigures({metric, state}, total) {
+  const beside = recording.otherMetrics(metric, state);
+  return ['peak', 'leaked', 'allocated', 'temporary'].filter(other => beside.includes(other)).map(other =>
+    [other === 'temporary' ? 'temporary' : recording.said(other, state), ['peak', 'leaked'].includes(other) ?
+      figures.bytes(total[figures.metrics[other].value]) : figures.sentence(other, total)]);
+}
+
+/// `largest`: {bytes, blocks, stack}; `all`: what it is a part of.
+async function largestStack(context, largest, all) {
+  const {metric} = context;
+  const value = figures.metrics[metric].unit === 'count' ? largest.blocks : largest.bytes;
+  return [make('h3', {}, 'Largest stack'), make('p', {class: 'muted'},
+    `${figures.ofMetric(metric, value)}, ${figures.percent(value, all)} of it`),
+          stackOf(largest.stack, await origins(context))];
+}
+
 async function functionDetails(context, name) {
   const {metric, state} = context;
   const about = figures.metrics[metric];
-  const beside = recording.otherMetrics(metric, state);
-  // A block need match only one of several functions: beside others, this one cannot be selected.
-  const own = selection.exactly(name);
-  const isBesideOthers = (context.selected.function || []).some(pattern => pattern !== own);
-  const filtered = {...context.selected, function: [own]};
-  const missing = error => {
-    if (error instanceof ask.NotInFile) return null;
-    throw error;
-  };
   const [callers, histogram, rows] = await Promise.all([
     name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
-    recording.withMappings(state) || isBesideOthers ? null :
-      ask.template('histogram', {}, filtered).catch(missing),
+    histogramOf(context, name),
     ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
   const all = await context.report;
@@ -106,25 +134,16 @@ async function functionDetails(context, name) {
   if (total) {
     const whole = metric === 'temporary' ? all.total.blocks : about.unit === 'count' ? all.total.blocks :
       all.total.bytes;
-    const sizes = histogram && histogram.sizes, lives = histogram && histogram.lifetimes;
     nodes.push(list([
-      [recording.said(metric, state), figures.sentence(metric, total), figures.exact(metric, total[about.value])],
+      figureOf(context, total),
       ['itself', figures.ofMetric(metric, self[about.value]), figures.exact(metric, self[about.value])],
       ['share', figures.percent(total[about.value], whole)],
-      ...['peak', 'leaked', 'allocated', 'temporary'].filter(other => beside.includes(other)).map(other =>
-        [other === 'temporary' ? 'temporary' : recording.said(other, state), ['peak', 'leaked'].includes(other) ?
-          figures.bytes(total[figures.metrics[other].value]) : figures.sentence(other, total)]),
-      sizes && ['median size', median(sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
-      lives && ['median lifetime', median(lives, 'blocks', 'from_ns', 'below_ns', figures.time)],
+      ...otherFigures(context, total),
+      ...mediansOf(histogram),
     ]));
   }
   nodes.push(...actions(name, place && place.file));
-  if (largest) {
-    const value = about.unit === 'count' ? largest.blocks : largest.bytes;
-    nodes.push(make('h3', {}, 'Largest stack'), make('p', {class: 'muted'},
-      `${figures.ofMetric(metric, value)}, ${figures.percent(value, total[about.value])} of it`),
-               stackOf(largest.stack, await origins(context)));
-  }
+  if (largest) nodes.push(...await largestStack(context, largest, total[about.value]));
   if (callers) {
     for (const [title, entries] of [['Callers', callers.callers], ['Callees', callers.callees]]) {
       if (!entries.length) continue;
@@ -140,9 +159,49 @@ async function functionDetails(context, name) {
   return nodes;
 }
 
-/// A stack that a view shows: {title, entries: [[label, text]], frames}. `frames` is null of what has no stack.
-async function stackDetails(context, {title, entries, frames}) {
-  const nodes = [make('h2', {}, title), list(entries)];
+/// What a moment, modules and threads that are selected are called; empty if none is.
+function titleOf({at, filters}) {
+  const values = option => filters.filter(filter => filter.option === option).map(({value}) => value);
+  const named = (what, list) => list.length ? [`${what} ${list.map(names.oneLine).join(', ')}`] : [];
+  return [...at ? [`Live at ${recording.timeText(at)}`] : [],
+          ...named('Module', values('module').map(path => names.base(path) || path)),
+          ...named('Thread', values('thread'))].join(' \u00b7 ');
+}
+
+/// A moment, modules or threads: the figures of everything that is selected.
+async function selectionDetails(context) {
+  const {state, metric} = context;
+  const title = make('h2', {}, titleOf(state));
+  try {
+    const [rows, report, histogram] = await Promise.all([context.ask('function_rows', {}), context.report,
+                                                         histogramOf(context)]);
+    const nodes = [title, list([figureOf(context, rows.total), ...otherFigures(context, rows.total),
+                                ...mediansOf(histogram)])];
+    const [largest] = report.top;
+    if (largest)
+      nodes.push(...await largestStack(context, largest, rows.total[figures.metrics[metric].value]));
+    return nodes;
+  } catch (error) {
+    return [title, make('p', {class: error instanceof ask.NotInFile ? 'muted' : 'error'}, error.message)];
+  }
+}
+
+/// Of a stack, the figures of a row, and what is known of the function that has it: a stack cannot be selected.
+async function figuresOfStack(context, frames, self) {
+  const originOf = await origins(context);
+  const frame = frames.find(candidate => originOf(candidate) === 'own') || frames[0];
+  const {name, unresolved} = frame ? names.ofFrame(frame) : {unresolved: true};
+  const medians = mediansOf(unresolved ? null : await histogramOf(context, name)).filter(([, text]) => text);
+  return [
+    list([figureOf(context, self), ...otherFigures(context, self),
+          ['mean size', self.allocations ? figures.bytes(self.allocated_bytes / self.allocations) : '']]),
+    ...medians.length ? [make('h3', {}, `All blocks of ${names.label(name)}`), list(medians)] : []];
+}
+
+/// A stack that a view shows: {title, entries: [[label, text]], frames, self}. `self` has all its figures, if it is
+/// given; `frames` is null of what has no stack.
+async function stackDetails(context, {title, entries, frames, self}) {
+  const nodes = [make('h2', {}, title), list(entries), ...self ? await figuresOfStack(context, frames, self) : []];
   if (frames === null) return nodes;
   return [...nodes, make('h3', {}, 'Stack'), frames.length ? stackOf(frames, await origins(context)) :
     make('p', {class: 'muted'}, 'no stack was recorded')];
@@ -152,5 +211,5 @@ function nothing() {
   return [make('p', {class: 'muted'}, 'Select a row, a frame or a block to see its figures and its stack.')];
 }
 
-return {functionDetails, stackDetails, nothing};
+return {functionDetails, stackDetails, selectionDetails, titleOf, nothing};
 })();

@@ -1,4 +1,5 @@
-// The panel beside the view: the selected function, or a stack that a view shows until the selection changes.
+// The panel beside the view: the selected function, or a stack that a view shows until the selection changes; without
+// them, the moment, modules and threads that are selected.
 'use strict';
 
 const detailsPanel = (() => {
@@ -41,12 +42,12 @@ async function refresh(isOther = false) {
       host.scrollIntoView({block: 'nearest'});
     host.dataset.drawn = String(mine);
   };
-  document.getElementById('columns').classList.toggle('without-details', !stack && !state.name);
-  if (!stack && !state.name) return replace(details.nothing());
+  // The same function with other figures, or another one whose name is shown at once.
+  const title = stack ? stack.title : names.oneLine(state.name) || details.titleOf(state);
+  document.getElementById('columns').classList.toggle('without-details', title === '');
+  if (title === '') return replace(details.nothing());
   if (!stack && Object.hasOwn(NO_FUNCTIONS, state.name))
     return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, NO_FUNCTIONS[state.name])]);
-  // The same function with other figures, or another one whose name is shown at once.
-  const title = stack ? stack.title : names.oneLine(state.name);
   const waiting = setTimeout(() => {
     if (mine !== turn) return;
     host.classList.add('waiting');
@@ -65,7 +66,7 @@ async function refresh(isOther = false) {
       const more = stack.later ? await stack.later() : [];
       replace([...await details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
     } else {
-      replace(await details.functionDetails(context, state.name));
+      replace(await (state.name ? details.functionDetails(context, state.name) : details.selectionDetails(context)));
     }
   } catch (error) {
     // The selection may exclude it, for example by "Without this".

@@ -77,9 +77,7 @@ function tableOf(answer, context, options = {}) {
       if (answer.by === 'module') selection.add('module', row.name);
       else if (answer.by === 'thread') selection.add('thread', String(row.tid ?? row.name));
       else if (answer.by === 'stack') detailsPanel.showStack({
-        title: names.label(row.name), frames: row.stack,
-        entries: [[figures.metrics[metric].said, figures.sentence(metric, row.self)],
-                  ['allocated', figures.sentence('allocated', row.self)]]});
+        title: names.label(row.name), frames: row.stack, self: row.self, entries: []});
       else selection.change({name: row.name});
     },
     ...options,

@@ -543,12 +543,91 @@ class Page(PageCase):
         few = self.json("histogram", "--function", "^few$")
         self.open(self.trace, view="table", metric="leaked", name="few")
         self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
-        self.assertIn("97.7 KiB", self.details()["itself"])
+        self.assertEqual(self.details()["itself"], self.shown_as("bytes", 100_000))
         self.select(view="table", metric="leaked", name="few", function="^few$")
         self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
         self.select(view="table", metric="leaked", name="few", function="main")
-        self.assertIn("97.7 KiB", self.details()["itself"])
+        self.assertEqual(self.details()["itself"], self.shown_as("bytes", 100_000))
         self.assertNotIn("median size", self.details())
+
+    def test_details_of_stacks_modules_threads_and_moments(self):
+        """The figures beside the view are those that the command line prints of the same selection."""
+        program = self.compiled("""
+            #include <pthread.h>
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            void* volatile kept;
+            static void* work(void* unused) {
+              for (int i = 0; i < 30; ++i) kept = take(3000);
+              return unused;
+            }
+            int main(void) {
+              pthread_t thread;
+              for (int i = 0; i < 50; ++i) free(take(200));
+              if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
+              pthread_join(thread, NULL);
+              free(take(50000));
+            }
+            """)
+        self.trace = self.record(program).trace
+        self.open(self.trace, view="table", by="stack", metric="allocated")
+        row = max(self.printed()["rows"], key=lambda row: row["self"]["allocated_bytes"])
+        self.assertEqual(row["self"]["allocated_bytes"], 90_000)
+        self.click("#view tbody tr[data-index] th")
+        shown = self.details()
+        self.assertEqual(self.text("#details h2"), self.browser.evaluate(f"names.label({json.dumps(row['name'])})"))
+        self.check_figures(row["self"], "allocated")
+        self.assertEqual(shown["mean size"], self.shown_as("bytes", 3000))
+        self.assertIn("All blocks of take", self.texts("#details h3"))
+        self.check_medians("--function", "^take$")
+        self.assertIn("work", " ".join(self.texts("#details .stack li")))
+
+        for by, title, option in (("module", "Module program", str(program)), ("thread", "Thread ", None)):
+            with self.subTest(by=by):
+                self.select(view="table", by=by, metric="allocated")
+                if option is None:
+                    row = next(row for row in self.printed()["rows"] if row["self"]["allocated_bytes"] == 90_000)
+                    option = str(row["tid"])
+                    title += option
+                self.click("#view tbody tr[data-index] th", option)
+                self.assertIn(f"--{by} {option}", self.text("#command"))
+                self.assertEqual(self.text("#details h2"), title)
+                self.check_figures(self.printed()["total"], "allocated")
+                self.check_medians(f"--{by}", option)
+                self.check_largest_stack("allocated", f"--{by}", option)
+
+        self.select(view="summary", at="peak", metric="live")
+        self.assertEqual(self.text("#details h2"), "Live at the peak")
+        self.check_figures(self.json("report", "--by", "module", "--live-at", "peak")["total"], "live")
+        self.check_medians("--live-at", "peak")
+        self.check_largest_stack("live", "--live-at", "peak")
+        self.select(view="summary")
+        self.assertEqual((self.text("#details h2"), self.texts("#details dl")), (None, []))
+
+    def check_figures(self, figures, metric):
+        """The details have the selected metric, and those beside it."""
+        shown = self.details()
+        words = {"allocated": "allocated", "live": "live", "leaked": "never freed" if metric == "live" else
+                 "left at the end", "peak": "live at the peak"}
+        self.assertEqual(shown[words[metric]], self.shown_as("sentence", metric, figures))
+        self.assertGreater(figures[METRICS[metric]], 0)
+        for other in ("leaked",) if metric == "live" else ("leaked", "peak"):
+            self.assertEqual(shown[words[other]], self.shown_as("bytes", figures[METRICS[other]]))
+
+    def check_medians(self, *selection):
+        histogram = self.json("histogram", *selection)
+        shown = self.details()
+        known = (self.median(histogram["sizes"], "allocations", "bytes"),
+                 self.median(histogram["lifetimes"], "blocks", "ns"))
+        self.assertIsNotNone(known[0])
+        self.assertEqual((shown["median size"], shown.get("median lifetime")), known)
+
+    def check_largest_stack(self, metric, *selection):
+        stack = self.json("report", "--cost", metric, "--top", "1", *selection)["top"][0]
+        self.assertIn(f"Largest stack{self.shown_as('bytes', stack['bytes'])}, ", self.text("#details"))
+        names = self.texts("#details .stack li")
+        self.assertTrue(any(frame["function"] == "take" for frame in stack["stack"]))
+        self.assertTrue(any(name.startswith("take") for name in names), names)
 
     def details(self):
         """The figures beside the view."""
