@@ -306,6 +306,20 @@ std::variant<Question, Refusal> pprof_question(const Parameters& parameters, con
   return question;
 }
 
+std::variant<unsigned, Refusal> take_seconds(Parameters& parameters) {
+  const std::string* const text = find(parameters, "seconds");
+  if (text == nullptr) return 0U;
+  unsigned seconds = 0;
+  const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (failed != std::errc() || end != text->data() + text->size() || seconds == 0 || seconds > kMaxSeconds)
+    return Refusal{"seconds=" + *text + ": invalid value; expected a whole number from 1 to " +
+                   std::to_string(kMaxSeconds)};
+  std::erase_if(parameters, [](const Parameter& one) { return one.name == "seconds"; });
+  for (const char* const name : {"from", "to", "at", "live-at"})
+    if (find(parameters, name) != nullptr) return Refusal{std::string("seconds and ") + name + " exclude each other"};
+  return seconds;
+}
+
 std::variant<Question, Refusal> metrics_question(const Parameters& parameters, const Subject& subject) {
   const auto trace = trace_of(parameters, subject);
   if (const auto* const refusal = std::get_if<Refusal>(&trace)) return *refusal;

@@ -59,6 +59,11 @@ std::variant<Question, Refusal> question_of(std::string_view command, const Para
 /// selection.
 std::variant<Question, Refusal> pprof_question(const Parameters& parameters, const Subject& subject);
 
+inline constexpr unsigned kMaxSeconds = 3600;
+/// /debug/pprof/allocs?seconds=N: N, from 1 to kMaxSeconds; 0: there is no such parameter. Removes it from the
+/// parameters. It excludes those that select a time.
+std::variant<unsigned, Refusal> take_seconds(Parameters& parameters);
+
 /// /metrics: what is live now, for Prometheus.
 std::variant<Question, Refusal> metrics_question(const Parameters& parameters, const Subject& subject);
 

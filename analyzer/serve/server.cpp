@@ -20,7 +20,6 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/span_body.hpp>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <list>
 #include <nlohmann/json.hpp>
@@ -47,7 +46,6 @@ constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
 /// Until a request has been received: from the first byte, or since the last answer.
 constexpr std::chrono::seconds kReadTime{30};
 constexpr std::chrono::seconds kWriteTime{120};
-constexpr unsigned kMaxSeconds = 3600;  ///< of /debug/pprof/allocs
 
 std::string page_policy() {
   return "default-src 'none'; " + served_page().sources +
@@ -256,23 +254,16 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_pprof(Parameters parameters, bool has_seconds) {
     // debug=0 is what tools that read profiles ask for.
     std::erase_if(parameters, [](const Parameter& one) { return one.name == "debug" && one.value == "0"; });
-    const std::string* const text = has_seconds ? find(parameters, "seconds") : nullptr;
-    if (text == nullptr) return answer(pprof_question(parameters, server_.settings.subject));
-    unsigned seconds = 0;
-    const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-    if (failed != std::errc() || end != text->data() + text->size() || seconds == 0 || seconds > kMaxSeconds)
-      return send(error_answer(400, "seconds=" + *text + ": invalid value; expected a whole number from 1 to " +
-                                        std::to_string(kMaxSeconds)));
-    std::erase_if(parameters, [](const Parameter& one) { return one.name == "seconds"; });
-    for (const char* const name : {"from", "to", "at", "live-at"})
-      if (find(parameters, name) != nullptr)
-        return send(error_answer(400, std::string("seconds and ") + name + " exclude each other"));
+    const std::variant<unsigned, Refusal> taken = has_seconds ? take_seconds(parameters) : 0U;
+    if (const auto* const refusal = std::get_if<Refusal>(&taken)) return send(error_answer(400, refusal->reason));
+    const unsigned seconds = std::get<unsigned>(taken);
+    if (seconds == 0) return answer(pprof_question(parameters, server_.settings.subject));
     const auto trace = trace_of(parameters, server_.settings.subject);
     if (const auto* const refusal = std::get_if<Refusal>(&trace)) return send(error_answer(400, refusal->reason));
     const std::size_t position = std::get<std::size_t>(trace);
     if (!server_.settings.is_running(position))
-      return send(error_answer(422, "the program has ended, so nothing is allocated in the next " + *text +
-                                        " s; omit seconds, or use from and to"));
+      return send(error_answer(422, "the program has ended, so nothing is allocated in the next " +
+                                        std::to_string(seconds) + " s; omit seconds, or use from and to"));
     parameters.push_back({"from", std::to_string(server_.settings.elapsed_ns(position)) + "ns"});
     const auto question = pprof_question(parameters, server_.settings.subject);
     if (std::holds_alternative<Refusal>(question)) return answer(question);

@@ -21,7 +21,8 @@ const std::string kSuppressions = "--suppressions=/r";
 const Subject kSubject{{"/a.heapprof", "/b.heapprof"}, {"--sysroot=/s"}, {"--source-path=/p"}, {"--no-config"},
                        {"--own=x", "--full-names"},    {"--helper=y"},   {kSuppressions}};
 
-void check_question(const std::variant<Question, Refusal>& question) {
+/// `output`: the word with which the server lets the command write to standard output.
+void check_question(const std::variant<Question, Refusal>& question, std::string_view output = {}) {
   if (const auto* const refusal = std::get_if<Refusal>(&question)) {
     if (refusal->reason.empty()) std::abort();
     return;
@@ -31,11 +32,28 @@ void check_question(const std::variant<Question, Refusal>& question) {
   for (const std::string& word : std::get<Question>(question).words) {
     if (word.find('\0') != std::string::npos) std::abort();
     if (word == "--") options = false;
-    if (options && (word.starts_with("-o") || word.starts_with("--output=") || word.starts_with("--config") ||
+    if (options && word == output) continue;
+    if (options && (word.starts_with("-o") || word.starts_with("--output") || word.starts_with("--config") ||
                     word.starts_with("--junit") || (word.starts_with("--suppressions") && word != kSuppressions)))
       std::abort();
   }
   if (options) std::abort();
+}
+
+/// The addresses for Prometheus and `go tool pprof`.
+void check_other_programs(Parameters parameters) {
+  check_question(metrics_question(parameters, kSubject));
+  check_question(pprof_question(parameters, kSubject), "--output=-");
+  const std::variant<unsigned, Refusal> taken = take_seconds(parameters);
+  if (const auto* const refusal = std::get_if<Refusal>(&taken)) {
+    if (refusal->reason.empty()) std::abort();
+    return;
+  }
+  if (std::get<unsigned>(taken) > kMaxSeconds || find(parameters, "seconds") != nullptr) std::abort();
+  if (std::get<unsigned>(taken) == 0) return;
+  // What is allocated in these seconds, as the server asks for it.
+  parameters.push_back({"from", "1ns"});
+  check_question(pprof_question(parameters, kSubject), "--output=-");
 }
 
 }  // namespace
@@ -72,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         (token == nullptr || *token != kToken))
       std::abort();
   }
+  check_other_programs(target->parameters);
   constexpr std::string_view kApi = "/api/";
   if (!target->path.starts_with(kApi)) return 0;
   const std::string_view command = std::string_view(target->path).substr(kApi.size());

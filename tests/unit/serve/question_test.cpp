@@ -77,6 +77,20 @@ TEST_CASE("options of the server are those of each command that has them, unless
   }
 }
 
+TEST_CASE("seconds of a profile are a whole number, and are taken from the parameters") {
+  const auto taken = [](Parameters parameters) {
+    const auto seconds = take_seconds(parameters);
+    CHECK((std::holds_alternative<Refusal>(seconds) || find(parameters, "seconds") == nullptr));
+    return std::holds_alternative<Refusal>(seconds) ? -1 : static_cast<int>(std::get<unsigned>(seconds));
+  };
+  CHECK(taken({{"function", "a"}}) == 0);
+  CHECK(taken({{"seconds", "1"}, {"function", "a"}}) == 1);
+  CHECK(taken({{"seconds", "3600"}, {"seconds", "x"}}) == 3600);
+  for (const char* const text : {"", "0", "-1", "+1", "1.5", " 1", "1 ", "1s", "3601", "4294967297"})
+    CHECK(taken({{"seconds", text}}) == -1);
+  for (const char* const name : {"from", "to", "at", "live-at"}) CHECK(taken({{"seconds", "1"}, {name, "1"}}) == -1);
+}
+
 TEST_CASE("a value is never an option") {
   CHECK(words("callers", {{"arg", "--output=/tmp/x"}}).back() == "--output=/tmp/x");
   const Words given = words("callers", {{"arg", "--output=/tmp/x"}});
