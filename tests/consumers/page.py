@@ -1160,12 +1160,97 @@ class Page(PageCase):
         self.assertIn(f" --thread {tid}", self.text("#command"))
         self.assertEqual(self.printed()["total"]["leaked_bytes"], 1_000_000)
 
+    def place_of_the_timeline(self):
+        """Left, top, width and height of the chart, in pixels."""
+        return self.browser.evaluate(
+            "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
+            "return [at.left, at.top, at.width, at.height]; })()")
+
+    def test_pins_of_the_timeline(self):
+        """Alt and two clicks, or the key p twice, compare these moments, whichever is set first."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        left, top, width, height = self.place_of_the_timeline()
+        # The chart begins right of its scale: LEFT and RIGHT of time_chart.js.
+        begin, length = left + 68, width - 68 - 24
+
+        def pin(shares, set_pin):
+            for number, share in enumerate(shares):
+                set_pin(share)
+                self.browser.settle()
+                self.settled()
+                self.assertEqual(self.texts(".time-chart .pin text"), ["A", "B"][:number + 1])
+            self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), "compare")
+            before, after = self.browser.evaluate(
+                "['before', 'after'].map(pin => selection.nanoseconds(selection.now()[pin]) / "
+                "recording.info().duration_ns)")
+            self.assertAlmostEqual(before, 0.2, delta=0.02)
+            self.assertAlmostEqual(after, 0.8, delta=0.02)
+            self.assertRegex(self.text("#command"), r"^heapprof diff \S+@[0-9.]+ \S+@[0-9.]+ ")
+            duration = self.json("report")["duration_ns"]
+            answer = self.printed()
+            self.assertLess(answer["before"]["at_ns"], answer["after"]["at_ns"])
+            self.assertAlmostEqual(answer["after"]["at_ns"] / duration, after, delta=0.02)
+            self.assertTrue(answer["sites"])
+            self.check_changes()
+
+        def click(share):
+            self.browser.click(begin + length * share, top + height / 2, modifiers=browser.ALT)
+
+        def press(share):
+            self.browser.evaluate("document.querySelector('.time-chart').focus()")
+            self.browser.press("Home", *["PageDown"] * round(10 * share), "p")
+        for name, set_pin in (("Alt and click", click), ("the key p", press)):
+            for shares in ((0.2, 0.8), (0.8, 0.2)):
+                with self.subTest(name, shares=shares):
+                    self.select(view="table")
+                    pin(shares, set_pin)
+
+    def test_modules_of_the_timeline(self):
+        """The areas by module are those of `timeline --by module`; a click on one selects the module."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="allocated")
+        self.browser.evaluate(
+            "(() => { const list = document.querySelector('#timeline select'); list.value = 'module';"
+            "list.dispatchEvent(new Event('change')); return new Promise(done => setTimeout(done, 0)); })()")
+        self.settled()
+        self.assertIn("series=module", self.browser.evaluate("location.hash"))
+        answer = self.json("timeline", "--by", "module", "--sites", "6")
+        self.assertGreater(len(answer["sites"]), 1)
+        self.assertEqual(self.browser.evaluate(
+            "[...document.querySelectorAll('.legend button.entry')].map(entry => entry.title)"),
+            [f"{site['label']}  {site['detail']}  {site['module']}" for site in answer["sites"]])
+        head, *lines = self.saved_rows(".chart-saves button")
+        self.assertEqual([name.removeprefix("'") for name in head[2:]],
+                         [site.get("name", site["label"]) for site in answer["sites"]])
+        self.assertTrue(lines)
+        self.assertEqual([line[2:] for line in lines],
+                         [list(map(str, values)) for values in zip(*(site["bytes"] for site in answer["sites"]))])
+        self.assertEqual(len(self.texts("#timeline .area:not(.rest)")), len(answer["sites"]))
+        label = answer["sites"][0]["label"]
+        self.click(".legend button.entry", label)
+        self.assertIn("--module ", self.text("#command"))
+        self.assertEqual(self.browser.evaluate("selection.now().filters.map(({option, value}) => [option, value])"),
+                         [["module", label]])
+        self.assertGreater(self.printed()["total"]["allocated_bytes"], 0)
+
+    def test_names_of_controls(self):
+        """A screen reader has a name for each button, link and input of each view."""
+        self.open(self.real(), view="summary")
+        self.click("#add-filter")
+        name = self.json("report", "--by", "function")["rows"][0]["name"]
+        seen = set()
+        for view in (*VIEWS, "resident"):
+            with self.subTest(view=view):
+                self.select(view=view, name=name)
+                controls = self.browser.controls()
+                self.assertGreater(len(controls), 20)
+                self.assertEqual([(role, text) for role, text in controls if not text.strip()], [])
+                seen.update(role for role, _ in controls)
+        self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
+
     def test_mouse(self):
         """A range is dragged, a moment clicked, a chip removed; the status line's command has the page's figures."""
         self.open(self.folder / "plain.heapprof", view="table")
-        left, top, width, height = self.browser.evaluate(
-            "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
-            "return [at.left, at.top, at.width, at.height]; })()")
+        left, top, width, height = self.place_of_the_timeline()
         middle = top + height / 2
         self.browser.drag((left + width * 0.3, middle), (left + width * 0.7, middle))
         self.browser.settle()
@@ -1963,9 +2048,7 @@ class Page(PageCase):
                            "Escape does not undo the last step")
         self.settled()
         # A range that is dragged becomes the nearest one that the file has.
-        left, top, width, height = self.browser.evaluate(
-            "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
-            "return [at.left, at.top, at.width, at.height]; })()")
+        left, top, width, height = self.place_of_the_timeline()
         self.select(view="summary")
         self.browser.drag((left + width * 0.4, top + height / 2), (left + width * 0.5, top + height / 2))
         self.browser.settle()

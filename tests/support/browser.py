@@ -24,6 +24,7 @@ PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chrom
 # All pages in one process: a new process for every page needs some 0.1 s of processor time more. Not for measuring how
 # long a page takes to load.
 ONE_PROCESS = ("--renderer-process-limit=1", "--disable-features=IsolateOrigins,site-per-process,BackForwardCache")
+ALT = 1  # of `modifiers`
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""),
         "PageUp": (33, ""),
         "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""),
@@ -145,6 +146,14 @@ class Browser:
             raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", expression))
         return result["result"].get("value")
 
+    def controls(self):
+        """What a screen reader is told of the page's controls: [(role, name)]."""
+        roles = ("button", "link", "checkbox", "radio", "combobox", "listbox", "textbox", "searchbox", "spinbutton",
+                 "slider", "menuitem", "tab")
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes
+                if not node["ignored"] and node.get("role", {}).get("value") in roles]
+
     def settle(self):
         """Waits until all changes are drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -171,10 +180,11 @@ class Browser:
     def move(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    def click(self, x, y):
+    def click(self, x, y, modifiers=0):
         self.move(x, y)
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1,
+                      modifiers=modifiers)
 
     def drag(self, start, end, steps=8):
         """Moves the mouse from one (x, y) to another with the left button pressed."""
