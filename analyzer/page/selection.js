@@ -126,6 +126,13 @@ function applicable(command, given) {
   return Object.fromEntries(Object.entries(given).filter(([name]) => name !== 'own' && name !== 'only-own'));
 }
 
+/// The options with only the blocks of one function. Null: other functions are selected, to which the commands would
+/// add it, since blocks with any of several functions are selected.
+function ofFunction(name, given) {
+  const pattern = exactly(name);
+  return (given.function || []).some(other => other !== pattern) ? null : {...given, function: [pattern]};
+}
+
 /// Whether anything but the recording is selected.
 const isNarrowed = () => Object.keys(options()).some(key => key !== 'trace');
 /// What changes in a selection that has a moment, when it has none any more.
@@ -159,7 +166,7 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, isNarrowed, withoutMoment, quoted,
-        applicable, commandLine,
-        nanoseconds, seconds, now: () => current, format, listen: listener => listeners.push(listener)};
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, ofFunction, isNarrowed,
+        withoutMoment, quoted, applicable, commandLine, nanoseconds, seconds, now: () => current, format,
+        listen: listener => listeners.push(listener)};
 })();

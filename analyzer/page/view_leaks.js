@@ -11,23 +11,36 @@ const RANK = 'Likeliest leaks first: by the bytes that are left; sites that grew
 /// The share of what the call site allocated that was freed. What a realloc moves counts neither as left nor as freed.
 const freedOf = site => 1 - site.survival;
 
+/// As free_stacks_recorded() in analyzer/cli/commands/frees.cpp.
+const hasFreeStacks = ({HEAPPROF_FREE_STACKS: value}) => value !== undefined && !['0', 'off', 'no'].includes(value);
+
 /// Who frees the other blocks of a call site: the innermost own functions of the freeing stacks.
 async function freeing(context, name) {
-  const answer = await ask.question('frees', {top: '200', ...context.selected,
-    function: [...(context.selected.function || []), selection.exactly(name)]});
+  const only = selection.ofFunction(name, context.selected);
+  const answer = await ask.question('frees', only ? {...only, top: '200'} : {...context.selected, top: '0'});
+  const pairs = only ? answer.pairs : answer.pairs.filter(pair =>
+    pair.allocated_by.some(frame => names.ofFrame(frame).name === name));
   const sums = new Map();
-  for (const pair of answer.pairs) {
+  for (const pair of pairs) {
     const frame = pair.freed_by.find(candidate => candidate.function &&
       !/^(operator delete|std::|__gnu_cxx::|free$)/.test(candidate.function)) || pair.freed_by[0];
     const by = frame ? names.ofFrame(frame).name : '(no stack)';
     sums.set(by, (sums.get(by) || 0) + pair.bytes);
   }
   if (!sums.size) return [];
-  const all = answer.known.bytes;
-  return [make('h3', {}, 'Frees of its other blocks'), make('ul', {class: 'calls'},
+  const all = only ? answer.known.bytes : pairs.reduce((sum, pair) => sum + pair.bytes, 0);
+  return [make('ul', {class: 'calls'},
     ...[...sums].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([by, bytes]) => make('li', {},
       make('span', {title: by}, names.label(by)), make('span', {}, figures.bytes(bytes), ' ',
         make('small', {}, figures.percent(bytes, all))))))];
+}
+
+/// The same with a heading. Without an answer, the reason is in its place: the figures beside it do not need it.
+async function freeingPart(context, name) {
+  const nodes = await freeing(context, name).catch(error => [error instanceof ask.NotInFile ?
+    viewParts.needsServer('frees', ['--function', selection.exactly(name)]) :
+    make('p', {class: 'error'}, error.message)]);
+  return nodes.length ? [make('h3', {}, 'Frees of its other blocks'), ...nodes] : [];
 }
 
 function head({state}) {
@@ -112,8 +125,8 @@ function viewOf(context, answer, isPending = false) {
       detailsPanel.showStack({
         title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
         name: row.place && row.place.name,
-        later: answer.settings.HEAPPROF_FREE_STACKS === '1' && row.place && row.freed_blocks ?
-          () => freeing(context, row.place.name) : null,
+        later: hasFreeStacks(answer.settings) && row.place && row.freed_blocks ?
+          () => freeingPart(context, row.place.name) : null,
         entries: [['left', `${figures.bytes(row.bytes)} in ${figures.plural(row.blocks, 'block')}`],
                   ['trend', TRENDS[trendOf(row)]],
                   ['freed of its bytes', figures.percent(freedOf(row), 1)],
@@ -128,7 +141,7 @@ function viewOf(context, answer, isPending = false) {
     more: answer.all_sites > rows.length ? `+${figures.count(answer.all_sites - rows.length)} more call sites` : '',
   });
   parts.push(table.host);
-  if (answer.settings.HEAPPROF_FREE_STACKS !== '1')
+  if (!hasFreeStacks(answer.settings))
     parts.push(make('p', {class: 'more'}, 'Who frees the other blocks of a call site: record with --free-stacks.'));
   return {node: make('div', {class: 'stacked'}, ...parts), tools, filter: table.filter, csv: table.csv,
           focus: table.focus, command, select: table.repaint,

@@ -408,6 +408,64 @@ class Page(PageCase):
             self.check_lifetimes(shown)
             self.assertEqual(self.texts("#details .error"), [])
 
+    def record_freed(self):
+        """Two call sites: 30 of 40 blocks of the first are freed by two functions, and 1 of 2 of the second one by the
+        first function."""
+        return self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            SITE void* request_small(void) { return malloc(100); }
+            SITE void* request_large(void) { return malloc(5000); }
+            SITE void drop_first(void* block) { free(block); }
+            SITE void drop_second(void* block) { free(block); }
+            int main(void) {
+              void* small[40];
+              void* large[2];
+              for (int i = 0; i < 40; ++i) small[i] = request_small();
+              for (int i = 0; i < 2; ++i) large[i] = request_large();
+              for (int i = 0; i < 20; ++i) drop_first(small[i]);
+              for (int i = 20; i < 30; ++i) drop_second(small[i]);
+              drop_first(large[0]);
+              return small[39] == NULL || large[1] == NULL;
+            }
+            """), FREE_STACKS="yes").trace
+
+    def check_freed(self):
+        """The call site request_small in the details: who frees its other blocks, as the command line prints it."""
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        sums = {}
+        for pair in self.json("frees", "--function", "^request_small$", "--top", "0")["pairs"]:
+            by = next(frame["function"] for frame in pair["freed_by"] if frame["function"].startswith("drop"))
+            sums[by] = sums.get(by, 0) + pair["bytes"]
+        self.assertEqual(sums, {"drop_first": 2000, "drop_second": 1000})
+        self.assertEqual(self.texts("#details .calls li"),
+                         [name + f"{self.shown_as('bytes', size)} {self.shown_as('percent', size, 3000)}"
+                          for name, size in sums.items()])
+
+    def check_left(self):
+        """The figures and the stack of request_small."""
+        figures = dict(zip(self.texts("#details dt"), self.texts("#details dd")))
+        self.assertEqual(figures["left"], f"{self.shown_as('bytes', 1000)} in {self.shown_as('plural', 10, 'block')}")
+        self.assertIn("request_small", self.text("#details .stack"))
+
+    def test_who_frees(self):
+        """Of a call site in Leaks: also while other functions are selected, to which its own would be added. If this
+        has no answer, what else is known of it is shown."""
+        trace = self.record_freed()
+        self.open(trace, view="leaks", metric="leaked")
+        self.check_freed()
+        self.select(view="leaks", metric="leaked", function="^main$")
+        self.check_freed()
+        self.open(trace, view="leaks", metric="leaked")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => /frees/.test(address) ? "
+            "Promise.resolve(new Response(JSON.stringify({error: 'The frees are lost.'}), {status: 422})) : "
+            "fetched(address, ...more); })()")
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        self.assertEqual(self.texts("#details .error"), ["The frees are lost."])
+
     def test_ranges_and_moments(self):
         """Each view of a range and of a moment has the figures that its copied command prints, and words that are true
         of it."""
@@ -2059,6 +2117,17 @@ class Page(PageCase):
         self.assertEqual(shown, self.printed()["heap"]["peak_bytes"])
         self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
         self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
+
+    def test_who_frees_in_a_file(self):
+        """A file does not have it. The figures are shown, and the command that prints it."""
+        file = self.written(self.record_freed())
+        self.browser.open(f"{file.as_uri()}#view=leaks&metric=leaked")
+        self.settled()
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        self.assertEqual(self.texts("#details .error"), [])
+        command = shlex.split(self.text("#details .empty code"))
+        self.assertEqual(command, ["heapprof", "frees", self.trace.name, "--function", "^request_small$"])
 
     def check_rows(self, rows):
         head, *lines = self.saved_rows()
