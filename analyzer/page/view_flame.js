@@ -50,9 +50,46 @@ function dataOf(root, valueOf, unit) {
   return {data, all};
 }
 
-/// The trees below and above all outermost occurrences of a function: {callees, callers, found}.
-function sandwich(root, name) {
+/// Branches with smaller percentages of their tree are left out: the second one if the answer is too large otherwise.
+const SANDWICH_SHARES = ['0.01', '0.1'];
+
+/// What a sandwich of the selected function is made of: the tree of its stacks, from which branches with less than
+/// `share` percent of `of` are left out, and its exact figures as `callers` has them. A file has the tree of all
+/// functions only. Null: no block was allocated in the function.
+async function askSandwich(context) {
+  const {metric, state: {name}} = context;
+  if (ask.file) return {root: await context.ask('tree', {metric}), exact: null, share: '0.1', of: 'everything'};
+  const only = selection.ofFunction(name, context.selected);
+  const tree = async ([share, ...larger]) => {
+    try {
+      return {share, root: await ask.question('tree', {...only || context.selected, cost: metric,
+                                                       'min-share': share})};
+    } catch (error) {
+      if (!larger.length) throw error;
+      return tree(larger);
+    }
+  };
+  try {
+    // As in the details, whose question this is, too.
+    const [found, exact] = await Promise.all([tree(SANDWICH_SHARES), name.length > selection.MAX_NAME ? null :
+      context.ask('callers', {name, metric})]);
+    return {...found, exact, of: only ? 'it' : 'everything'};
+  } catch (error) {
+    if (error.message.includes('no stack with costs has a function')) return null;
+    throw error;
+  }
+}
+
+/// The trees below and above all outermost occurrences of a function: {callees, callers, found}. With `exact` figures
+/// of the function, both have its total, and a frame for what is in branches that are left out: `rest`. The frames
+/// below call sites, of helpers, are no part of trees. `row` describes a function that has no branch.
+function sandwich(root, name, exact = null, row = null) {
   const add = (to, from) => { for (const key of Object.keys(from)) to[key] = (to[key] || 0) + from[key]; };
+  const leaveOut = (to, nodes, total) => {
+    to.left_out = to.left_out || {nodes: 0, total: {}};
+    to.left_out.nodes += nodes;
+    add(to.left_out.total, total);
+  };
   const merged = node => ({name: node.name, file: node.file, line: node.line, module: node.module,
                            origin: node.origin, total: {}, children: [], index: new Map()});
   const child = (parent, node) => {
@@ -63,12 +100,13 @@ function sandwich(root, name) {
     }
     return parent.index.get(key);
   };
-  let callees = null, callers = null;
+  let callees = null, callers = null, leftOut = 0;
   const list = [{node: root, up: null}];
   while (list.length) {
     const entry = list.pop();
     const {node} = entry;
     if (node.name !== name) {
+      leftOut += node.left_out ? node.left_out.nodes : 0;
       for (const below of node.children) list.push({node: below, up: entry});
       continue;
     }
@@ -78,11 +116,7 @@ function sandwich(root, name) {
     while (copies.length) {
       const [to, from] = copies.pop();
       add(to.total, from.total);
-      if (from.left_out) {
-        to.left_out = to.left_out || {nodes: 0, total: {}};
-        to.left_out.nodes += from.left_out.nodes;
-        add(to.left_out.total, from.left_out.total);
-      }
+      if (from.left_out) leaveOut(to, from.left_out.nodes, from.left_out.total);
       for (const below of from.children) copies.push([child(to, below), below]);
     }
     add(callers.total, node.total);
@@ -92,8 +126,20 @@ function sandwich(root, name) {
       add(to.total, node.total);
     }
   }
+  const found = callees !== null, rest = {};
+  if (!found && row) [callees, callers] = [merged(row), merged(row)];
+  if (exact && callees) {
+    // Of a program that still runs, the tree may be newer than these figures.
+    for (const key of Object.keys(exact.total))
+      rest[key] = Math.max(0, exact.total[key] - exact.as_helper[key] - (callees.total[key] || 0));
+    const isPartly = Object.values(rest).some(value => value > 0);
+    for (const tree of [callees, callers]) {
+      tree.total = exact.total;
+      if (isPartly) leaveOut(tree, Math.max(1, leftOut), rest);
+    }
+  }
   const rooted = tree => tree && {name: '', total: tree.total, children: [tree]};
-  return {callees: rooted(callees), callers: rooted(callers), found: callees !== null};
+  return {callees: rooted(callees), callers: rooted(callers), found, rest};
 }
 
 const styleOf = entry => entry ? `o-${entry[6] || 'unknown'}` : 'o-merged';
@@ -117,10 +163,10 @@ function pathOf(text) {
 
 const isSelected = entry => entry[7] === selection.now().name;
 
-function mount(host, data, flames = false) {
+function mount(host, data, flames = false, small = 'less than 0.1% of the total') {
   return flameGraph(data, {
     host, styleOf, flames, zoom: pathOf(selection.now().zoom), isSelected,
-    mergedNote: 'each has less than 0.1% of the total; heapprof flamegraph draws all',
+    mergedNote: `each has ${small}; heapprof flamegraph draws all`,
     onSelect: (entry, path) => selection.change({name: entry[7], zoom: textOf(path)}),
     onZoom: path => selection.change({zoom: textOf(path)}),
   });
@@ -190,6 +236,13 @@ function rowsOf(root) {
   return lines;
 }
 
+/// The same of both trees of a sandwich.
+function rowsOfSandwich([callers, callees]) {
+  const [head, ...lines] = rowsOf(callers);
+  return [['part', ...head], ...lines.map(line => ['callers', ...line]),
+          ...rowsOf(callees).slice(1).map(line => ['callees', ...line])];
+}
+
 const shownOf = state => ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
 const isSandwichOf = state => shownOf(state) === 'sandwich' && state.name !== '';
 
@@ -210,22 +263,39 @@ async function show(context) {
   const valueOf = total => total[about.value] || 0;
   const shown = shownOf(state), isSandwich = isSandwichOf(state);
   const {command, tools: [choice]} = head(context);
-  const root = await context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric});
+  const asked = isSandwich ? await askSandwich(context) :
+    {root: await context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric}), exact: null};
+  if (asked === null)
+    return {node: elements.empty('No block of this selection was allocated in this function.'), tools: [choice],
+            command};
+  const {root, exact} = asked;
   if (shown === 'sandwich' && !isSandwich)
     return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
             tools: [choice], command};
-  if (!root.children.length || valueOf(root.total) === 0)
+  if (exact ? valueOf(exact.total) === 0 : !root.children.length || valueOf(root.total) === 0)
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   const parts = [];
   const hosts = [];
   const note = make('span', {class: 'muted'});
+  const small = isSandwich ? `less than ${asked.share}% of ${asked.of}` : undefined;
   let rowsBelow = null;
   if (isSandwich) {
-    const {callees, callers, found} = sandwich(root, state.name);
-    if (!found)
-      return {node: elements.empty(`${names.label(state.name)} has less than 0.1% of this cost. `,
+    const helped = exact ? valueOf(exact.as_helper) : 0;
+    const left = `branches with ${small}`;
+    let made = sandwich(root, state.name, exact);
+    if (!made.found && exact && helped < valueOf(exact.total)) {
+      const {rows} = await context.functionRows();
+      made = sandwich(root, state.name, exact, rows.find(row => row.name === state.name) || {name: state.name});
+    }
+    if (!made.callees)
+      return {node: elements.empty(`${names.label(state.name)} ` + (exact ?
+        'allocates for call sites above it, at which this graph ends. ' : `is in no branch but ${left}. `),
                                    'Its exact callers are in the details.'), tools: [choice], command};
-    for (const [title, tree] of [['Callers', callers], ['Callees', callees]]) {
+    note.textContent = exact ? [
+      valueOf(made.rest) > 0 ? `${figures.ofMetric(metric, valueOf(made.rest))} in ${left}` : '',
+      helped > 0 ? `${figures.ofMetric(metric, helped)} for call sites above it, at which this graph ends` : '',
+    ].filter(Boolean).join('; ') : `without ${left}`;
+    for (const [title, tree] of [['Callers', made.callers], ['Callees', made.callees]]) {
       const host = make('div', {class: 'flame half'});
       hosts.push([host, tree]);
       parts.push(make('h3', {}, `${title} of ${names.label(state.name)}`), host);
@@ -254,12 +324,15 @@ async function show(context) {
           .map(key => key === about.blocks ? ['blocks', figures.count(all[frame][key])] :
             [recording.metricLabel(key, state).toLowerCase(), figures.ofMetric(key,
                 all[frame][figures.metrics[key].value])]);
-        graphs.push(mount(host, data, isSandwich && i === 0));
+        graphs.push(mount(host, data, isSandwich && i === 0, small));
       });
       if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom);
     },
     zoom(text) {
-      for (const graph of graphs) note.textContent = zoom(graph, text);
+      for (const graph of graphs) {
+        const said = zoom(graph, text);
+        if (!isSandwich) note.textContent = said;
+      }
     },
     // A sandwich is of the selected function.
     select: isSandwich ? null : () => {
@@ -268,7 +341,7 @@ async function show(context) {
     },
     filter: text => graphs.forEach(graph => graph.search(text)),
     picture: () => graphs[0].drawn(),
-    csv: () => rowsOf(root),
+    csv: () => isSandwich ? rowsOfSandwich(hosts.map(([, tree]) => tree)) : rowsOf(root),
   };
 }
 

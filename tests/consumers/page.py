@@ -338,8 +338,55 @@ class Page(PageCase):
         functions = [line for line in self.saved_rows()[1:] if not line[1].startswith("'+")]
         name = max(functions, key=lambda line: int(line[0]))[1]
         self.select(view="flame", metric="allocated", shown="sandwich", name=name.removeprefix("'"))
-        self.assertRegex(self.text(".flame .outside.up.on"), "more level")
-        self.assertIsNone(self.text(".flame .outside.down.on"))
+        callers = ".flame.half:first-of-type"
+        self.assertRegex(self.text(f"{callers} .outside.up.on"), "more level")
+        self.assertIsNone(self.text(f"{callers} .outside.down.on"))
+
+    def test_sandwich(self):
+        """Of a function that is called on thousands of paths, the total is what `callers` prints, not that of the
+        paths with large shares."""
+        paths = "if (depth == 2) spread(); if (depth == 0) fine(); else { left(depth - 1); right(depth - 1); }"
+        trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            void* volatile kept;
+            SITE void spread(void) { kept = malloc(10); }
+            SITE void fine(void) { kept = malloc(20); }
+            void left(int depth);
+            void right(int depth);
+            SITE void left(int depth) { PATHS }
+            SITE void right(int depth) { PATHS }
+            int main(void) { left(14); }
+            """.replace("PATHS", paths))).trace
+        sandwich = {"view": "flame", "metric": "allocated", "shown": "sandwich"}
+        self.open(trace, name="spread", **sandwich)
+        lines, size = self.check_sandwich("spread", 4096 * 10)
+        self.assertEqual(sorted(line for line in lines if line[:2] == ["callers", "2"]),
+                         [["callers", "2", name, str(size // 2)] for name in ("left", "right")])
+        self.assertEqual(sorted((caller["name"], caller["total"]["allocated_bytes"])
+                                for caller in self.printed()["callers"]), [("left", size // 2), ("right", size // 2)])
+        self.assertNotIn("branches", self.text("#view-head"))
+        # Paths that are too small for any answer.
+        self.select(name="fine", **sandwich)
+        lines, size = self.check_sandwich("fine", 16384 * 20)
+        self.assertIn(f"{self.shown_as('bytes', size)} in branches with less than 0.01% of it", self.text("#view-head"))
+        # Beside filters by function, to which its own would be added.
+        self.select(name="spread", function="^main$", **sandwich)
+        self.check_sandwich("spread", 4096 * 10)
+        self.select(name="spread", function="^fine$", **sandwich)
+        self.assertEqual(self.text("#view .empty"), "No block of this selection was allocated in this function.")
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
+    def check_sandwich(self, name, size):
+        """Both trees of the function have its total. Returns what is saved of them, and the total."""
+        self.assertEqual(self.printed()["total"]["allocated_bytes"], size)
+        head, *lines = self.saved_rows()
+        lines = [line[:3] + [line[head.index("allocated_bytes")]] for line in lines]
+        self.assertEqual([line for line in lines if line[1] == "1"],
+                         [[part, "1", name, str(size)] for part in ("callers", "callees")])
+        drawn = [label for label in self.texts(".flame.half svg text.label") if label.startswith("all: ")]
+        self.assertEqual(drawn, [f"all: {self.shown_as('bytes', size)}"] * 2)
+        return lines, size
 
     def check_levels(self, levels):
         """A graph that is higher than its window says how many levels are outside, and a click shows them."""
@@ -2099,6 +2146,9 @@ class Page(PageCase):
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
+        own = max((row for row in rows if row["origin"] == "own"), key=lambda row: row["total"]["allocated_bytes"])
+        self.select(view="flame", metric="allocated", shown="sandwich", name=own["name"])
+        self.assertIn("without branches with less than 0.1% of everything", self.text("#view-head"))
         self.select(view="summary")
         self.press_each("2", "1")
         self.browser.press("Escape")
