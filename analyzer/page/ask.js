@@ -24,6 +24,10 @@ function pairs(options) {
 const key = (command, options) => command + '?' +
   pairs(options).map(([name, text]) => `${encodeURIComponent(name)}=${encodeURIComponent(text)}`).join('&');
 
+/// Whether a file has the answers for a moment.
+const hasMoment = text => Object.keys(file.answers).some(key =>
+  key.startsWith('report?') && `${key}&`.includes(`&live-at=${text}&`));
+
 /// Questions without an answer yet, also those whose answer is not shown any more.
 let pending = 0;
 function count(change) {
@@ -168,5 +172,5 @@ async function progress() {
 /// Controls a recording: {trace, text}, its number, and the text of a mark.
 const control = (action, options) => fetched('control/' + key(action, options), {method: 'POST'});
 
-return {question, template, giveUp, traces, progress, control, NotInFile, file, forget};
+return {question, template, hasMoment, giveUp, traces, progress, control, NotInFile, file, forget};
 })();

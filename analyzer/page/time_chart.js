@@ -15,6 +15,7 @@ const LINES = {
     'stacks, and what the C library\u2019s malloc takes from the system by itself. It can be more, too: pages that ' +
     'were never touched are not in RAM',
 };
+const CHARACTER = 7;   // pixels of a character of a mark's text
 const HANDLE = 6;   // pixels beside an edge, or the peak, in which it can be taken
 
 /// A round step of about a `parts`-th of `most`, of a number system with the steps 1, 2, 5 and these units.
@@ -45,8 +46,8 @@ function highestOfColumns(data, columns) {
   return chosen;
 }
 
-/// options: onRange(from_ns, to_ns), onMoment(ns), onPin(ns), onClear(), onSite(site); tools: elements below the
-/// chart.
+/// options: onRange(from_ns, to_ns), onMoment(ns), onPeak(), onMark(ns), onPin(ns), onClear(), onSite(site); tools:
+/// elements below the chart.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};
   let pointer = null, dragging = null;
@@ -84,6 +85,13 @@ function create(host, options) {
                      isOutside: line.highest > most &&
                        line.bytes.filter(bytes => bytes <= most).length < 0.1 * line.bytes.length}));
   }
+
+  /// The text beside a mark's flag, as far as there is room.
+  const textOfMark = ({time_ns: ns, text}) =>
+    names.oneLine(text).slice(0, Math.max(4, Math.floor((width() - xOf(ns)) / CHARACTER)));
+  /// The mark whose flag, or the text beside it, has this position; of several the last one, which covers the others.
+  const markAt = (x, y) => y > TOP ? null : data.marks.findLast(mark => x >= xOf(mark.time_ns) - 2 &&
+    x <= xOf(mark.time_ns) + 12 + CHARACTER * textOfMark(mark).length) ?? null;
 
   /// What does not depend on the pointer and the selection takes most of the time, so it is drawn only when the data
   /// or the size changes.
@@ -162,10 +170,10 @@ function create(host, options) {
       if (!isOutside) parts.push(draw('path', {class: style, 'clip-path': 'url(#plot)', d: 'M' + times.map((ns, i) =>
         `${xOf(ns).toFixed(1)} ${yOf(bytes[i]).toFixed(1)}`).join('L')}));
     for (const {time_ns: ns, text} of data.marks) {
-      const x = xOf(ns), room = Math.max(4, Math.floor((w - x) / 7));
+      const x = xOf(ns);
       parts.push(draw('g', {class: 'mark'}, draw('line', {x1: x, x2: x, y1: TOP - 8, y2: bottom}),
                       draw('path', {d: `M${x} ${TOP - 12}h9l-3 4l3 4h-9z`}),
-                      draw('text', {class: 'axis', x: x + 12, y: TOP - 4}, names.oneLine(text).slice(0, room)),
+                      draw('text', {class: 'axis', x: x + 12, y: TOP - 4}, textOfMark({time_ns: ns, text})),
                       draw('title', {}, `${text}, at ${figures.time(ns)}`)));
     }
     if (data.peak && data.peak.bytes > 0) {
@@ -246,6 +254,7 @@ function create(host, options) {
     Math.abs(x - xOf(marked.from ?? data.start_ns)) <= HANDLE ? 'from' :
       Math.abs(x - xOf(marked.to ?? data.duration_ns)) <= HANDLE ? 'to' : null;
   const position = event => event.clientX - chart.getBoundingClientRect().left;
+  const markOf = event => markAt(position(event), event.clientY - chart.getBoundingClientRect().top);
 
   chart.addEventListener('pointerdown', event => {
     if (!data || event.button !== 0) return;
@@ -264,16 +273,19 @@ function create(host, options) {
       const other = nsOf(x);
       marked = {...marked, at: null, from: Math.min(other, dragging.fixed), to: Math.max(other, dragging.fixed)};
     }
-    chart.classList.toggle('on-edge', !dragging && edgeAt(x) !== null);
+    const isOnMark = !dragging && markOf(event) !== null;
+    chart.classList.toggle('on-mark', isOnMark);
+    chart.classList.toggle('on-edge', !dragging && !isOnMark && edgeAt(x) !== null);
     requestAnimationFrame(paint);
   });
   chart.addEventListener('pointerup', event => {
     if (!dragging) return;
     const {moved, edge, isPin} = dragging;
     dragging = null;
-    const ns = nsOf(position(event));
+    const ns = nsOf(position(event)), mark = markOf(event);
     if (moved) options.onRange(marked.from, marked.to);
     else if (isPin) options.onPin(ns);
+    else if (mark !== null) options.onMark(mark.time_ns);
     else if (edge) return;
     else if ((marked.from !== null || marked.to !== null) &&
              (ns < (marked.from ?? data.start_ns) || ns > (marked.to ?? data.duration_ns))) options.onClear();

@@ -14,6 +14,25 @@ function tenth(ns) {
   return {from: `${10 * number}%`, to: `${10 * number + 10}%`, at: ''};
 }
 
+/// A file has answers for the peak and for some marks: the nearest of these moments that is near a time, or null.
+const NEAR = 0.01;   // of the duration
+function storedMoment(ns) {
+  const {peak, marks} = chart.data();
+  const distance = time => Math.abs(time - ns);
+  const [nearest = null] = [...peak ? [peak.time_ns] : [], ...marks.map(({time_ns: time}) => time)]
+    .filter(time => distance(time) <= NEAR * duration() && ask.hasMoment(`${time}ns`))
+    .sort((a, b) => distance(a) - distance(b));
+  return nearest === null ? null : `${nearest}ns`;
+}
+
+/// Selects a moment: `text` is how the selection names it. In a file the part of the recording that it has instead.
+function selectMoment(ns, text) {
+  const moment = ask.file ? storedMoment(ns) : text;
+  if (moment === null) return selection.change({...tenth(ns), ...selection.withoutMoment()});
+  const isPinned = selection.now().metric === 'pinned' && !ask.file;
+  return selection.change({at: moment, from: '', to: '', metric: isPinned ? 'pinned' : 'live'});
+}
+
 /// The chart is empty until refresh() has figures.
 function create() {
   chart = timeChart.create(at('timeline'), {
@@ -24,16 +43,9 @@ function create() {
                         ...selection.withoutMoment()});
     },
     /// Times are rounded, so one near the peak can be before the allocation that reached it.
-    onPeak() {
-      if (ask.file) selection.change({...tenth(chart.data().peak.time_ns), ...selection.withoutMoment()});
-      else selection.change({at: 'peak', from: '', to: '',
-                             metric: selection.now().metric === 'pinned' ? 'pinned' : 'live'});
-    },
-    onMoment(ns) {
-      if (ask.file) selection.change({...tenth(ns), ...selection.withoutMoment()});
-      else selection.change({at: selection.seconds(ns, duration()), from: '', to: '',
-                             metric: selection.now().metric === 'pinned' ? 'pinned' : 'live'});
-    },
+    onPeak: () => selectMoment(chart.data().peak.time_ns, 'peak'),
+    onMark: ns => selectMoment(ns, `${ns}ns`),
+    onMoment: ns => selectMoment(ns, selection.seconds(ns, duration())),
     onPin(ns) {
       const {before, after} = selection.now();
       const text = selection.seconds(ns, duration());

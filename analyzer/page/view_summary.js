@@ -164,8 +164,9 @@ async function show(context) {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   };
-  const [report, rows] = await Promise.all([context.ask('report', {metric: 'peak'}),
-                                            context.ask('function_rows', {})]);
+  const [report, rows] = await Promise.all([
+    // Of a moment, both are the same, and a file has what is live at marks.
+    context.ask('report', {metric: context.state.at ? 'live' : 'peak'}), context.ask('function_rows', {})]);
   const {heap} = report;
   const command = ['report', []];
   const to = fields => selection.link(fields);

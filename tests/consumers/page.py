@@ -1409,6 +1409,50 @@ class Page(PageCase):
         self.assertIn("No block of this selection was allocated in this function", self.text("#details"))
         self.browser.errors.clear()  # the browser reports answers that are errors
 
+    def record_marks(self):
+        """30,000 bytes are live at the first mark, 80,000 at the peak, and 50,000 at the second mark."""
+        header = Path(__file__).parents[2] / "preload" / "heapprof.h"
+        return self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            #include "HEADER"
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            int main(void) {
+              void* first = take(30000);
+              usleep(100000);
+              heapprof_mark("loaded");
+              usleep(100000);
+              void* volatile second = take(50000);
+              usleep(100000);
+              free(first);
+              usleep(50000);
+              heapprof_mark("saved");
+              usleep(50000);
+              return second == NULL;
+            }
+            """.replace("HEADER", str(header)))).trace
+
+    def check_marks(self):
+        """A click on the flag of a mark selects its moment."""
+        marks = self.json("timeline")["marks"]
+        self.assertEqual([mark["text"] for mark in marks], ["loaded", "saved"])
+        for i, (mark, size) in enumerate(zip(marks, (30_000, 50_000))):
+            self.browser.click(*self.browser.evaluate(
+                f"(() => {{ const at = document.querySelectorAll('.mark path')[{i}].getBoundingClientRect();"
+                "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
+            self.browser.settle()
+            self.settled()
+            self.assertIn(f"--live-at {mark['time_ns']}ns", self.text("#command"))
+            self.check_sentence("live")
+            self.assertEqual(self.printed()["total"]["live_bytes"], size)
+
+    def test_marks(self):
+        self.open(self.record_marks(), view="table")
+        self.check_marks()
+        # Also those outside of a range.
+        self.select(view="table", **{"from": "99%", "to": "100%"})
+        self.check_marks()
+
     def test_commands_run_where_the_server_was_started(self):
         """Names of files as they were given, quoted as a shell needs them."""
         folder = self.dir / "it's $HOME"
@@ -2167,6 +2211,36 @@ class Page(PageCase):
         self.assertEqual(shown, self.printed()["heap"]["peak_bytes"])
         self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
         self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
+
+    def test_moments_of_a_file(self):
+        """A click on the flag of a mark, or near the peak, selects the moment for which the file has answers."""
+        file = self.written(self.record_marks())
+        self.browser.open(f"{file.as_uri()}#view=table")
+        self.settled()
+        self.check_marks()
+        views = ("summary", "flame", "table", "tree", "blocks")
+        at = self.browser.evaluate("selection.now().at")
+        for view in views:
+            with self.subTest(view=view):
+                self.select(view=view, metric="live", at=at)
+                self.assertNotIn("does not contain", self.text("#view"))
+                self.assertIn(self.shown_as("bytes", 50_000), self.text("#columns"))
+        self.select(view="table")
+        peak, middle, left, width = self.browser.evaluate(
+            "(() => { const line = document.querySelector('.time-chart line.peak').getBoundingClientRect();"
+            "const at = document.querySelector('.time-chart').getBoundingClientRect();"
+            "return [line.left + line.width / 2, at.top + at.height / 2, at.left, at.width]; })()")
+        self.browser.click(peak - 4, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn(f"--live-at {self.json('report')['heap']['peak_time_ns']}ns", self.text("#command"))
+        self.check_sentence("live")
+        self.assertEqual(self.printed()["total"]["live_bytes"], 80_000)
+        # Of other moments it has none.
+        self.browser.click(left + width * 0.42, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
 
     def test_who_frees_in_a_file(self):
         """A file does not have it. The figures are shown, and the command that prints it."""
