@@ -668,7 +668,7 @@ class StartAndEnd(Serve):
         return output, error
 
     def test_the_first_line_is_the_address(self):
-        self.start(self.trace)
+        self.start(self.trace, "--no-open")
         self.assertRegex(self.url, r"^http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}$")
         self.assertEqual(self.end(), ("", f"heapprof: serving {self.trace}; Ctrl-C ends it\n"))
         first = self.token
@@ -723,6 +723,26 @@ class StartAndEnd(Serve):
         self.assertIn(self.url, page)
         self.end()
         self.assertFalse(Path(argument).exists())
+
+    def test_a_browser_that_cannot_be_opened(self):
+        """A sentence on standard error says why, unless none should open."""
+        empty = self.dir / "bin"
+        empty.mkdir()
+        no_program = dict(PATH=empty, XDG_RUNTIME_DIR=self.dir)
+        for variables, reason in ((dict(), "DISPLAY and WAYLAND_DISPLAY are not set"),
+                                  (dict(DISPLAY=":99", **no_program), "there is no xdg-open in PATH"),
+                                  (dict(WAYLAND_DISPLAY="wayland-0", **no_program), "there is no xdg-open in PATH"),
+                                  (dict(DISPLAY=":99", XDG_RUNTIME_DIR=self.dir / "none"),
+                                   f"{self.dir}/none: No such file or directory")):
+            with self.subTest(reason=reason):
+                self.start(self.trace, **variables)
+                self.assertEqual(self.end(), (
+                    "", f"heapprof: no browser was opened: {reason}; open the address above\n"
+                        f"heapprof: serving {self.trace}; Ctrl-C ends it\n"))
+                self.assertEqual(list(self.dir.glob("heapprof-*")), [])
+        for variables in (dict(), dict(DISPLAY=":99", **no_program)):
+            self.start(self.trace, "--no-open", **variables)
+            self.assertEqual(self.end()[1], f"heapprof: serving {self.trace}; Ctrl-C ends it\n")
 
     def test_a_port_that_is_taken(self):
         self.start(self.trace)

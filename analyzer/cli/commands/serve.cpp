@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <optional>
 #include <sstream>
@@ -64,9 +66,11 @@ class BrowserPage {
  public:
   explicit BrowserPage(const std::string& url) {
     const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-    path_ = (runtime == nullptr || runtime[0] == '\0' ? "/tmp" : std::string(runtime)) + "/heapprof-XXXXXX.html";
+    const std::string directory = runtime == nullptr || runtime[0] == '\0' ? "/tmp" : runtime;
+    path_ = directory + "/heapprof-XXXXXX.html";
     const int descriptor = ::mkostemps(path_.data(), 5, O_CLOEXEC);  // mode 0600
     if (descriptor < 0) {
+      error_ = directory + ": " + std::strerror(errno);
       path_.clear();
       return;
     }
@@ -77,6 +81,7 @@ class BrowserPage {
     const bool written = ::write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     ::close(descriptor);
     if (written) open();
+    else error_ = path_ + ": cannot be written";
   }
   ~BrowserPage() {
     if (!path_.empty()) ::unlink(path_.c_str());
@@ -84,9 +89,18 @@ class BrowserPage {
   BrowserPage(const BrowserPage&) = delete;
   BrowserPage& operator=(const BrowserPage&) = delete;
 
+  /// Why the browser was not started; empty: it was.
+  const std::string& error() const noexcept { return error_; }
+
  private:
-  /// Two forks: the browser is a child of init, and nothing waits for it.
-  void open() const {
+  /// Two forks: the browser is a child of init, and nothing waits for it. If xdg-open cannot be executed, the reason
+  /// comes through a pipe, which closes when it is executed.
+  void open() {
+    int failure[2];
+    if (::pipe2(failure, O_CLOEXEC) != 0) {
+      error_ = std::string("xdg-open: ") + std::strerror(errno);
+      return;
+    }
     const pid_t child = ::fork();
     if (child == 0) {
       if (::fork() != 0) ::_exit(0);
@@ -94,12 +108,26 @@ class BrowserPage {
       const int nothing = ::open("/dev/null", O_RDWR);
       for (const int descriptor : {0, 1, 2}) ::dup2(nothing, descriptor);
       ::execlp("xdg-open", "xdg-open", path_.c_str(), static_cast<char*>(nullptr));
-      ::_exit(127);
+      const int reason = errno;
+      ::_exit(::write(failure[1], &reason, sizeof reason) == sizeof reason ? 127 : 126);
     }
-    if (child > 0) ::waitpid(child, nullptr, 0);
+    int reason = child < 0 ? errno : 0;
+    ::close(failure[1]);
+    if (child > 0) {
+      // The server's signals may arrive already.
+      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+      ssize_t bytes = 0;
+      while ((bytes = ::read(failure[0], &reason, sizeof reason)) < 0 && errno == EINTR) {
+      }
+      if (bytes != sizeof reason) reason = 0;
+    }
+    ::close(failure[0]);
+    if (reason == ENOENT) error_ = "there is no xdg-open in PATH";
+    else if (reason != 0) error_ = std::string("xdg-open: ") + std::strerror(reason);
   }
 
-  std::string path_;
+  std::string path_, error_;
 };
 
 int serve_traces(const ServeOptions& options) {
@@ -128,8 +156,14 @@ int serve_traces(const ServeOptions& options) {
                   (server.host() == "127.0.0.1" ? "the address above"
                                                 : "http://127.0.0.1:" + port + url.substr(url.rfind('/'))));
   std::optional<BrowserPage> page;
-  if (options.open && !is_set("SSH_CONNECTION") && (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")))
-    page.emplace(url);
+  if (options.open && !is_set("SSH_CONNECTION")) {
+    std::string reason = "DISPLAY and WAYLAND_DISPLAY are not set";
+    if (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) reason = page.emplace(url).error();
+    if (!reason.empty()) {
+      page.reset();
+      print_message("no browser was opened: " + reason + "; open the address above");
+    }
+  }
   print_message("serving " +
                 (traces.size() == 1 ? traces.front() : render::exact_number(traces.size()) + " recordings") +
                 "; Ctrl-C ends it");
