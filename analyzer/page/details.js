@@ -85,10 +85,9 @@ function missing(error) {
 /// Sizes and lifetimes of what is selected, of a function of it if there is a name. Null where they cannot be asked
 /// for: of mappings, and of a function beside other ones, since a block need match only one of several functions.
 async function histogramOf({state, selected}, name = '') {
-  const own = name ? [selection.exactly(name)] : [];
-  if (recording.withMappings(state) ||
-      (name && (selected.function || []).some(pattern => pattern !== own[0]))) return null;
-  return ask.template('histogram', {}, name ? {...selected, function: own} : selected).catch(missing);
+  const filters = name ? selection.ofFunction(name, selected) : selected;
+  return recording.withMappings(state) || filters === null ? null :
+    ask.template('histogram', {}, filters).catch(missing);
 }
 const mediansOf = histogram => histogram ? [
   ['median size', median(histogram.sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
