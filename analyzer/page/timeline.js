@@ -70,10 +70,9 @@ function create() {
                         {title: 'Save the timeline as CSV'}),
                  button('SVG', () => saving.save(recording.fileName('timeline.svg'), 'image/svg+xml',
                                                  saving.svg(chart.picture())), {title: 'Save the timeline as SVG'})),
-    // A file has the areas of call sites only.
-    ...ask.file ? [] : [make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
+    make('select', {'aria-label': 'Areas of the timeline', onchange: event =>
       selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
-        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))]],
+        ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))],
   });
   chart.showEmpty(0, '');
 }

@@ -77,7 +77,7 @@ function recordingChoice(context) {
 }
 
 /// Call sites and stacks with the largest changes: the answer has all frames of a stack, so that a thousand stacks of a
-/// compiler have 10 MB.
+/// compiler have 10 MB. As in questions.json.
 const MAX_STACKS = 200;
 const more = (shown, all, noun) => shown < all ? `+${figures.plural(all - shown, noun)} with smaller changes` : '';
 
@@ -116,7 +116,9 @@ function momentsOf({state, info}, marks) {
   const last = isUntilPeak ? 'the peak' : recording.isRunning() ? 'now' : 'the end';
   if (marks.length === 1 && marks[0].time_ns < end)
     return {before: textOf(marks[0]), after, reason: `${said(marks[0])} and ${last}`};
-  return {before: selection.seconds(end * 2 / 3, info.duration_ns), after,
+  // A file was written with the text of this moment, by which its answer is found.
+  const before = ask.file ? ask.file.compared.before : selection.seconds(end * 2 / 3, info.duration_ns);
+  return {before, after,
           reason: isUntilPeak ? 'the last third of the time before the peak' :
             `the last third of the recording${recording.isRunning() ? ' so far' : ''}`};
 }
@@ -209,8 +211,8 @@ async function show(context) {
   const marks = timeline.marks() || (await timeline.asked().catch(() => ({marks: []}))).marks;
   const {before, after, reason} = momentsOf(context, marks);
   const {tools, command} = momentsHead(context, {before, after});
-  const answer = await ask.question('diff', {arg: [`@${before}`, `@${after}`], top: String(MAX_STACKS),
-                                            ...context.filters}).catch(error => {
+  const answer = await ask.template('moments', {}, {}, {arg: [`@${before}`, `@${after}`],
+                                                        ...context.filters}).catch(error => {
     if (error instanceof ask.NotInFile) return null;
     throw error;
   });

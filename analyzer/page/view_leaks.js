@@ -53,15 +53,12 @@ const MAX_WAIT_MS = 300;
 
 /// Of a program that still runs, the figures without trends would replace those with trends again and again.
 async function show(context) {
-  const unsuppressed = context.state.shown === 'all';
-  const options = {top: '200', 'shared-frames': '1', ...unsuppressed ? {'no-suppressions': '1'} : {},
-                   ...context.selected};
-  const all = (unsuppressed ? ask.question('leaks', options) : context.ask('leaks', {}))
-    .then(answer => viewOf(context, answer));
+  const question = context.state.shown === 'all' ? 'all_leaks' : 'leaks';
+  const all = context.ask(question, {}).then(answer => viewOf(context, answer));
   if (ask.file || recording.isRunning()) return all;
   const first = await Promise.race([all, new Promise(done => setTimeout(done, MAX_WAIT_MS))]);
   if (first) return first;
-  const withoutTrends = ask.question('leaks', {...options, 'no-history': '1'})
+  const withoutTrends = ask.template(question, {}, {...context.selected, 'no-history': '1'})
     .then(answer => ({...viewOf(context, answer, true), later: all}));
   return Promise.race([all, withoutTrends]);
 }

@@ -52,7 +52,7 @@ async function show(context) {
   const {state, metric} = context;
   if (!state.file) return files(context);
   const about = figures.metrics[metric];
-  const values = {name: state.file, metric};
+  const values = {name: state.file};   // the lines have all metrics
   let isWhole = true;
   const answer = await context.ask('lines', values).catch(error => {
     if (!error.message.startsWith('the answer has more than')) throw error;

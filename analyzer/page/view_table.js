@@ -6,7 +6,8 @@ const {make, dot, bar, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
               thread: 'Thread'};
 
-/// Rows by stack have all frames of each stack: those of a compiler would exceed what a server answers.
+/// Rows by stack have all frames of each stack: those of a compiler would exceed what a server answers. As in
+/// questions.json.
 const MAX_STACKS = 500;
 
 const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.live_over_time[0] : null;
@@ -120,14 +121,25 @@ function head(context) {
           tools: [choice]};
 }
 
+/// The stacks with the highest costs. A file whose stacks with the highest peaks are all stacks has them once.
+async function stackRows({metric, ask: asked}) {
+  try {
+    return await asked('stack_rows', {metric});
+  } catch (error) {
+    if (!(error instanceof ask.NotInFile)) throw error;
+    const answer = await asked('stack_rows', {metric: 'peak'});
+    if (answer.rows.length < answer.all_rows) throw error;
+    return answer;
+  }
+}
+
 async function show(context) {
   const {state, metric} = context;
   if (context.isPinned) return pinned.table(context);
   const by = byOf(state), order = orderOf(state);
   const {command, tools} = head(context);
   const answer = await (by === 'function' ? context.ask('function_rows', {}) :
-    by === 'stack' ? ask.template('rows', {by}, {...context.selected, sort: metric, top: String(MAX_STACKS)}) :
-      context.ask('rows', {by}));
+    by === 'stack' ? stackRows(context) : context.ask('rows', {by}));
   if (!answer.rows.length) {
     return {node: make('div', {}, viewParts.emptySelection('No block was allocated')), tools, command};
   }

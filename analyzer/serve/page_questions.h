@@ -19,11 +19,30 @@ struct PageQuestion {
   std::string key() const;
 };
 
-/// All moments of which the page has answers without a server.
-struct PageMoments {
-  std::uint64_t peak_ns = 0;
-  std::vector<std::uint64_t> marks_ns;
+struct PageMark {
+  std::uint64_t time_ns = 0;
+  std::string text;
 };
+
+/// What the questions about moments depend on.
+struct PageMoments {
+  std::uint64_t duration_ns = 0;
+  std::uint64_t peak_ns = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t leaked_bytes = 0;
+  std::vector<PageMark> marks;  ///< all of the recording
+};
+
+/// Two moments as `diff` takes them: "0.4", "peak".
+struct ComparedMoments {
+  std::string before;
+  std::string after;
+};
+/// Those that the view Compare shows if the user chose none.
+ComparedMoments compared_moments(const PageMoments& moments);
+
+/// Marks beyond this number have no answers of their own.
+inline constexpr std::size_t kMaxPageMarks = 10;
 
 inline constexpr std::size_t kPageRanges = 10;
 
@@ -33,10 +52,20 @@ struct PageGroup {
   std::vector<PageQuestion> questions;
 };
 
-/// About the whole recording, in the order of their importance.
+/// About the whole recording, in the order of their importance: what each view shows first.
 PageGroup whole_questions();
+/// The rows of the table that are no functions. Those by thread are among whole_questions(): another view has them.
+PageGroup row_questions();
+/// What views show of the whole recording after a choice, and the comparison of two moments.
+PageGroup variant_questions(const ComparedMoments& compared);
+/// The stacks with the highest costs: the last question of row_questions().
+PageQuestion stack_question();
+/// The stacks with the highest costs of other metrics. The page asks for none if stack_question() has all stacks.
+PageGroup other_stack_questions();
 /// About the peak, ten ranges, and the marks.
 std::vector<PageGroup> part_questions(const PageMoments& moments);
+/// The same rows as row_questions() about these parts, but no stacks, which have all their frames.
+PageGroup part_row_questions(const PageMoments& moments);
 /// The text of source files.
 PageGroup source_questions(const std::vector<std::string>& files);
 

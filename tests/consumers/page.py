@@ -170,8 +170,10 @@ class PageCase(consumers.Case):
         """What the command of the status line prints with --json."""
         words = shlex.split(self.text("#command"))
         self.assertEqual(words[0], "heapprof")
-        # A file has the name of its recording only.
-        words = [str(self.trace) if word == self.trace.name else word for word in words]
+        # A file has the name of its recording only; moments of it follow @.
+        name = self.trace.name
+        words = [f"{self.trace}{word[len(name):]}" if word == name or word.startswith(f"{name}@") else word
+                 for word in words]
         return json.loads(self.heapprof(*words[1:], "--json"))
 
 
@@ -2167,14 +2169,14 @@ class Page(PageCase):
 
     # ---- The file of heapprof html, opened from disk
 
-    def written(self, trace):
+    def written(self, trace, *options):
         self.trace = trace
         file = self.dir / "report <&> #1.html"
-        self.heapprof("html", trace, "-o", file)
+        self.heapprof("html", trace, "-o", file, *options)
         return file
 
     def test_file_in_chromium(self):
-        file = self.written(self.real())
+        file = self.written(self.real(), "--sources", "--max-size", "20M")
         self.browser.open(file.as_uri())
         self.settled()
         heap = self.json("report")["heap"]
@@ -2185,8 +2187,11 @@ class Page(PageCase):
                 self.select(view=view)
                 shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
                 self.assertTrue(shown)
-                if view == "compare":  # two moments that a user chooses
-                    self.assertRegex(shown[0], "heapprof diff .*@[0-9.]+ .*@(peak|end) .*heapprof serve")
+                self.check_has_answer()
+        self.check_choices_of_a_file()
+        # Two moments that a user chooses are not in the file.
+        self.select(view="compare", before="10%", after="peak")
+        self.assertRegex(self.text("#view .empty"), "heapprof diff .*@10% .*@peak .*heapprof serve")
         self.select(view="table", metric="allocated")
         rows = self.json("report", "--by", "function", "--top", "0")["rows"]
         self.check_rows(rows)
@@ -2252,6 +2257,51 @@ class Page(PageCase):
         self.assertEqual(self.texts("#details .error"), [])
         command = shlex.split(self.text("#details .empty code"))
         self.assertEqual(command, ["heapprof", "frees", self.trace.name, "--function", "^request_small$"])
+
+    def check_has_answer(self):
+        self.assertNotIn("does not contain the answer", self.text("#view"))
+
+    def check_choices_of_a_file(self):
+        """What views show after a choice has the figures of the command line, too."""
+        for by in ("function", "line", "site", "stack", "module", "thread"):
+            with self.subTest(table=by):
+                self.select(view="table", by=by, metric="allocated")
+                self.check_has_answer()
+                rows = self.printed()["rows"]
+                self.assertTrue(rows)
+                self.check_rows(rows)
+        for metric in ("allocated", "leaked", "temporary"):
+            with self.subTest(source=metric):
+                self.select(view="source", metric=metric)
+                file, = [file["file"] for file in self.printed()["files"]
+                         if (file["file"] or "").endswith("ledger_names.cpp")]
+                self.select(view="source", metric=metric, file=file)
+                self.check_has_answer()
+                head, *lines = self.saved_rows()
+                listed = self.printed()["lines"]
+                self.assertTrue(listed)
+                self.assertEqual([(line[head.index("Line")], int(line[head.index("Self")])) for line in lines],
+                                 [(str(line["line"] or ""), line["self"][METRICS[metric]]) for line in listed])
+        self.select(view="leaks", shown="all")
+        self.check_has_answer()
+        self.assertIn("--no-suppressions", self.text("#command"))
+        sites = self.printed()["sites"]
+        self.assertTrue(sites)
+        self.assertEqual(len(self.saved_rows()) - 1, len(sites))
+        self.select(view="compare")
+        sites = self.printed()["sites"]
+        self.assertEqual(self.text("#view .empty") is None, bool(sites))
+        if sites:
+            self.check_changes()
+        for series in ("module", "thread"):
+            with self.subTest(timeline=series):
+                self.select(view="summary", series=series)
+                sites = self.json("timeline", "--by", series, "--sites", "6")["sites"]
+                self.assertTrue(sites)
+                shown = self.texts(".legend .entry")
+                for site in sites:
+                    self.assertTrue([text for text in shown if text.startswith(self.browser.evaluate(
+                        f"names.label({json.dumps(site['label'])})"))], (site["label"], shown))
 
     def check_rows(self, rows):
         head, *lines = self.saved_rows()

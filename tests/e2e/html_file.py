@@ -27,23 +27,26 @@ class Html(harness.Case):
         self.assertNotIn("<", found.group(1))
         return json.loads(found.group(1))
 
-    def words_of(self, key):
-        """The command line of a key, without the trace."""
+    def printed(self, key, trace):
+        """What the command line of a key prints."""
         command, _, query = key.partition("?")
         words, arguments = [command, "--json"], []
         for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True):
             if name == "arg":
                 arguments.append(value)
             else:
-                is_flag = value == "1" and name in ("inverted", "shared-frames", "all", "only-own")
+                is_flag = value == "1" and name in ("inverted", "shared-frames", "all", "only-own", "no-suppressions")
                 words.append(f"--{name}" if is_flag else f"--{name}={value}")
-        return words, arguments
+        subject = [f"{trace}{moment}" for moment in arguments] if command == "diff" else [trace, *arguments]
+        return json.loads(self.heapprof(*words, "--", *subject, status=(0, 1)))
 
     def test_a_page(self):
         """One page is enough for several checks, since each takes a hundred answers."""
-        trace = self.record(harness.program("known_leaks"), "secret-argument").trace
+        run = self.record(harness.program("known_leaks"), "secret-argument")
+        trace = run.trace
         page = self.page(trace)
         self.check_answers(page, trace)
+        self.check_choices(self.content(page), trace, json.loads(run.stdout))
         self.check_policy(page)
         self.assertNotIn("secret-argument", page)
         self.assertIn("no command-line arguments", self.messages)
@@ -55,6 +58,10 @@ class Html(harness.Case):
         self.assertEqual(self.content(with_all)["options"]["report"], ["--own=no_such_function"])
         self.assertIn("secret-argument", with_all)
         self.assertIn(line, with_all)
+        # The lines of a file have all metrics: there is one answer about them.
+        lines = [key for key in self.content(with_all)["answers"] if re.match(r"source\?.*arg=.*known_leaks\.cpp", key)]
+        self.assertEqual([key for key in lines if "cost=" in key], [])
+        self.assertEqual(len(lines), 1)
 
         smaller = self.page(trace, "--max-size", "600K")
         self.assertLessEqual(len(smaller.encode()), 600 * 1024)
@@ -63,6 +70,8 @@ class Html(harness.Case):
         self.assertTrue(content["pruned"])
         for sentence in content["pruned"]:
             self.assertIn(sentence, self.messages)
+        # What is less important is left out first, and is named.
+        self.assertIn("rows by line, call site and module of the peak, the ten ranges", "".join(content["pruned"]))
         # The main figures are there.
         self.assertTrue([key for key in content["answers"] if key.startswith("report?")])
         self.assertIn("info?", content["answers"])
@@ -81,8 +90,58 @@ class Html(harness.Case):
             self.assertTrue([key for key in answers if moment in key], moment)
         generator = harness.random_generator("html")
         for key in generator.sample(sorted(set(answers) - {"info?"}), 8):
-            words, arguments = self.words_of(key)
-            self.assertEqual(answers[key], json.loads(self.heapprof(*words, "--", trace, *arguments, status=(0, 1))), key)
+            self.assertEqual(answers[key], self.printed(key, trace), key)
+
+    def check_choices(self, content, trace, truth):
+        """What views ask after a choice has the figures of the command line, and those that the program knows."""
+        answers = content["answers"]
+        for by in ("function", "line", "site", "stack", "module", "thread"):
+            with self.subTest(by=by):
+                key = f"report?by={by}&" + ("sort=peak&top=500" if by == "stack" else "top=0")
+                self.assertTrue(answers[key]["rows"])
+                self.assertEqual(answers[key], self.printed(key, trace))
+        # All stacks are those with the highest peaks, so other metrics need no answers.
+        self.assertEqual(len(answers["report?by=stack&sort=peak&top=500"]["rows"]),
+                         answers["report?by=stack&sort=peak&top=500"]["all_rows"])
+        self.assertNotIn("report?by=stack&sort=leaked&top=500", answers)
+        of_cache = [row["self"] for row in answers["report?by=line&top=0"]["rows"]
+                    if harness.plain_name(row["name"]) == "fill_cache"]
+        self.assertEqual([sum(row["leaked_bytes"] for row in of_cache), sum(row["leaked_blocks"] for row in of_cache)],
+                         truth["fill_cache"])
+        own, = [row["self"] for row in answers["report?by=module&top=0"]["rows"]
+                if Path(row["name"]).name == "known_leaks"]
+        self.assertGreaterEqual(own["leaked_bytes"], sum(size for size, _ in truth.values()))
+        for key in ("from=40%25&to=50%25&top=0", "live-at="):
+            self.assertTrue([each for each in answers if each.startswith("report?by=line&") and key in each], key)
+
+        before, after = content["compared"]["before"], content["compared"]["after"]
+        heap = answers["report?cost=peak&top=5"]["heap"]
+        duration = answers["report?cost=peak&top=5"]["duration_ns"]
+        is_until_peak = heap["leaked_bytes"] * 2 < heap["peak_bytes"]
+        self.assertEqual(after, "peak" if is_until_peak else "end")
+        end = heap["peak_time_ns"] if is_until_peak else duration
+        self.assertAlmostEqual(float(before) * 1e9, end * 2 / 3, delta=duration / 500)
+        for key, part in ((f"diff?arg=%40{before}&arg=%40{after}&top=200", "sites"),
+                          ("leaks?no-suppressions=1&shared-frames=1&top=200", "sites"),
+                          ("timeline?by=module&sites=6", "sites"), ("timeline?by=thread&sites=6", "sites")):
+            with self.subTest(question=key):
+                self.assertTrue(answers[key][part])
+                self.assertEqual(answers[key], self.printed(key, trace))
+        self.assertEqual(answers["leaks?no-suppressions=1&shared-frames=1&top=200"]["suppressed_bytes"], 0)
+
+    def test_moments_of_marks(self):
+        """The last two marks are compared: by their texts, or by their times if these could be read as times."""
+        for program, of_mark in (("idle_times", lambda mark: mark["text"]),
+                                 ("marks", lambda mark: f"{mark['time_ns']}ns")):
+            with self.subTest(program=program):
+                trace = self.record(harness.program(program)).trace
+                content = self.content(self.page(trace))
+                marks = json.loads(self.heapprof("timeline", trace, "--json"))["marks"]
+                before, after = map(of_mark, marks[-2:])
+                self.assertEqual(content["compared"], {"before": before, "after": after})
+                key = "diff?" + urllib.parse.urlencode((("arg", f"@{before}"), ("arg", f"@{after}"), ("top", "200")),
+                                                       quote_via=urllib.parse.quote)
+                self.assertEqual(content["answers"][key], self.printed(key, trace))
 
     def check_policy(self, page):
         """The file needs no other, and may load none."""

@@ -30,8 +30,6 @@ using serve::PageQuestion;
 
 /// An answer that takes more than this share of the file is asked for with less detail.
 constexpr std::uint64_t kMaxShare = 8;
-/// Marks beyond this number have no answers of their own.
-constexpr std::size_t kMaxMarks = 10;
 
 /// Prints on a terminal how many questions are answered, and how far the index is.
 class QuestionProgress {
@@ -120,10 +118,13 @@ class Collection {
                         render::human_bytes(page_bytes_) + "; give at least " + render::human_bytes(2 * page_bytes_));
     }
     if (options_.sources) take(serve::source_questions(source_files()));
-    serve::PageMoments moments;
-    moments.peak_ns = Json::parse(answers_.at(figures->key()))["heap"].value("peak_time_ns", std::uint64_t{0});
-    moments.marks_ns = marks();
+    const serve::PageMoments moments = moments_of(Json::parse(answers_.at(figures->key())));
+    compared_ = serve::compared_moments(moments);
+    take(serve::row_questions());
+    take(serve::variant_questions(compared_));
     for (const PageGroup& group : serve::part_questions(moments)) take(group);
+    if (!has_all_stacks()) take(serve::other_stack_questions());
+    take(serve::part_row_questions(moments));
   }
 
   std::string page() const {
@@ -132,6 +133,7 @@ class Collection {
     about["trace"] = options_.trace.trace.substr(options_.trace.trace.rfind('/') + 1);
     about["holds"] = holds();
     about["pruned"] = pruned_;
+    about["compared"] = {{"before", compared_.before}, {"after", compared_.after}};
     Json& options = about["options"] = Json::object();
     for (const serve::CommandWords& one : serve::words_of_answers(asker_.subject()))
       options[std::string(one.command)] = one.words;
@@ -196,11 +198,11 @@ class Collection {
                         render::human_bytes(options_.max_bytes));
   }
 
-  /// The question without its cost, range and moment: answers of one kind have similar sizes.
+  /// The question without its cost, order, range and moment: answers of one kind have similar sizes.
   static std::string kind_of(const PageQuestion& question) {
     std::string kind = question.command;
     for (const serve::Parameter& one : question.parameters)
-      if (one.name != "cost" && one.name != "from" && one.name != "to" && one.name != "live-at")
+      if (one.name != "cost" && one.name != "sort" && one.name != "from" && one.name != "to" && one.name != "live-at")
         kind += " " + one.name + "=" + one.value;
     return kind;
   }
@@ -252,18 +254,37 @@ class Collection {
     return info.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
-  /// The times of the marks, from the answer of the timeline.
-  std::vector<std::uint64_t> marks() const {
-    std::vector<std::uint64_t> times;
+  /// `report`: its answer about the whole recording.
+  serve::PageMoments moments_of(const Json& report) const {
+    const auto number = [](const Json& from, const char* key) {
+      const auto at = from.find(key);
+      return at != from.end() && at->is_number() ? at->get<std::uint64_t>() : std::uint64_t{0};
+    };
+    const Json& heap = report.at("heap");
+    return {number(report, "duration_ns"), number(heap, "peak_time_ns"), number(heap, "peak_bytes"),
+            number(heap, "leaked_bytes"), marks()};
+  }
+
+  /// From the answer of the timeline.
+  std::vector<serve::PageMark> marks() const {
+    std::vector<serve::PageMark> found;
     for (const auto& [key, answer] : answers_) {
       if (!key.starts_with("timeline?")) continue;
       const Json timeline = Json::parse(answer);
       if (!timeline.contains("marks")) continue;
       for (const Json& mark : timeline["marks"])
-        if (times.size() < kMaxMarks) times.push_back(mark.value("time_ns", std::uint64_t{0}));
+        found.push_back({mark.value("time_ns", std::uint64_t{0}), mark.value("text", std::string())});
       break;
     }
-    return times;
+    return found;
+  }
+
+  /// Whether the answer with the stacks of the peak has all of the recording.
+  bool has_all_stacks() const {
+    const auto answer = answers_.find(serve::stack_question().key());
+    if (answer == answers_.end()) return false;
+    const Json stacks = Json::parse(answer->second);
+    return stacks.at("rows").size() >= stacks.at("all_rows").get<std::size_t>();
   }
 
   /// The files that the list of source files names, those with most bytes first.
@@ -287,6 +308,7 @@ class Collection {
   std::map<std::string, std::string> answers_;
   std::map<std::string, std::uint64_t> least_left_out_;  ///< by kind: the smallest answer that was left out
   std::vector<std::string> pruned_;
+  serve::ComparedMoments compared_;
   std::string first_error_;
   bool command_line_omitted_ = false;  ///< from the recording, when it was bundled
 };

@@ -1,0 +1,67 @@
+// The questions that a file has answers to: the page finds an answer by the text of its question, so both must write
+// the same one. tests/consumers/page.py calls the page's momentsOf() with the same recordings.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/serve/page_questions.h"
+
+using heapprof::serve::ComparedMoments;
+using heapprof::serve::PageGroup;
+using heapprof::serve::PageMoments;
+using heapprof::serve::PageQuestion;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+/// Of a recording with these marks, one each tenth of a second.
+Texts compared(std::uint64_t leaked_bytes, const Texts& marks) {
+  PageMoments moments{900'000'000, 600'000'000, 10, leaked_bytes, {}};
+  for (const std::string& text : marks) moments.marks.push_back({(moments.marks.size() + 1) * 100'000'000, text});
+  const ComparedMoments found = heapprof::serve::compared_moments(moments);
+  return {found.before, found.after};
+}
+
+Texts keys(const PageGroup& group) {
+  Texts keys;
+  for (const PageQuestion& question : group.questions) keys.push_back(question.key());
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("the moments that are compared are those of the page") {
+  CHECK(compared(9, {}) == Texts{"0.6", "end"});
+  CHECK(compared(4, {}) == Texts{"0.4", "peak"});
+  CHECK(compared(9, {"a"}) == Texts{"a", "end"});
+  CHECK(compared(4, {"a"}) == Texts{"a", "peak"});
+  CHECK(compared(9, {"x", "a", "b"}) == Texts{"a", "b"});
+  CHECK(compared(9, {"b", "a", "a"}) == Texts{"200000000ns", "300000000ns"});
+  CHECK(compared(9, {"peak", "7"}) == Texts{"100000000ns", "200000000ns"});
+}
+
+TEST_CASE("arguments of a question keep their order, options are sorted") {
+  CHECK(PageQuestion{"diff", {{"top", "5"}, {"arg", "@9"}, {"arg", "@10"}}}.key() == "diff?arg=%409&arg=%4010&top=5");
+  CHECK(PageQuestion{"report", {{"to", "2"}, {"function", "b"}, {"function", "a"}}}.key() ==
+        "report?function=a&function=b&to=2");
+}
+
+TEST_CASE("each kind of rows of the table is asked for once") {
+  CHECK(keys(heapprof::serve::row_questions()) ==
+        Texts{"report?by=line&top=0", "report?by=site&top=0", "report?by=module&top=0",
+              "report?by=stack&sort=peak&top=500"});
+  const Texts whole = keys(heapprof::serve::whole_questions());
+  for (const char* const key : {"report?by=function&top=0", "report?by=thread&top=0"})
+    CHECK(std::count(whole.begin(), whole.end(), key) == 1);
+  CHECK(keys(heapprof::serve::other_stack_questions()).front() == "report?by=stack&sort=leaked&top=500");
+}
+
+TEST_CASE("a large answer about stacks is replaced by one with fewer stacks") {
+  PageQuestion question = heapprof::serve::stack_question();
+  REQUIRE(heapprof::serve::make_coarser(question));
+  CHECK(question.key() == "report?by=stack&sort=peak&top=100");
+}
