@@ -2308,6 +2308,20 @@ class Page(PageCase):
         self.assertEqual(sorted(line[head.index("Self")] for line in lines),
                          sorted(str(row["self"]["allocated_bytes"]) for row in rows))
 
+    def test_messages_of_the_console(self):
+        """Each kind of message would fail the tests of this file: of the browser, of scripts, and exceptions."""
+        file = self.dir / "messages.html"
+        file.write_text('<!doctype html><meta name="viewport" content="width=device-width; initial-scale=1">'
+                        "<script>console.log('said', 1); console.warn('warned'); console.debug({}); "
+                        "throw new Error('thrown');</script>")
+        self.browser.open(file.as_uri())
+        self.browser.settle()
+        messages = "\n".join(self.browser.errors)
+        for expected in ("separator", "console.log: said 1", "console.warning: warned", "console.debug: Object",
+                         "Error: thrown"):
+            self.assertIn(expected, messages)
+        self.browser.errors.clear()
+
     def test_file_in_firefox(self):
         if not marionette.PROGRAM:
             self.skipTest("Firefox is not installed")

@@ -55,7 +55,7 @@ class Browser:
         self.number = 0
         self.buffer = b""
         self.session = None
-        self.errors = []  # errors that the page reported
+        self.errors = []  # what the page reported: exceptions, and all messages that the console shows by default
         self.loaded = False
         self.page = "about:blank"  # the address of the document that is shown
         try:
@@ -97,9 +97,13 @@ class Browser:
         elif message.get("method") == "Runtime.exceptionThrown":
             details = message["params"]["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
-        elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+        elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] != "verbose":
             entry = message["params"]["entry"]
             self.errors.append(f"{entry['text']} {entry.get('url', '')[:300]}")
+        elif message.get("method") == "Runtime.consoleAPICalled":
+            call = message["params"]
+            texts = [str(value.get("value", value.get("description", value["type"]))) for value in call["args"]]
+            self.errors.append(f"console.{call['type']}: {' '.join(texts)[:300]}")
         return message
 
     def call(self, method, timeout=60, **parameters):
