@@ -26,7 +26,9 @@ import nasty
 
 METRICS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocated_bytes",
            "allocations": "allocations", "temporary": "temporary_allocations", "live": "live_bytes"}
-VIEWS = ("summary", "flame", "table", "tree", "leaks", "blocks", "lifetimes", "threads", "source", "compare")
+# Of one recording, those with keys first; a directory has "processes", too.
+VIEWS = ("summary", "flame", "table", "tree", "leaks", "blocks", "lifetimes", "threads", "source", "compare",
+         "resident")
 
 
 # The contrast of the labels of the heat map with their cells, for each grade of bytes.
@@ -1641,7 +1643,9 @@ class Page(PageCase):
 
     def test_every_sample_opens(self):
         """Views of traces that are not ordinary show figures or say why they are empty, in light and dark colours."""
-        for name, dark, views in (("empty", False, VIEWS), ("truncated", True, VIEWS), ("names", False, VIEWS[:3]),
+        # These traces have neither snapshots nor samples of resident memory.
+        of_heap = [view for view in VIEWS if view != "resident"]
+        for name, dark, views in (("empty", False, of_heap), ("truncated", True, of_heap), ("names", False, VIEWS[:3]),
                                   ("huge", True, VIEWS[:3])):
             self.open(self.folder / f"{name}.heapprof", dark=dark)
             for view in views:
@@ -1693,7 +1697,8 @@ class Page(PageCase):
     def test_empty_selections(self):
         """Each view without a figure says why, and offers to select everything."""
         self.open(self.real(), view="summary", **{"min-size": "99999999999"})
-        for view in VIEWS[:-1]:
+        # The comparison has another text, and resident memory no filters.
+        for view in VIEWS[:VIEWS.index("compare")]:
             with self.subTest(view=view):
                 self.select(view=view, **{"min-size": "99999999999"})
                 self.assertRegex(self.text("#view .empty"), r"(?i)remove a filter")
@@ -1726,19 +1731,31 @@ class Page(PageCase):
 
     def test_nasty_names(self):
         """Names are shown unchanged, and none becomes markup."""
-        self.open(self.nasty(), view="table", metric="leaked")
+        folder = self.dir / "recordings"
+        folder.mkdir()
+        files = sorted(f"{letter} <b>&amp;%41;#\"'.heapprof" for letter in "ab")
+        for file in files:
+            shutil.copy(self.nasty(), folder / file)
+        self.open(folder, view="table", metric="leaked")
         scripts = self.browser.evaluate("document.querySelectorAll('script').length")
         rows = {line[0].removeprefix("'") for line in self.saved_rows()}
         for name in nasty.clean_functions():
             self.assertIn(name, {row for row in rows} | {"'" + row for row in rows})
-        for view in VIEWS:
-            for by in ("function", "line", "stack", "module", "thread") if view == "table" else ("function",):
+        for view in (*VIEWS, "processes"):
+            for by in ("function", "line", "site", "stack", "module", "thread") if view == "table" else ("function",):
                 with self.subTest(view=view, by=by):
                     self.select(view=view, by=by, metric="leaked", name=nasty.clean_functions()[5])
+                    self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), view)
+                    self.assertEqual(self.texts("#view .error"), [])
                     self.assertEqual(self.browser.evaluate("document.querySelectorAll('script').length"), scripts)
                     self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, iframe, b > b').length"),
                                      0)
                     self.assertEqual(self.text("#details h2"), nasty.clean_functions()[5])
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted(line[head.index("Recording")] for line in lines), files)
+        program = json.loads(self.heapprof("report", self.nasty(), "--json"))["program"]
+        self.assertIn("<script>", program)
+        self.assertEqual({line[head.index("Program")] for line in lines}, {program.rpartition("/")[2]})
         for name in nasty.clean_functions()[::6] + [max(nasty.clean_functions(), key=len)]:
             self.select(view="table", metric="leaked", name=name)
             self.assertNotIn("error", self.text("#details"), name)
