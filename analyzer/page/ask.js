@@ -66,7 +66,9 @@ async function received(address, how) {
   }
   let content;
   try {
-    if (answer.ok && (answer.headers.get('Content-Type') || '').startsWith('text/plain')) return await answer.text();
+    const type = answer.headers.get('Content-Type') || '';
+    if (answer.ok && type.startsWith('text/plain')) return await answer.text();
+    if (answer.ok && type.startsWith('text/csv')) return await answer.blob();
     content = await answer.json();
   } catch (error) {
     throw new Error(`The server answered with status ${answer.status} and no JSON. Load the page again.`);
@@ -142,14 +144,22 @@ function forget(all, duration_ns) {
 
 /// The templates that this page and `heapprof html` have in common.
 const templates = JSON.parse(document.getElementById('questions').textContent);
-/// The question of a template for a selection; `values` replaces its placeholders. A template that ignores the
-/// selection still has the options of `more`. `isSlow`: its answer is added later, as those of SLOW.
-function template(name, values, selected, more = {}, isSlow = false) {
+/// Command and options of a template for a selection; `values` replaces its placeholders. A template that ignores the
+/// selection still has the options of `more`.
+function optionsOf(name, values, selected, more) {
   const {command, options, selection} = templates.find(entry => entry.name === name);
   const filled = {};
   for (const [option, text] of Object.entries(options))
     filled[option] = text.replace(/\{(\w+)\}/g, (whole, place) => values[place] ?? '');
-  return question(command, {...filled, ...(selection ? selected : {}), ...more}, isSlow || SLOW.includes(name));
+  return [command, {...filled, ...(selection ? selected : {}), ...more}];
+}
+/// The answer to the question of a template. `isSlow`: it is added later, as those of SLOW.
+const template = (name, values, selected, more = {}, isSlow = false) =>
+  question(...optionsOf(name, values, selected, more), isSlow || SLOW.includes(name));
+/// What the command prints with --csv, as a Blob: the browser need not keep it in memory. Only with a server.
+function csv(name, values, selected, more = {}) {
+  const [command, options] = optionsOf(name, values, selected, more);
+  return fetched(key(command, selection.applicable(command, {...options, csv: '1'})));
 }
 
 /// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
@@ -172,5 +182,5 @@ async function progress() {
 /// Controls a recording: {trace, text}, its number, and the text of a mark.
 const control = (action, options) => fetched('control/' + key(action, options), {method: 'POST'});
 
-return {question, template, hasMoment, giveUp, traces, progress, control, NotInFile, file, forget};
+return {question, template, csv, hasMoment, giveUp, traces, progress, control, NotInFile, file, forget};
 })();

@@ -2,8 +2,9 @@
 'use strict';
 
 const saving = (() => {
-function save(name, type, text) {
-  const address = URL.createObjectURL(new Blob([text], {type}));
+/// `content`: a text or a Blob.
+function save(name, type, content) {
+  const address = URL.createObjectURL(new Blob([content], {type}));
   const link = elements.make('a', {href: address, download: name});
   document.body.append(link);
   link.click();

@@ -4,6 +4,7 @@
 const viewBlocks = (() => {
 const {make} = elements;
 const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
+const PIECE = 100_000;   // rows of a question for the CSV: a server limits the bytes of an answer
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
 /// `isOfPeak`: the blocks that are live at the peak are shown.
@@ -12,6 +13,26 @@ function head(context, isOfPeak = mayBeOfPeak(context)) {
   const sort = Object.hasOwn(SORTS, context.state.sort) ? context.state.sort : 'size';
   return {tools: [viewParts.choice('sort', sort, SORTS, 'size')],
           command: ['blocks', ['--sort', sort, ...isOfPeak ? ['--cost', 'peak'] : []]]};
+}
+
+/// All `count` rows, as `heapprof blocks --csv` prints them. `askFor(options)` asks for some of them, fewer where their
+/// names are so long that the server refuses the answer.
+async function wholeCsv(askFor, count) {
+  const pieces = [];
+  let top = PIECE;
+  for (let skip = 0; skip < count;) {
+    try {
+      const piece = await askFor({skip: String(skip), top: String(top)});
+      // Each one begins with the headings.
+      const headings = (await piece.slice(0, 4096).text()).indexOf('\n') + 1;
+      pieces.push(skip === 0 ? piece : piece.slice(headings));
+      skip += top;
+    } catch (error) {
+      if (top === 1 || !error.message.startsWith('the answer has more than')) throw error;
+      top = Math.ceil(top / 2);
+    }
+  }
+  return new Blob(pieces);
 }
 
 async function show(context) {
@@ -39,7 +60,7 @@ async function show(context) {
     }).finally(() => { isAsking = false; });
   }
   const source = {
-    count: first.total.blocks,
+    count: ask.file ? first.blocks.length : first.total.blocks,
     at(i) {
       const answer = i < first.blocks.length ? first : pages.get(Math.floor(i / PAGE));
       const block = answer && answer.blocks[answer === first ? i : i % PAGE];
@@ -59,8 +80,14 @@ async function show(context) {
   if (first.total.blocks === 0)
     return {node: elements.empty(`No block of this selection is live at ${figures.time(first.at_ns)}. `,
                                  'Select another moment, or remove a filter.'), tools, command, shown};
+  // All pieces are of one moment, also while the program goes on. The peak is one.
+  const moment = first.total.blocks > PIECE && recording.isRunning() && !isOfPeak && !state.at && !state.to ?
+    {to: `${first.at_ns}ns`} : {};
+  const csvOf = options => ask.csv(question, {sort}, selected, {...options, ...moment});
   const table = rowTable.create({
     label: shown, source,
+    more: source.count < first.total.blocks ? `This file has ${figures.count(source.count)} of ` +
+      `${figures.plural(first.total.blocks, 'block')}; heapprof blocks --top 0 prints all.` : '',
     columns: [
       {key: 'name', label: 'Call site', wide: true, cell: block => viewTable.nameCell(block), csvLabel:
         ['name', 'file', 'line', 'module'], csv: block => [block.name, block.file, block.line, block.module]},
@@ -83,7 +110,8 @@ async function show(context) {
                   ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
     },
   });
-  return {node: table.host, tools, csv: table.csv, focus: table.focus, command, select() {}, shown};
+  return {node: table.host, tools, csv: ask.file ? table.csv : () => wholeCsv(csvOf, first.total.blocks),
+          focus: table.focus, command, select() {}, shown};
 }
 
 return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], head, show};

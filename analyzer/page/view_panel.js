@@ -117,11 +117,28 @@ function drawHead(view, {tools, shown: said}, ...saves) {
                           make('span', {class: 'shown muted'}, said || ''), make('span', {class: 'saves'}, ...saves));
 }
 
+/// `csv` returns the rows, or a promise of a Blob with their text, which may have to be read from the recording.
+let isSaving = false;
+async function saveCsv({key}, csv) {
+  if (isSaving) return;
+  isSaving = true;
+  const stopProgress = feedback.showProgress(COMMANDS[key], () => true, false, () => {});
+  try {
+    const content = await csv();
+    saving.save(recording.fileName(key + '.csv'), 'text/csv', content instanceof Blob ? content : saving.csv(content));
+    feedback.clear();
+  } catch (error) {
+    feedback.fail(error);
+  } finally {
+    stopProgress();
+    isSaving = false;
+  }
+}
+
 function draw(view, result) {
   const host = at('view');
   shown = {...result, key: view.key};
-  const csv = result.csv ? [button('CSV', () => saving.save(recording.fileName(view.key + '.csv'), 'text/csv',
-                                                            saving.csv(result.csv())))] : [];
+  const csv = result.csv ? [button('CSV', () => saveCsv(view, result.csv))] : [];
   const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
                                               saving.svg(result.picture ? result.picture() : at('view'))));
   drawHead(view, result, ...csv, svg);

@@ -1086,6 +1086,45 @@ class Page(PageCase):
                  for top in range(1_000_000, 1_003_000, 300)]
         print("scrolling: " + ", ".join(f"{ms:.1f}" for ms in steps) + " ms a step")
 
+    def test_csv_of_blocks(self):
+        """The list of all blocks, not only those that were scrolled to, also where one answer would be too long."""
+        trace = self.folder / "many.heapprof"
+        for metric, options, limit in (("leaked", (), None), ("leaked", (), 20_000), ("peak", ("--cost", "peak"), None)):
+            with self.subTest(metric=metric, limit=limit):
+                self.open(trace, view="blocks", metric=metric)
+                if limit:
+                    self.browser.evaluate(
+                        "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
+                        f"/csv=1/.test(address) && Number(/top=(\\d+)/.exec(address)[1]) > {limit} ? "
+                        "Promise.resolve(new Response(JSON.stringify({error: 'the answer has more than 32 MB'}), "
+                        "{status: 422})) : fetched(address, ...more); })()")
+                expected = self.heapprof("blocks", trace, *options, "--csv")
+                self.assertGreater(expected.count("\n"), 50_000)
+                # Lines, since a difference of these texts takes minutes to print.
+                self.assertTrue(self.saved("CSV").splitlines() == expected.splitlines(), "other rows")
+
+    def test_blocks_of_a_file(self):
+        """A file says how many of the blocks it has, and its CSV has these."""
+        file = self.written(self.record(self.compiled("""
+            #include <stdlib.h>
+            int main(void) {
+              for (int i = 0; i < 1000; ++i)
+                if (!malloc(100 + i)) return 1;
+            }
+            """)).trace)
+        total = self.json("blocks", "--top", "1")["total"]["blocks"]
+        self.assertGreaterEqual(total, 1000)
+        self.browser.open(f"{file.as_uri()}#view=blocks&metric=leaked")
+        self.settled()
+        self.assertIn(f"This file has 200 of {total:,} blocks", self.text("#view .more"))
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Size")] for line in lines],
+                         [str(block["size_bytes"]) for block in self.json("blocks", "--top", "200")["blocks"]])
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        self.browser.settle()
+        self.assertEqual(self.texts("#view tr.pending, #progress .error"), [])
+
     def test_list_that_is_higher_than_an_element(self):
         """A million rows: a wheel moves them pixel by pixel, a drag of the scroll bar by its share of the list; both
         ends are reached, and the scroll bar shows the share again when the list rests."""
