@@ -102,8 +102,7 @@ function viewOf(context, answer, isPending = false) {
        search: row => row.place ? `${row.place.name} ${row.place.file || ''} ${row.place.module}` : ''},
       {key: 'bytes', label: 'Left', number: true, value: row => row.bytes, text: row => figures.bytes(row.bytes),
        exact: row => figures.exact('leaked', row.bytes)},
-      {key: 'share', label: 'Share', number: true, width: 120, minor: 2, value: row => row.bytes,
-       cell: row => make('span', {}, elements.bar(row.bytes / all), figures.percent(row.bytes, all))},
+      viewParts.shareColumn(row => row.bytes, all, {minor: 2}),
       {key: 'blocks', label: 'Blocks', number: true, minor: 1, value: row => row.blocks, text: row =>
        figures.count(row.blocks)},
       {key: 'trend', label: 'Trend', value: row => trendOf(row) || '', text: row => TRENDS[trendOf(row)] || ''},

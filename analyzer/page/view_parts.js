@@ -35,5 +35,10 @@ function choice(field, value, labels, standard) {
   return list;
 }
 
-return {emptySelection, needsServer, directions, choice};
+/// A column of a table: what share of `total` the value of a row is, with a bar.
+const shareColumn = (value, total, more = {}) => ({key: 'share', label: 'Share', number: true, width: 120, value,
+  csvLabel: ['share'], csv: row => [total > 0 ? value(row) / total : 0],
+  cell: row => make('span', {}, elements.bar(value(row) / total), figures.percent(value(row), total)), ...more});
+
+return {emptySelection, needsServer, directions, choice, shareColumn};
 })();

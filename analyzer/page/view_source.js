@@ -87,10 +87,9 @@ async function show(context) {
       {key: 'self', label: 'Self', number: true, sortable: false, value: line => line.self[about.value],
        text: line => line.self[about.value] ? figures.ofMetric(metric, line.self[about.value]) : '',
        exact: line => figures.exact(metric, line.self[about.value])},
-      {key: 'share', label: 'Share', number: true, width: 120, minor: 2, sortable: false, value: line =>
-       line.self[about.value],
-       cell: line => line.self[about.value] ? make('span', {}, elements.bar(line.self[about.value] / heaviest),
-         figures.percent(line.self[about.value], answer.all_total[about.value])) : null},
+      viewParts.shareColumn(line => line.self[about.value], answer.all_total[about.value], {minor: 2, sortable: false,
+        cell: line => line.self[about.value] ? make('span', {}, elements.bar(line.self[about.value] / heaviest),
+          figures.percent(line.self[about.value], answer.all_total[about.value])) : null}),
       {key: 'total', label: 'Total', number: true, minor: 1, sortable: false, value: line => line.total[about.value],
        text: line => line.total[about.value] ? figures.ofMetric(metric, line.total[about.value]) : ''},
       {key: 'line', label: 'Line', number: true, width: 60, sortable: false, value: line => line.line,

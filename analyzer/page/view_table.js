@@ -2,7 +2,7 @@
 'use strict';
 
 const viewTable = (() => {
-const {make, dot, bar, sparkline} = elements;
+const {make, dot, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
               thread: 'Thread'};
 
@@ -31,13 +31,8 @@ function figureColumn(metric, part, more = {}) {
 const countColumn = (key, part) => ({key: `${part}-${key}`, label: 'Blocks', number: true, minor: 1,
                                      value: row => row[part][key], text: row => figures.count(row[part][key]),
                                      exact: row => figures.grouped(row[part][key])});
-function shareColumn(metric, part, total) {
-  const about = figures.metrics[metric];
-  const share = row => row[part][about.value];
-  return {key: 'share', label: 'Share', number: true, width: 120, value: share,
-          csvLabel: ['share'], csv: row => [total > 0 ? share(row) / total : 0],
-          cell: row => make('span', {}, bar(share(row) / total), figures.percent(share(row), total))};
-}
+const shareColumn = (metric, part, total) =>
+  viewParts.shareColumn(row => row[part][figures.metrics[metric].value], total);
 
 function columnsOf(metric, total, title) {
   const about = figures.metrics[metric];

@@ -541,7 +541,7 @@ class Page(PageCase):
                 self.select(view="blocks", **selection)
                 self.check_blocks()
                 self.select(view="threads", **selection)
-                self.check_threads()
+                self.check_threads(metric)
                 for shown in ("", "churn", "reallocs"):
                     self.select(view="lifetimes", shown=shown, **selection)
                     self.check_lifetimes(shown)
@@ -584,6 +584,12 @@ class Page(PageCase):
         for line in shallow:
             self.assertIn(line[column], known[line[name].removeprefix("'")])
 
+    def check_shares(self, head, lines, values, total):
+        """The column of shares has those of these values in the total."""
+        self.assertTrue(values)
+        for line, value in zip(lines, values, strict=True):
+            self.assertAlmostEqual(float(line[head.index("share")]), value / total if total else 0)
+
     def check_blocks(self):
         total = self.printed()["total"]
         self.assertIn(f"{self.shown_as('plural', total['blocks'], 'block')}, "
@@ -592,13 +598,18 @@ class Page(PageCase):
         self.assertIn(f"{self.shown_as('bytes', total['bytes'])} in "
                       f"{self.shown_as('plural', total['blocks'], 'block')}", self.text("#sentence"))
 
-    def check_threads(self):
+    def check_threads(self, metric="peak"):
         head, *lines = self.saved_rows()
         self.assertEqual(sorted((line[1], line[head.index("Allocates")],
                                  line[head.index("Not freed")]) for line in lines),
                          sorted((str(thread["tid"]), str(thread["allocated_bytes"]),
                                  str(thread["not_freed"]["bytes"]))
                                 for thread in self.printed()["threads"]))
+        words = shlex.split(self.text("#command"))
+        rows = self.json("report", "--by", "thread", "--top", "0", *words[words.index(str(self.trace)) + 1:])
+        self.assertTrue(rows["rows"])
+        own = {str(row["tid"]): row["self"][METRICS[metric]] for row in rows["rows"]}
+        self.check_shares(head, lines, [own.get(line[1], 0) for line in lines], rows["total"][METRICS[metric]])
 
     def check_lifetimes(self, shown):
         answer = self.printed()
@@ -607,6 +618,7 @@ class Page(PageCase):
             return self.assertTrue(self.texts("#view .empty"))
         head, *lines = self.saved_rows()
         if shown == "churn":
+            self.check_shares(head, lines, [site["short_lived"] for site in sites], answer["total"]["short_lived"])
             return self.assertEqual([line[head.index("Allocations")] for line in lines],
                                     [str(site["allocations"]) for site in sites])
         if shown == "reallocs":
@@ -776,6 +788,7 @@ class Page(PageCase):
             for site in leaks["sites"]])
         for line, site in zip(lines, leaks["sites"]):
             self.assertAlmostEqual(float(line[head.index("Freed")]), 1 - site["survival"])
+        self.check_shares(head, lines, [site["bytes"] for site in leaks["sites"]], leaks["heap"]["leaked_bytes"])
         return leaks
 
     def shown_as(self, form, *values):
@@ -795,6 +808,8 @@ class Page(PageCase):
             self.assertEqual([(line[head.index("Line")], line[head.index("Self")]) for line in lines],
                              [(str(line["line"] or ""),
                                str(line["self"]["allocated_bytes"])) for line in answer["lines"]])
+            self.check_shares(head, lines, [line["self"]["allocated_bytes"] for line in answer["lines"]],
+                              answer["all_total"]["allocated_bytes"])
         peak = self.json("report")["heap"]["peak_time_ns"]
         self.select(view="compare")
         self.check_moments(self.json("report"))
