@@ -97,6 +97,9 @@ function viewOf(context, answer, isPending = false) {
       {key: 'rank', label: '#', title: RANK, number: true, width: 46, minor: 2, value: row => row.number + 1,
        text: row => String(row.number + 1)},
       {key: 'name', label: 'Call site', wide: true, value: row => row.place ? row.place.name : '',
+       csvLabel: ['name', 'file', 'line', 'module', 'origin'],
+       csv: ({place, origin}) => place ? [place.name, place.file, place.line, place.module, origin] :
+         ['(no stack)', null, null, null, null],
        cell: row => viewTable.nameCell({...row.place, name: row.place ? row.place.name : '(no stack)',
                                         origin: row.origin}),
        search: row => row.place ? `${row.place.name} ${row.place.file || ''} ${row.place.module}` : ''},

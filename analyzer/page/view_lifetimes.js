@@ -21,6 +21,7 @@ const shortTime = ns => ns < 60e9 ? figures.time(ns) : `${figures.count(ns / 1e9
 /// Of consecutive parts: each begins where the one before ends.
 const lifeText = part => part.below_ns === null ? `from ${shortTime(part.from_ns)}` :
   `below ${shortTime(part.below_ns)}`;
+const timeOfCell = cell => cell.from_ns === null ? 'never freed' : lifeText(cell);
 /// For the last line of the page: of what the figures are.
 const sentenceOf = (bytes, allocations) => [selection.isNarrowed() ? 'Selection: ' : 'Whole recording: ',
   make('b', {}, figures.bytes(bytes)), ` in ${figures.plural(allocations, 'allocation')}`];
@@ -55,7 +56,7 @@ function heatMap(cells) {
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
   const sizes = distinct('from_bytes', sizeText), shortSizes = distinct('from_bytes', part =>
     `to ${figures.bytes(part.to_bytes)}`);
-  const lives = distinct('from_ns', cell => cell.from_ns === null ? 'never freed' : lifeText(cell));
+  const lives = distinct('from_ns', timeOfCell);
   const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
   const chart = draw('svg', {class: 'heat', role: 'img',
                              'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have sums'});
@@ -80,7 +81,7 @@ function heatMap(cells) {
       const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
       const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
       const said = `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')} of ${sizeText(cell)}, ` +
-        (cell.from_ns === null ? 'never freed' : lifeText(cell));
+        timeOfCell(cell);
       chart.append(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2,
                                  onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)})},
                         draw('title', {}, said)));
@@ -169,14 +170,19 @@ async function show(context) {
   const sizes = histogram.sizes.map(part => [sizeText(part), part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [lifeText(part), part.blocks, part.bytes, lifetimesOf(part)]);
   lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
+  const limits = ['from_bytes', 'to_bytes', 'from_ns', 'below_ns'];
+  const limitsOf = part => limits.map(key => part ? part[key] : null);
   const map = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;
   return {
     node: make('div', {class: 'scrolled'}, map ? map.host : null,
                make('div', {class: 'pair'}, distribution('Sizes', sizes, 'Size'),
                     distribution('Lifetimes', lives, 'Lifetime'))),
     tools, command, picture: map ? () => map.chart : null,
-    csv: () => [['kind', 'range', 'blocks', 'bytes'], ...sizes.map(row => ['size', ...row.slice(0, 3)]),
-                ...lives.map(row => ['lifetime', ...row.slice(0, 3)])],
+    csv: () => [['kind', 'range', 'blocks', 'bytes', ...limits],
+                ...sizes.map((row, i) => ['size', ...row.slice(0, 3), ...limitsOf(histogram.sizes[i])]),
+                ...lives.map((row, i) => ['lifetime', ...row.slice(0, 3), ...limitsOf(histogram.lifetimes[i])]),
+                ...(histogram.cells || []).map(cell => ['cell', `${sizeText(cell)}, ${timeOfCell(cell)}`, cell.blocks,
+                                                        cell.bytes, ...limitsOf(cell)])],
     shown: `${figures.plural(histogram.allocations, 'allocation')}, ${figures.bytes(histogram.allocated_bytes)}`,
     sentence: sentenceOf(histogram.allocated_bytes, histogram.allocations),
   };

@@ -38,6 +38,15 @@ async function show(context) {
     ],
     onSelect: row => selection.add('thread', String(row.tid)),
   });
+  const byIndex = new Map(threads.map(thread => [thread.index, thread]));
+  const placeOf = index => [byIndex.get(index)?.name, byIndex.get(index)?.tid];
+  /// Both tables. A pair has the columns of the thread that allocated, and its own.
+  function csv() {
+    const [head, ...lines] = table.csv(), more = ['freed_by', 'freed_by_tid', 'blocks', 'bytes'];
+    return [['kind', ...head, ...more], ...lines.map(line => ['thread', ...line, ...more.map(() => null)]),
+            ...answer.pairs.map(pair => ['pair', ...placeOf(pair.allocated_by), ...head.slice(2).map(() => null),
+                                         ...placeOf(pair.freed_by), pair.blocks, pair.bytes])];
+  }
   const pairs = answer.pairs.length ? make('table', {class: 'distribution'},
     make('caption', {}, 'Who frees whose blocks'),
     make('thead', {}, make('tr', {}, ...['Allocated by', 'Freed by'].map(text => make('th', {scope: 'col'}, text)),
@@ -48,7 +57,7 @@ async function show(context) {
       make('td', {}, labels.get(pair.freed_by)), make('td', {class: 'n'}, figures.count(pair.blocks)),
       make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
     make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');
-  return {node: make('div', {class: 'stacked'}, table.host, pairs), command, csv: table.csv, filter: table.filter,
+  return {node: make('div', {class: 'stacked'}, table.host, pairs), command, csv, filter: table.filter,
           focus: table.focus, select() {}, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +
             `${figures.plural(answer.freed.blocks, 'free')} are by another thread`};
 }

@@ -517,6 +517,35 @@ class Page(PageCase):
         self.check_left()
         self.assertEqual(self.texts("#details .error"), ["The frees are lost."])
 
+    def test_pairs_of_threads(self):
+        """The CSV of the threads also has who frees whose blocks."""
+        self.trace = self.record(self.compiled("""
+            #include <pthread.h>
+            #include <stdlib.h>
+            static void* blocks[10];
+            static void* work(void* unused) {
+              for (int i = 0; i < 10; ++i)
+                if (!(blocks[i] = malloc(1000))) exit(1);
+              return unused;
+            }
+            int main(void) {
+              pthread_t thread;
+              if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
+              pthread_join(thread, NULL);
+              for (int i = 0; i < 10; ++i) free(blocks[i]);
+            }
+            """)).trace
+        self.open(self.trace, view="threads", metric="allocated")
+        self.check_threads("allocated")
+        answer = self.printed()
+        tids = {thread["index"]: str(thread["tid"]) for thread in answer["threads"]}
+        head, *lines = self.saved_rows()
+        columns = [head.index(name) for name in ("tid", "freed_by_tid", "blocks", "bytes")]
+        pairs = [[line[column] for column in columns] for line in lines if line[0] == "pair"]
+        self.assertEqual(pairs, [[tids[pair["allocated_by"]], tids[pair["freed_by"]], str(pair["blocks"]),
+                                  str(pair["bytes"])] for pair in answer["pairs"]])
+        self.assertIn(["10", "10000"], [pair[2:] for pair in pairs])
+
     def test_ranges_and_moments(self):
         """Each view of a range and of a moment has the figures that its copied command prints, and words that are true
         of it."""
@@ -600,7 +629,9 @@ class Page(PageCase):
 
     def check_threads(self, metric="peak"):
         head, *lines = self.saved_rows()
-        self.assertEqual(sorted((line[1], line[head.index("Allocates")],
+        lines = [line for line in lines if line[0] == "thread"]
+        tid = head.index("tid")
+        self.assertEqual(sorted((line[tid], line[head.index("Allocates")],
                                  line[head.index("Not freed")]) for line in lines),
                          sorted((str(thread["tid"]), str(thread["allocated_bytes"]),
                                  str(thread["not_freed"]["bytes"]))
@@ -609,7 +640,7 @@ class Page(PageCase):
         rows = self.json("report", "--by", "thread", "--top", "0", *words[words.index(str(self.trace)) + 1:])
         self.assertTrue(rows["rows"])
         own = {str(row["tid"]): row["self"][METRICS[metric]] for row in rows["rows"]}
-        self.check_shares(head, lines, [own.get(line[1], 0) for line in lines], rows["total"][METRICS[metric]])
+        self.check_shares(head, lines, [own.get(line[tid], 0) for line in lines], rows["total"][METRICS[metric]])
 
     def check_lifetimes(self, shown):
         answer = self.printed()
@@ -625,9 +656,24 @@ class Page(PageCase):
             return self.assertEqual([line[head.index("Copied")] for line in lines],
                                     [str(site["copied_bytes"]) for site in sites])
         self.assertEqual(sum(int(line[2]) for line in lines if line[0] == "size"), answer["allocations"])
+        limits = ("from_bytes", "to_bytes", "from_ns", "below_ns")
+        self.assertEqual(head[2:], ["blocks", "bytes", *limits])
+        self.assertTrue(answer["cells"])
+        self.assertEqual(self.lines_of(lines, "cell"), [
+            ["" if cell[key] is None else str(cell[key]) for key in ("blocks", "bytes", *limits)]
+            for cell in answer["cells"]])
+        self.assertEqual([line[2:4] for line in self.lines_of(lines, "size")],
+                         [[str(part["from_bytes"]), str(part["to_bytes"])] for part in answer["sizes"]])
+        self.assertEqual([line[4] for line in self.lines_of(lines, "lifetime")],
+                         [*(str(part["from_ns"]) for part in answer["lifetimes"]), ""])
         return self.assertEqual([[line[2], line[3]] for line in lines if line[0] == "lifetime"],
                                 [[str(part["blocks"]), str(part["bytes"])]
                                  for part in [*answer["lifetimes"], answer["not_freed"]]])
+
+    @staticmethod
+    def lines_of(lines, kind):
+        """The figures of the lines of this kind: what follows their range."""
+        return [line[2:] for line in lines if line[0] == kind]
 
     def check_files(self, metric):
         head, *lines = self.saved_rows()
@@ -786,6 +832,14 @@ class Page(PageCase):
             [str(site["bytes"]), str(site["blocks"]),
              "with_load" if site["trend"] == "stable" and site["grew_with_load"] else site["trend"]]
             for site in leaks["sites"]])
+        columns = [head.index(name) for name in ("name", "file", "line", "module")]
+        placed = [(line, site["site"]) for line, site in zip(lines, leaks["sites"], strict=True) if site["site"]]
+        self.assertTrue(placed)
+        for line, site in placed:
+            name, *place = (line[column].removeprefix("'") for column in columns)
+            self.assertEqual(place, [str(site[key] or "") for key in ("file", "line", "module")])
+            if site["function"]:
+                self.assertEqual(name, site["function"])
         for line, site in zip(lines, leaks["sites"]):
             self.assertAlmostEqual(float(line[head.index("Freed")]), 1 - site["survival"])
         self.check_shares(head, lines, [site["bytes"] for site in leaks["sites"]], leaks["heap"]["leaked_bytes"])
