@@ -347,9 +347,16 @@ function create(host, options) {
     data: () => data,
     picture: () => chart,
     csv() {
-      const {time_ns: time, live_bytes: live} = data.samples;
-      return [['time_ns', 'live_bytes', ...data.sites.map(site => site.name)],
-              ...time.map((ns, i) => [ns, live[i], ...data.sites.map(site => site.bytes[i])])];
+      const {time_ns: time, live_bytes: live, mapped_bytes: mapped = []} = data.samples;
+      // Resident memory and marks have times of their own. Live bytes and mappings are those of the sample before.
+      const mappedAt = i => mapped.length ? mapped[i] ?? 0 : null;
+      const rowOf = (ns, i, resident, mark) => [ns, live[i] ?? 0, mappedAt(i), resident, mark,
+                                                ...data.sites.map(site => site.bytes[i] ?? 0)];
+      const rows = [...time.map((ns, i) => rowOf(ns, i, null, null)),
+                    ...data.rss.time_ns.map((ns, i) => rowOf(ns, sampleAt(ns), data.rss.bytes[i], null)),
+                    ...data.marks.map(({time_ns: ns, text}) => rowOf(ns, sampleAt(ns), null, text))];
+      return [['time_ns', 'live_bytes', 'mapped_bytes', 'rss_bytes', 'mark', ...data.sites.map(site => site.name)],
+              ...rows.sort((a, b) => a[0] - b[0])];
     },
   };
 }

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 import re
@@ -198,11 +199,34 @@ class Page(PageCase):
         timeline = self.json("timeline", "--sites", "6")
         self.assertEqual(any(text.startswith("mapped") for text in self.texts(".legend .entry")),
                          any(timeline["samples"]["mapped_bytes"]))
-        head, *lines = self.saved_rows(".chart-saves button")
-        self.assertEqual([(line[0], line[1]) for line in lines],
-                         [(str(ns), str(live)) for ns, live in zip(*(timeline["samples"][key]
-                                                                     for key in ("time_ns", "live_bytes")))])
+        self.check_saved_timeline(timeline)
         self.check_link_to_a_function()
+
+    def check_saved_timeline(self, timeline):
+        """The CSV has samples, resident memory and marks at their times."""
+        head, *lines = self.saved_rows(".chart-saves button")
+        self.assertEqual(head[:5], ["time_ns", "live_bytes", "mapped_bytes", "rss_bytes", "mark"])
+        times = [int(line[0]) for line in lines]
+        self.assertEqual(times, sorted(times))
+        samples = timeline["samples"]
+        self.assertEqual([line[:3] for line in lines if line[3:5] == ["", ""]],
+                         [[*map(str, sample)] for sample in zip(samples["time_ns"], samples["live_bytes"],
+                                                               samples["mapped_bytes"])])
+        resident = [(line[0], line[3]) for line in lines if line[3]]
+        self.assertTrue(resident)
+        self.assertEqual(resident, [*zip(map(str, timeline["rss"]["time_ns"]), map(str, timeline["rss"]["bytes"]))])
+        self.assertEqual([(line[0], line[4]) for line in lines if line[4]],
+                         [(str(mark["time_ns"]), mark["text"]) for mark in timeline["marks"]])
+        # What lies between two samples has the figures of the first one.
+        for before, line in itertools.pairwise(lines):
+            if line[3] or line[4]:
+                self.assertEqual(line[1:3] + line[5:], before[1:3] + before[5:])
+
+    def test_saved_marks(self):
+        self.open(self.record(harness.program("freed_end"), "1000").trace, view="table")
+        timeline = self.json("timeline", "--sites", "6")
+        self.assertEqual([mark["text"] for mark in timeline["marks"]], ["trim"])
+        self.check_saved_timeline(timeline)
 
     def check_link_to_a_function(self):
         """A sentence about a function leads to the flame graph, zoomed and scrolled to its widest frame; Back
