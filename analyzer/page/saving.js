@@ -38,22 +38,48 @@ function copyLooks(from, copy) {
 const xml = picture => new XMLSerializer().serializeToString(picture)
   .replace(/[^\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]/gu, '\ufffd');
 
-/// A chart as a plain picture; another part of the page as HTML inside a picture, with the page's style sheet.
-function svg(node) {
+const sizeOf = (width, height) => ({width, height, viewBox: `0 0 ${width} ${height}`});
+function sizeOfNode(node) {
   const {width, height} = node.getBoundingClientRect();
-  const size = {width: Math.ceil(width), height: Math.ceil(height),
-                viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`};
-  const copy = node.cloneNode(true);
-  if (node.localName === 'svg') {
-    copyLooks(node, copy);
-    for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
-    copy.prepend(elements.draw('rect', {width: '100%', height: '100%',
-                                        fill: getComputedStyle(document.body).backgroundColor}));
-    return xml(copy);
+  return sizeOf(Math.ceil(width), Math.ceil(height));
+}
+const background = () => elements.draw('rect', {width: '100%', height: '100%',
+                                                fill: getComputedStyle(document.body).backgroundColor});
+
+/// A chart as a plain picture.
+function plain(chart) {
+  const copy = chart.cloneNode(true);
+  copyLooks(chart, copy);
+  for (const [name, value] of Object.entries(sizeOfNode(chart))) copy.setAttribute(name, value);
+  copy.prepend(background());
+  return copy;
+}
+
+/// Charts, as [title, chart], one below the other.
+function column(charts) {
+  const TITLE = 22;   // pixels
+  const {color, fontFamily} = getComputedStyle(document.body);
+  const parts = [];
+  let widest = 0, y = 0;
+  for (const [title, chart] of charts) {
+    const copy = plain(chart), {width, height} = sizeOfNode(chart);
+    copy.setAttribute('y', y + TITLE);
+    parts.push(elements.draw('text', {y: y + 15, fill: color, 'font-family': fontFamily, 'font-size': '13px',
+                                      'font-weight': '600'}, title), copy);
+    widest = Math.max(widest, width);
+    y += TITLE + height;
   }
+  return elements.draw('svg', sizeOf(widest, y), background(), ...parts);
+}
+
+/// A chart, or a list of charts with their titles, as a plain picture; another part of the page as HTML inside a
+/// picture, with the page's style sheet.
+function svg(shown) {
+  if (Array.isArray(shown)) return xml(column(shown));
+  if (shown.localName === 'svg') return xml(plain(shown));
   const frame = elements.draw('foreignObject', {width: '100%', height: '100%'});
-  frame.append(copy);
-  const picture = elements.draw('svg', {...size, class: 'saved',
+  frame.append(shown.cloneNode(true));
+  const picture = elements.draw('svg', {...sizeOfNode(shown), class: 'saved',
                                         'data-theme': document.documentElement.dataset.theme},
                                 elements.draw('style', {}, rules()), frame);
   return xml(picture);

@@ -236,11 +236,10 @@ function rowsOf(root) {
   return lines;
 }
 
-/// The same of both trees of a sandwich.
+/// The same of both trees of a sandwich, which begin with its function.
 function rowsOfSandwich([callers, callees]) {
-  const [head, ...lines] = rowsOf(callers);
-  return [['part', ...head], ...lines.map(line => ['callers', ...line]),
-          ...rowsOf(callees).slice(1).map(line => ['callees', ...line])];
+  const [head, ...above] = rowsOf(callers.children[0]), [, ...below] = rowsOf(callees.children[0]);
+  return [['kind', ...head], ...above.map(row => ['caller', ...row]), ...below.map(row => ['callee', ...row])];
 }
 
 const shownOf = state => ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
@@ -340,7 +339,8 @@ async function show(context) {
       if (rowsBelow) rowsBelow.repaint();
     },
     filter: text => graphs.forEach(graph => graph.search(text)),
-    picture: () => graphs[0].drawn(),
+    picture: () => !isSandwich ? graphs[0].drawn() : ['Callers', 'Callees'].map((title, i) =>
+      [`${title} of ${names.label(state.name)}`, graphs[i].drawn()]),
     csv: () => isSandwich ? rowsOfSandwich(hosts.map(([, tree]) => tree)) : rowsOf(root),
   };
 }

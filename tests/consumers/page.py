@@ -389,8 +389,8 @@ class Page(PageCase):
         sandwich = {"view": "flame", "metric": "allocated", "shown": "sandwich"}
         self.open(trace, name="spread", **sandwich)
         lines, size = self.check_sandwich("spread", 4096 * 10)
-        self.assertEqual(sorted(line for line in lines if line[:2] == ["callers", "2"]),
-                         [["callers", "2", name, str(size // 2)] for name in ("left", "right")])
+        self.assertEqual(sorted(line for line in lines if line[:2] == ["caller", "1"]),
+                         [["caller", "1", name, str(size // 2)] for name in ("left", "right")])
         self.assertEqual(sorted((caller["name"], caller["total"]["allocated_bytes"])
                                 for caller in self.printed()["callers"]), [("left", size // 2), ("right", size // 2)])
         self.assertNotIn("branches", self.text("#view-head"))
@@ -410,11 +410,35 @@ class Page(PageCase):
         self.assertEqual(self.printed()["total"]["allocated_bytes"], size)
         head, *lines = self.saved_rows()
         lines = [line[:3] + [line[head.index("allocated_bytes")]] for line in lines]
-        self.assertEqual([line for line in lines if line[1] == "1"],
-                         [[part, "1", name, str(size)] for part in ("callers", "callees")])
+        self.assertEqual([line for line in lines if line[1] == "0"],
+                         [[kind, "0", name, str(size)] for kind in ("caller", "callee")])
         drawn = [label for label in self.texts(".flame.half svg text.label") if label.startswith("all: ")]
         self.assertEqual(drawn, [f"all: {self.shown_as('bytes', size)}"] * 2)
         return lines, size
+
+    def test_files_of_a_sandwich(self):
+        """CSV and SVG have what is shown: the callers of the function and its callees."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            static void* volatile kept;
+            static void take_few(void) { kept = malloc(1000); }
+            static void take_many(void) { kept = malloc(3000); }
+            static void middle(int many) { if (many) take_many(); else take_few(); }
+            static void first(void) { middle(1); }
+            static void second(void) { middle(0); }
+            int main(void) { first(); second(); }
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated", shown="sandwich", name="middle")
+        head, *lines = self.saved_rows()
+        columns = [head.index(name) for name in ("kind", "depth", "name", "allocated_bytes")]
+        rows = {tuple(line[column] for column in columns) for line in lines}
+        self.assertLessEqual({("caller", "0", "middle", "4000"), ("caller", "1", "first", "3000"),
+                              ("caller", "1", "second", "1000"), ("callee", "0", "middle", "4000"),
+                              ("callee", "1", "take_many", "3000"), ("callee", "1", "take_few", "1000")}, rows)
+        self.assertEqual({name for kind, _, name, _ in rows if kind == "callee"}, {"middle", "take_many", "take_few"})
+        texts = [*ElementTree.fromstring(self.saved("SVG")).itertext()]
+        for text in ("Callers of middle", "Callees of middle", "first", "take_many"):
+            self.assertTrue(any(text in shown for shown in texts), text)
 
     def check_levels(self, levels):
         """A graph that is higher than its window says how many levels are outside, and a click shows them."""
