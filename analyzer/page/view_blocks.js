@@ -5,6 +5,7 @@ const viewBlocks = (() => {
 const {make} = elements;
 const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
 const PIECE = 100_000;   // rows of a question for the CSV: a server limits the bytes of an answer
+const TYPING_MS = 300;   // without a key, until a text is searched
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
 /// `isOfPeak`: the blocks that are live at the peak are shown.
@@ -42,76 +43,122 @@ async function show(context) {
   // Of a selection in which nothing was live, there is no peak.
   const isOfPeak = mayBeOfPeak(context) && (await context.report).heap.peak_bytes > 0;
   const question = isOfPeak ? 'blocks_at_peak' : 'blocks';
-  const first = await ask.template(question, {sort, skip: '0'}, selected);
-  const pages = new Map();   // number: answer
-  const failed = new Set();
-  let isAsking = false;
-  /// Asks for the first page that the rows in view need. Pages that were scrolled past meanwhile are not asked for.
-  function askNext(from, to) {
-    if (isAsking) return null;
-    let number = Math.floor(from / PAGE);
-    while (number * PAGE < to && (pages.has(number) || failed.has(number))) ++number;
-    if (number * PAGE >= to || to <= first.blocks.length) return null;
-    isAsking = true;
-    const asked = ask.template(question, {sort}, {...selected, skip: String(number * PAGE), top: String(PAGE)});
-    return asked.then(answer => { pages.set(number, answer); }, error => {
-      failed.add(number);
-      feedback.fail(error);
-    }).finally(() => { isAsking = false; });
-  }
-  const source = {
-    count: ask.file ? first.blocks.length : first.total.blocks,
-    at(i) {
-      const answer = i < first.blocks.length ? first : pages.get(Math.floor(i / PAGE));
-      const block = answer && answer.blocks[answer === first ? i : i % PAGE];
-      return block && {...block, answer};
-    },
-    need: askNext,
-  };
+  const firstOf = chosen => ask.template(question, {sort, skip: '0'}, chosen);
+  const whole = await firstOf(selected);
+  const {tools, command} = head(context, isOfPeak);
+  const textOf = ({total, at_ns: ns}) =>
+    `${figures.plural(total.blocks, 'block')}, ${figures.bytes(total.bytes)} live at ${figures.time(ns)}`;
+  const shown = textOf(whole);
+  if (whole.total.blocks === 0)
+    return {node: elements.empty(`No block of this selection is live at ${figures.time(whole.at_ns)}. `,
+                                 'Select another moment, or remove a filter.'), tools, command, shown};
   const threads = new Map(info.threads.map(thread => [thread.index, thread]));
   const threadOf = block => {
     const thread = threads.get(block.thread);
     return thread ? `${names.oneLine(thread.name || '')} ${thread.tid}` : '';
   };
   const addressOf = block => block.address === null ? `#${block.number}` : '0x' + block.address.toString(16);
-  const {tools, command} = head(context, isOfPeak);
-  const shown = `${figures.plural(first.total.blocks, 'block')}, ${figures.bytes(first.total.bytes)} live at ` +
-    figures.time(first.at_ns);
-  if (first.total.blocks === 0)
-    return {node: elements.empty(`No block of this selection is live at ${figures.time(first.at_ns)}. `,
-                                 'Select another moment, or remove a filter.'), tools, command, shown};
-  // All pieces are of one moment, also while the program goes on. The peak is one.
-  const moment = first.total.blocks > PIECE && recording.isRunning() && !isOfPeak && !state.at && !state.to ?
-    {to: `${first.at_ns}ns`} : {};
-  const csvOf = options => ask.csv(question, {sort}, selected, {...options, ...moment});
-  const table = rowTable.create({
-    label: shown, source,
-    more: source.count < first.total.blocks ? `This file has ${figures.count(source.count)} of ` +
-      `${figures.plural(first.total.blocks, 'block')}; heapprof blocks --top 0 prints all.` : '',
-    columns: [
-      {key: 'name', label: 'Call site', wide: true, cell: block => viewTable.nameCell(block), csvLabel:
-        ['name', 'file', 'line', 'module'], csv: block => [block.name, block.file, block.line, block.module]},
-      {key: 'size', label: 'Size', number: true, text: block => figures.bytes(block.size_bytes),
-       exact: block => figures.exact('peak', block.size_bytes), csv: block => [block.size_bytes]},
-      {key: 'age', label: 'Age', number: true, text: block => figures.time(block.age_ns),
-       exact: block => block.allocated_ns === null ? '' : `allocated at ${figures.time(block.allocated_ns)}`,
-       csv: block => [block.age_ns], csvLabel: ['age_ns']},
-      {key: 'thread', label: 'Thread', width: 150, minor: 2, text: threadOf, csv: block => [threadOf(block)]},
-      {key: 'address', label: 'Address', number: true, width: 140, text: addressOf,
-       csv: block => [addressOf(block)]},
-    ],
-    onSelect: block => {
-      const {frames} = block.answer.stacks[block.stack];
-      detailsPanel.showStack({
-        title: `${figures.bytes(block.size_bytes)} at ${addressOf(block)}`,
-        frames: frames.map(i => block.answer.frames[i]), name: block.name,
-        entries: [['size', `${figures.grouped(block.size_bytes)} bytes`], ['age', figures.time(block.age_ns)],
-                  ['allocated at', block.allocated_ns === null ? '' : figures.time(block.allocated_ns)],
-                  ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
-    },
-  });
-  return {node: table.host, tools, csv: ask.file ? table.csv : () => wholeCsv(csvOf, first.total.blocks),
-          focus: table.focus, command, select() {}, shown};
+
+  /// The blocks of the options `chosen`, of which `first` is the first answer.
+  function listOf(first, chosen) {
+    const pages = new Map();   // number: answer
+    const failed = new Set();
+    let isAsking = false;
+    /// Asks for the first page that the rows in view need. Pages that were scrolled past meanwhile are not asked for.
+    function askNext(from, to) {
+      if (isAsking) return null;
+      let number = Math.floor(from / PAGE);
+      while (number * PAGE < to && (pages.has(number) || failed.has(number))) ++number;
+      if (number * PAGE >= to || to <= first.blocks.length) return null;
+      isAsking = true;
+      const asked = ask.template(question, {sort}, {...chosen, skip: String(number * PAGE), top: String(PAGE)});
+      return asked.then(answer => { pages.set(number, answer); }, error => {
+        failed.add(number);
+        feedback.fail(error);
+      }).finally(() => { isAsking = false; });
+    }
+    const source = {
+      count: first.total.blocks,
+      at(i) {
+        const answer = i < first.blocks.length ? first : pages.get(Math.floor(i / PAGE));
+        const block = answer && answer.blocks[answer === first ? i : i % PAGE];
+        return block && {...block, answer};
+      },
+      need: askNext,
+    };
+    // All pieces are of one moment, also while the program goes on. The peak is one.
+    const moment = first.total.blocks > PIECE && recording.isRunning() && !isOfPeak && !state.at && !state.to ?
+      {to: `${first.at_ns}ns`} : {};
+    const csvOf = options => ask.csv(question, {sort}, chosen, {...options, ...moment});
+    const known = first.blocks.length;
+    const table = rowTable.create({
+      label: shown, ...ask.file ? {rows: first.blocks.map(block => ({...block, answer: first}))} : {source},
+      more: ask.file && known < first.total.blocks ? `This file has ${figures.count(known)} of ` +
+        `${figures.plural(first.total.blocks, 'block')}; heapprof blocks --top 0 prints all.` : '',
+      columns: [
+        {key: 'name', label: 'Call site', wide: true, cell: block => viewTable.nameCell(block),
+         search: block => `${block.name} ${block.file || ''} ${block.module || ''} ${threadOf(block)}`,
+         csvLabel: ['name', 'file', 'line', 'module'],
+         csv: block => [block.name, block.file, block.line, block.module]},
+        {key: 'size', label: 'Size', number: true, text: block => figures.bytes(block.size_bytes),
+         exact: block => figures.exact('peak', block.size_bytes), csv: block => [block.size_bytes]},
+        {key: 'age', label: 'Age', number: true, text: block => figures.time(block.age_ns),
+         exact: block => block.allocated_ns === null ? '' : `allocated at ${figures.time(block.allocated_ns)}`,
+         csv: block => [block.age_ns], csvLabel: ['age_ns']},
+        {key: 'thread', label: 'Thread', width: 150, minor: 2, text: threadOf, csv: block => [threadOf(block)]},
+        {key: 'address', label: 'Address', number: true, width: 140, text: addressOf,
+         csv: block => [addressOf(block)]},
+      ],
+      onSelect: block => {
+        const {frames} = block.answer.stacks[block.stack];
+        detailsPanel.showStack({
+          title: `${figures.bytes(block.size_bytes)} at ${addressOf(block)}`,
+          frames: frames.map(i => block.answer.frames[i]), name: block.name,
+          entries: [['size', `${figures.grouped(block.size_bytes)} bytes`], ['age', figures.time(block.age_ns)],
+                    ['allocated at', block.allocated_ns === null ? '' : figures.time(block.allocated_ns)],
+                    ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
+      },
+    });
+    return {...table, csv: ask.file ? table.csv : () => wholeCsv(csvOf, Math.max(1, first.total.blocks))};
+  }
+
+  if (ask.file) {
+    const list = listOf(whole, selected);
+    return {node: list.host, tools, csv: list.csv, filter: list.filter, focus: list.focus, command, select() {},
+            shown};
+  }
+  // A search asks the server, as the filter does that Enter makes of the text.
+  const host = make('div', {class: 'stacked'});
+  let list = null, wanted = context.searched, timer = 0;
+  async function fill(text) {
+    const chosen = text ? {...selected, function: [text]} : selected;
+    try {
+      const first = text ? await firstOf(chosen) : whole;
+      if (text !== wanted) return;
+      list = listOf(first, chosen);
+      const found = `${textOf(first)}, with "${text}" in their stacks`;
+      host.replaceChildren(...text ? [make('p', {class: 'more'}, found)] : [], list.host);
+      if (text) feedback.announce(found);
+    } catch (error) {
+      if (text === wanted) host.replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
+    }
+    if (text === wanted) host.classList.remove('waiting');
+  }
+  function filter(text) {
+    if (text === wanted) return;
+    wanted = text;
+    host.classList.add('waiting');
+    clearTimeout(timer);
+    timer = setTimeout(() => fill(text), text ? TYPING_MS : 0);
+  }
+  // Stacks match any of several functions, so that a search would add blocks.
+  const isSearchable = !selected.function;
+  if (!isSearchable) wanted = '';
+  await fill(wanted);
+  return {node: host, tools, command, select() {}, shown, csv: () => list ? list.csv() : [],
+          focus: () => { if (list) list.focus(); },
+          ...isSearchable ? {filter} :
+            {noSearch: 'Blocks are searched by the filter "function", which is set already. Remove it first.'}};
 }
 
 return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], head, show};

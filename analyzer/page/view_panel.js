@@ -62,6 +62,7 @@ async function refresh(isUpdate = false) {
   }
   // A search is in the rows of one view.
   if (shown && shown.key !== view.key) at('search').value = '';
+  context.searched = at('search').value.trim();
   const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate, () => {
     if (isPartlyDrawn) return;
     if (!isUpdate) statusLine.wait(head, true);
@@ -141,6 +142,8 @@ function draw(view, result) {
   const csv = result.csv ? [button('CSV', () => saveCsv(view, result.csv))] : [];
   const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
                                               saving.svg(result.picture ? result.picture() : at('view'))));
+  at('search').disabled = Boolean(result.noSearch);
+  at('search').title = result.noSearch || '';
   drawHead(view, result, ...csv, svg);
   host.dataset.view = view.key;
   elements.replaceContent(host, result.node);   // sorting shows the table again

@@ -1220,6 +1220,39 @@ class Page(PageCase):
                 # Lines, since a difference of these texts takes minutes to print.
                 self.assertTrue(self.saved("CSV").splitlines() == expected.splitlines(), "other rows")
 
+    def test_search_of_blocks(self):
+        """A search selects blocks as the filter does that Enter makes of it."""
+        trace = self.folder / "plain.heapprof"
+        self.open(trace, view="blocks", metric="leaked")
+
+        def addresses():
+            return self.browser.evaluate("[...document.querySelectorAll('#view tbody tr[data-index]')].map(line => "
+                                         "line.cells[line.cells.length - 1].textContent)")
+        everything = addresses()
+        answer = self.json("blocks", "--function", "libleaf")
+        wanted = [hex(block["address"]) for block in answer["blocks"]]
+        self.assertTrue(0 < answer["total"]["blocks"] < self.json("blocks")["total"]["blocks"])
+        self.browser.press("/", *"libleaf")
+        self.settled()
+        self.assertEqual(addresses(), wanted[:len(addresses())])
+        self.assertGreaterEqual(len(addresses()), min(len(wanted), 10))
+        self.assertIn(f"{self.shown_as('plural', answer['total']['blocks'], 'block')}, "
+                      f"{self.shown_as('bytes', answer['total']['bytes'])} live at", self.text("#view .more"))
+        self.assertEqual(self.saved("CSV").splitlines(),
+                         self.heapprof("blocks", trace, "--function", "libleaf", "--csv").splitlines())
+        self.browser.press("Escape", "Escape")  # empties the field, and leaves it
+        self.settled()
+        self.assertEqual(addresses(), everything)
+        self.browser.press("/", *"libleaf", "Enter")
+        harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "Enter makes no filter")
+        self.settled()
+        self.assertEqual(addresses(), wanted[:len(addresses())])
+        # Another function would add blocks.
+        self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), True)
+        self.assertIn("Remove it first", self.browser.evaluate("document.querySelector('#search').title"))
+        self.select(view="table")
+        self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), False)
+
     def test_blocks_of_a_file(self):
         """A file says how many of the blocks it has, and its CSV has these."""
         file = self.written(self.record(self.compiled("""
@@ -1241,6 +1274,8 @@ class Page(PageCase):
         self.browser.press("End")
         self.browser.settle()
         self.assertEqual(self.texts("#view tr.pending, #progress .error"), [])
+        self.browser.press("/", *"no such name")
+        self.assertIn("No row contains", self.text("#view .more"))
 
     def test_list_that_is_higher_than_an_element(self):
         """A million rows: a wheel moves them pixel by pixel, a drag of the scroll bar by its share of the list; both
