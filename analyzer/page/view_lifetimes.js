@@ -49,8 +49,23 @@ function shortBytes(bytes) {
 const CELL = {min: 14, max: 110, forShort: 32, forLabel: 56, forHeading: 84};
 const NARROW = 600;   // pixels; then the sizes have short labels
 
+const DIRECTIONS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+/// The position of the nearest cell to the left or right of `from` in its row, or above or below it in the next row
+/// that has cells; -1: there is none.
+function nearest(places, from, [right, down]) {
+  let found = -1, least = Infinity;
+  places.forEach(({column, row}, i) => {
+    const across = column - from.column;
+    const ahead = down ? down * (row - from.row) : row === from.row ? right * across : 0;
+    const distance = 1000 * ahead + (down ? Math.abs(across) : 0);
+    if (ahead > 0 && distance < least) [found, least] = [i, distance];
+  });
+  return found;
+}
+
 /// Lifetimes by size: a column for each lifetime, a row for each size, darker for more bytes. It is as wide as its
-/// place; where cells are narrow, their labels are short or left to the tooltips, and headings are upright.
+/// place; where cells are narrow, their labels are short or left to the tooltips, and headings are upright. Tab
+/// reaches one cell, arrow keys the others.
 function heatMap(cells) {
   const distinct = (key, text) => [...new Map(cells.map(cell => [cell[key], text(cell)])).entries()]
     .sort((a, b) => (a[0] === null) - (b[0] === null) || a[0] - b[0]);
@@ -58,8 +73,31 @@ function heatMap(cells) {
     `to ${figures.bytes(part.to_bytes)}`);
   const lives = distinct('from_ns', timeOfCell);
   const most = Math.log1p(Math.max(1, ...cells.map(cell => cell.bytes)));
-  const chart = draw('svg', {class: 'heat', role: 'img',
-                             'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have sums'});
+  const chart = draw('svg', {class: 'heat', role: 'group',
+                             'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have ' +
+                               'sums. Arrow keys move, Enter selects.'});
+  const choose = cell => narrow({...sizesOf(cell), ...lifetimesOf(cell)});
+  const places = cells.map(cell => ({column: lives.findIndex(([key]) => key === cell.from_ns),
+                                     row: sizes.findIndex(([key]) => key === cell.from_bytes)}));
+  let fields = [];   // the elements of the cells
+  let current = 0;   // the one that Tab reaches
+  function moveTo(i) {
+    fields[current].setAttribute('tabindex', '-1');
+    current = i;
+    fields[current].setAttribute('tabindex', '0');
+    fields[current].focus();
+  }
+  chart.addEventListener('keydown', event => {
+    const at = fields.indexOf(event.target);
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === 'Enter' || event.key === ' ') {
+      choose(cells[at]);
+    } else if (Object.hasOwn(DIRECTIONS, event.key)) {
+      const next = nearest(places, places[at], DIRECTIONS[event.key]);
+      if (next >= 0) moveTo(next);
+    } else return;
+    event.preventDefault();
+  });
   function paint(width) {
     const rows = width < NARROW ? shortSizes : sizes;
     const left = width < NARROW ? 84 : 136;
@@ -68,7 +106,9 @@ function heatMap(cells) {
     const cellHeight = 20, top = isUpright ? 98 : 22;
     chart.setAttribute('width', left + lives.length * cellWidth);
     chart.setAttribute('height', top + sizes.length * cellHeight + 4);
+    const isFocused = fields.includes(document.activeElement);
     chart.replaceChildren();
+    fields = [];
     lives.forEach(([, label], i) => {
       const x = left + (i + 0.5) * cellWidth + (isUpright ? 4 : 0), y = isUpright ? top - 6 : 14;
       chart.append(draw('text', {class: 'axis', x, y, 'text-anchor': isUpright ? 'start' : 'middle',
@@ -76,20 +116,21 @@ function heatMap(cells) {
     });
     rows.forEach(([, label], i) => chart.append(draw('text', {class: 'axis', x: left - 8, 'text-anchor': 'end',
                                                               y: top + (i + 0.5) * cellHeight + 4}, label)));
-    for (const cell of cells) {
-      const x = left + lives.findIndex(([key]) => key === cell.from_ns) * cellWidth;
-      const y = top + sizes.findIndex(([key]) => key === cell.from_bytes) * cellHeight;
+    cells.forEach((cell, i) => {
+      const x = left + places[i].column * cellWidth, y = top + places[i].row * cellHeight;
       const grade = Math.round(8 * Math.log1p(cell.bytes) / most);
       const said = `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')} of ${sizeText(cell)}, ` +
         timeOfCell(cell);
-      chart.append(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2,
-                                 onclick: () => narrow({...sizesOf(cell), ...lifetimesOf(cell)})},
-                        draw('title', {}, said)));
+      fields.push(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2,
+                                role: 'button', 'aria-label': said, tabindex: i === current ? '0' : '-1',
+                                onclick: () => choose(cell)}, draw('title', {}, said)));
+      chart.append(fields.at(-1));
       if (cellWidth >= CELL.forShort)
         chart.append(draw('text', {class: `heat-label heat${grade}`, x: x + cellWidth / 2, y: y + 14,
                                    'text-anchor': 'middle'},
                           cellWidth < CELL.forLabel ? shortBytes(cell.bytes) : figures.bytes(cell.bytes)));
-    }
+    });
+    if (isFocused) fields[current].focus();
   }
   const host = make('div', {class: 'chart-host'}, chart);
   let painted = 0;

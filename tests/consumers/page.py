@@ -1730,6 +1730,55 @@ class Page(PageCase):
         self.browser.press("Escape")
         self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
 
+    def test_heat_map_by_keyboard(self):
+        """Tab reaches one cell, arrow keys the others, and Enter selects its sizes and lifetimes."""
+        self.open(self.real(), view="lifetimes")
+        cells = self.printed()["cells"]
+        self.assertGreater(len(cells), 5)
+        ranges = [line[1] for line in self.saved_rows() if line[0] == "cell"]
+        self.assertEqual(
+            self.browser.evaluate("[...document.querySelectorAll('.heat rect')].map(cell => "
+                                  "cell.getAttribute('aria-label'))"),
+            [f"{self.shown_as('bytes', cell['bytes'])} in {self.shown_as('plural', cell['blocks'], 'block')} of "
+             f"{text}" for cell, text in zip(cells, ranges, strict=True)])
+        position = "[...document.querySelectorAll('.heat rect')].indexOf(document.activeElement)"
+        for _ in range(80):
+            if self.browser.evaluate(position) >= 0:
+                break
+            self.browser.press("Tab")
+        first = self.browser.evaluate(position)
+        self.assertGreaterEqual(first, 0)
+        self.browser.press("Tab")  # there is one stop
+        self.assertEqual(self.browser.evaluate(position), -1)
+        self.browser.evaluate(f"document.querySelectorAll('.heat rect')[{first}].focus()")
+        reached = self.browser.evaluate("""(() => {
+          const reached = [document.activeElement];
+          for (const cell of reached) {
+            for (const key of ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown']) {
+              cell.focus();
+              cell.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+              if (!reached.includes(document.activeElement)) reached.push(document.activeElement);
+            }
+          }
+          reached[0].focus();
+          return reached.length;
+        })()""")
+        self.assertEqual(reached, len(cells))
+        # To the right: the same sizes, longer lives.
+        row = [i for i, cell in enumerate(cells) if cell["from_bytes"] == cells[first]["from_bytes"]]
+        for key, expected in (("ArrowRight", row[min(1, len(row) - 1)]), ("ArrowLeft", row[0])):
+            self.browser.press(key)
+            self.assertEqual(self.browser.evaluate(position), expected)
+        freed = next(i for i, cell in enumerate(cells) if cell["below_ns"] is not None)
+        self.browser.evaluate(f"document.querySelectorAll('.heat rect')[{freed}].focus()")
+        self.browser.press("Enter")
+        harness.wait_until(lambda: f"--min-size {cells[freed]['from_bytes']}" in self.text("#command"),
+                           "Enter selects no sizes")
+        self.settled()
+        answer = self.printed()
+        self.assertEqual((answer["allocations"], answer["allocated_bytes"]),
+                         (cells[freed]["blocks"], cells[freed]["bytes"]))
+
     def undo_all(self, views):
         """Presses Escape until these views have been shown again; the page is not left then."""
         shown = "document.querySelector('#view').dataset.view"
