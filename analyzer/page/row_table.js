@@ -4,7 +4,8 @@
 // A column: key, label, `text(row)` or `cell(row)` (an element), `value(row)` for sorting and CSV, `exact(row)` for
 // the tooltip, `wide` (takes the remaining width), `minWidth` of a wide one and `width` of others in pixels,
 // `number`, `title` (the tooltip of its heading), `sortable`, and `minor`: where the table is narrow, columns are
-// left out, those with the highest `minor` first, and of equal ones the last. A table that is still too wide scrolls.
+// left out, those with the highest `minor` first, and of equal ones the last. A note below the table lists them, and
+// has a button that shows all. A table that is still too wide scrolls.
 // A source: {count, at(index) -> row or undefined, need(first, last) -> promise or null}. `need` is called for the
 // rows in view, and again when its promise is fulfilled.
 'use strict';
@@ -26,14 +27,17 @@ function widthOf(column) {
   return Math.max(WIDTH, PADDING + Math.ceil(Math.max(...words.map(word => ruler.measureText(word).width))));
 }
 
-/// The columns for which a table of this width has room.
+/// Whether columns are shown for which there is no room: the user's choice, for all tables.
+let showsAll = false;
+
+/// The columns for which a table of this width has room, or all.
 function fitting(columns, widths, width) {
   const wide = columns.find(column => column.wide);
   const usual = width < PHONE ? MIN_WIDE_ON_PHONE : Math.max(MIN_WIDE, Math.min(MAX_MIN_WIDE, width * 0.3));
   const least = wide ? Math.max(wide.minWidth || 0, usual) : 0;
   const shown = [...columns];
   const needed = () => shown.reduce((sum, column) => sum + (column.wide ? least : widths.get(column)), 0);
-  while (needed() > width) {
+  while (!showsAll && needed() > width) {
     const others = shown.filter(column => !column.wide);
     if (others.length < 2) break;
     const highest = Math.max(...others.map(column => column.minor || 0));
@@ -78,12 +82,17 @@ function create(options) {
   const scroller = make('div', {class: 'scroller', tabindex: '0', role: 'group',
                                 'aria-label': `${options.label}. Arrow keys move, Enter selects.`}, table);
   const note = make('p', {class: 'more'}, options.more || '');
-  const host = make('div', {class: 'row-table'}, scroller, note);
+  const columnNote = make('p', {class: 'more left-out'});
+  const host = make('div', {class: 'row-table'}, scroller, note, columnNote);
 
   /// A table that has no place in the page yet has no width, and room for all columns: it is fitted again there.
   function fit() {
-    const now = fitting(columns, widths, scroller.clientWidth || Infinity);
+    const width = scroller.clientWidth || Infinity;
+    const now = fitting(columns, widths, width);
     table.style.minWidth = `${now.needed}px`;
+    // The names stay where they are.
+    host.classList.toggle('sideways', now.needed > width && Boolean(columns[0].wide));
+    noteColumns(now.shown, now.needed > width);
     if (now.shown.length === shown.length && group.firstChild) return;
     shown = now.shown;
     group.replaceChildren(...shown.map(column => {
@@ -92,6 +101,23 @@ function create(options) {
       return place;
     }));
     drawHead();
+  }
+
+  /// Says which columns are left out, or that the table is wider than its place.
+  let noted = '';
+  function noteColumns(shownNow, isWider) {
+    const hidden = columns.filter(column => !shownNow.includes(column)).map(column => column.label);
+    const text = hidden.length ? `Not shown: ${hidden.join(', ')}. Widen the window, or ` :
+      showsAll && isWider ? 'All columns are shown. Scroll sideways, or ' : '';
+    if (text === noted) return;
+    noted = text;
+    const change = elements.button(hidden.length ? 'show all columns' : 'show those that fit', () => {
+      showsAll = !showsAll;
+      redraw();
+      const next = columnNote.querySelector('button');
+      if (next) next.focus();
+    });
+    columnNote.replaceChildren(...text ? [text, change] : []);
   }
 
   function drawHead() {

@@ -48,12 +48,13 @@ function columnsOf(metric, total, title) {
     figureColumn(metric, 'self', {label: 'Self'}),
     shareColumn(metric, 'self', total[about.value]),
     figureColumn(metric, 'total', {label: 'Total', minor: 1}),
-    ...about.blocks ? [countColumn(about.blocks, 'self')] : [],
+    // In a narrow window, rows keep their growth longer than the other metrics.
+    ...about.blocks ? [{...countColumn(about.blocks, 'self'), minor: 4}] : [],
     ...recording.otherMetrics(metric, selection.now())
-      .map((other, i) => figureColumn(other, 'self', {minor: i < 2 ? 2 : 4})),
-    {key: 'growth', label: 'Growth', number: true, minor: 4, value: growthOf,
+      .map((other, i) => figureColumn(other, 'self', {minor: i < 2 ? 3 : 4})),
+    {key: 'growth', label: 'Growth', number: true, minor: 2, value: growthOf,
      text: row => growthOf(row) === null ? '' : figures.change(growthOf(row))},
-    {key: 'over-time', label: 'Over time', width: 104, minor: 3,
+    {key: 'over-time', label: 'Over time', width: 104, minor: 2,
      cell: row => sparkline(row.live_over_time),
      exact: row => row.live_over_time ? `${figures.bytes(Math.min(...row.live_over_time))} to ` +
        `${figures.bytes(Math.max(...row.live_over_time))} of its own` : null,

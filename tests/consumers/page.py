@@ -1395,9 +1395,6 @@ class Page(PageCase):
               usleep(100000);
             }}
             """)).trace
-        # In the usual window, there is no room for this column.
-        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
-        self.browser.call("Emulation.setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1, mobile=False)
         self.open(self.trace, view="table", by="function", metric="peak", sort="-growth")
         head, *lines = self.saved_rows()
         self.assertGreaterEqual(len(lines), functions)
@@ -1926,6 +1923,47 @@ class Page(PageCase):
                 "return [area, ...[...document.querySelectorAll('.heat text')].map(text => "
                 "text.getBoundingClientRect())].filter((part, i) => !isIn(part, i ? area : place)).length; })()")
             self.assertEqual(cut, 0, f"heat map at {width}")
+
+    def test_columns_of_a_table(self):
+        """In usual windows, rows have their growth and their line over time. What is left out is named, and can be
+        shown: then the table scrolls beside the names."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        headings = "[...document.querySelectorAll('#view thead th')].map(head => head.textContent.replace(/ .$/, ''))"
+        note = "[...document.querySelectorAll('#view .more')].map(note => note.textContent).join(' ')"
+        button = "#view .more button"
+        everything = ["Function", "Self", "Share", "Total", "Blocks", "Allocated", "Left", "Temporary", "Growth",
+                      "Over time"]
+        for width in (1080, 1280, 1440, 390):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            self.open(self.real(), view="table", metric="peak")
+            with self.subTest(width=width):
+                shown = self.browser.evaluate(headings)
+                if width > 390:
+                    self.assertLessEqual({"Function", "Self", "Share", "Total", "Growth", "Over time"}, set(shown))
+                hidden = [name for name in everything if name not in shown]
+                self.assertTrue(hidden)
+                self.assertIn(f"Not shown: {', '.join(hidden)}. Widen the window", self.browser.evaluate(note))
+                self.press_enter(button, "show all columns")
+                self.assertEqual(self.browser.evaluate(headings), everything)
+                self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+                edges = self.browser.evaluate(
+                    "(() => { const list = document.querySelector('#view .scroller'); list.scrollLeft = 1e6;"
+                    "const at = element => element.getBoundingClientRect(); const row = list.querySelector("
+                    "'tr[data-index]'); return [at(list).left, at(row.cells[0]).left, at(list).right, "
+                    "at(row.cells[row.cells.length - 1]).right]; })()")
+                self.assertAlmostEqual(edges[0], edges[1], delta=1)
+                self.assertLessEqual(edges[3], edges[2] + 1)
+                self.select(view="blocks")  # the choice stays
+                self.select(view="table", metric="peak")
+                self.assertEqual(self.browser.evaluate(headings), everything)
+                self.press_enter(button, "show those that fit")
+                self.assertEqual(self.browser.evaluate(headings), shown)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1,
+                          mobile=False)
+        self.browser.settle()
+        self.assertEqual(self.browser.evaluate(headings), everything)
+        self.assertNotIn("Not shown", self.browser.evaluate(note))
 
     def test_print(self):
         """A printed summary has one page."""
