@@ -109,9 +109,9 @@ TEST_CASE("serve rejects a wrong command line with exit status 2 and names the e
     std::vector<std::string> options;
     const char* named;
   };
-  for (const Wrong& wrong : {Wrong{{"--port", "70000"}, "--port"}, Wrong{{"--port", "0"}, "--port"},
-                             Wrong{{"--port", "x"}, "--port"}, Wrong{{"--own", "("}, "--own"},
-                             Wrong{{"--config", kNoFile}, kNoFile}, Wrong{{"--jsn"}, "--jsn"}}) {
+  for (const Wrong& wrong :
+       {Wrong{{"--port", "70000"}, "--port"}, Wrong{{"--port", "0"}, "--port"}, Wrong{{"--port", "x"}, "--port"},
+        Wrong{{"--own", "("}, "--own"}, Wrong{{"--config", kNoFile}, kNoFile}, Wrong{{"--jsn"}, "--jsn"}}) {
     std::vector<std::string> arguments = {"serve", "--no-open", trace.path()};
     arguments.insert(arguments.end(), wrong.options.begin(), wrong.options.end());
     INFO(wrong.named);

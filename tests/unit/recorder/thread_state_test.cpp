@@ -366,11 +366,10 @@ TEST_CASE("A thread can wait until others have left their events") {
     return false;
   };
   // A committed event shows that it was left, although the thread is in the next one.
-  CHECK(waits_until([](ThreadState& other) {
-    other.stream.append(Op::kAlloc, other.stream.last_time(), 0x1000, 16, 0, 0);
-  }));
   CHECK(waits_until(
-      [](ThreadState& other) { __atomic_store_n(&other.busy, StackPointer::kNone, __ATOMIC_RELEASE); }));
+      [](ThreadState& other) { other.stream.append(Op::kAlloc, other.stream.last_time(), 0x1000, 16, 0, 0); }));
+  CHECK(
+      waits_until([](ThreadState& other) { __atomic_store_n(&other.busy, StackPointer::kNone, __ATOMIC_RELEASE); }));
   // A thread that never leaves does not stop the program.
   state->busy = arch::stack_pointer();
   wait_until_others_left();

@@ -51,9 +51,9 @@ TEST_CASE("arguments of a question keep their order, options are sorted") {
 }
 
 TEST_CASE("each kind of rows of the table is asked for once") {
-  CHECK(keys(heapprof::serve::row_questions()) ==
-        Texts{"report?by=line&top=0", "report?by=site&top=0", "report?by=module&top=0",
-              "report?by=stack&sort=peak&top=500"});
+  CHECK(keys(heapprof::serve::row_questions()) == Texts{"report?by=line&top=0", "report?by=site&top=0",
+                                                        "report?by=module&top=0",
+                                                        "report?by=stack&sort=peak&top=500"});
   const Texts whole = keys(heapprof::serve::whole_questions());
   for (const char* const key : {"report?by=function&top=0", "report?by=thread&top=0"})
     CHECK(std::count(whole.begin(), whole.end(), key) == 1);

@@ -102,9 +102,9 @@ TEST_CASE("The states of a trace that may not be written are read, and a request
   Mailbox mailbox(trace.path());
   CHECK(mailbox.paused());
   CHECK_FALSE(mailbox.request_pending());
-  CHECK_THROWS_WITH(mailbox.send(MailboxCommand::kPause, "", 0ms),
-                    trace.path() +
-                        ": cannot be opened for writing, which a control request needs: Permission denied");
+  CHECK_THROWS_WITH(
+      mailbox.send(MailboxCommand::kPause, "", 0ms),
+      trace.path() + ": cannot be opened for writing, which a control request needs: Permission denied");
   CHECK(trace.header().mailbox.request == 0);
 }
 
