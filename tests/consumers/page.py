@@ -125,12 +125,12 @@ class PageCase(consumers.Case):
             f"[...document.querySelectorAll({json.dumps(selector)})].map(element => element.textContent)")
 
     def click(self, selector, text=None):
-        """Clicks the first element that matches, and has this text."""
+        """Clicks the first element that matches, and has this text; in its first line, if it is a link with several."""
         where = self.browser.evaluate(
             f"(() => {{ const element = [...document.querySelectorAll({json.dumps(selector)})].find(element => "
             f"{json.dumps(text)} === null || element.textContent.includes({json.dumps(text)}));"
             "if (!element) return null; element.scrollIntoView({block: 'nearest'});"
-            "const at = element.getBoundingClientRect(); return [at.left + at.width / 2, at.top + at.height / 2]; "
+            "const at = element.getClientRects()[0]; return [at.left + at.width / 2, at.top + at.height / 2]; "
             "})()")
         self.assertIsNotNone(where, f"nothing matches {selector} {text}")
         self.browser.click(*where)
@@ -1516,11 +1516,13 @@ class Page(PageCase):
             "[...document.querySelectorAll('.legend button.entry')].map(entry => entry.title)"),
             [f"{site['label']}  {site['detail']}  {site['module']}" for site in answer["sites"]])
         head, *lines = self.saved_rows(".chart-saves button")
-        self.assertEqual([name.removeprefix("'") for name in head[2:]],
+        first = head.index("mark") + 1
+        self.assertEqual([name.removeprefix("'") for name in head[first:]],
                          [site.get("name", site["label"]) for site in answer["sites"]])
-        self.assertTrue(lines)
-        self.assertEqual([line[2:] for line in lines],
-                         [list(map(str, values)) for values in zip(*(site["bytes"] for site in answer["sites"]))])
+        values = [line[first:] for line in lines if any(line[first:])]  # others are resident samples and marks
+        self.assertTrue(values)
+        self.assertEqual(values,
+                         [list(map(str, each)) for each in zip(*(site["bytes"] for site in answer["sites"]))])
         self.assertEqual(len(self.texts("#timeline .area:not(.rest)")), len(answer["sites"]))
         label = answer["sites"][0]["label"]
         self.click(".legend button.entry", label)
@@ -1731,7 +1733,7 @@ class Page(PageCase):
         """Tab reaches one cell, arrow keys the others, and Enter selects its sizes and lifetimes."""
         self.open(self.real(), view="lifetimes")
         cells = self.printed()["cells"]
-        self.assertGreater(len(cells), 5)
+        self.assertGreater(len(cells), 1)
         ranges = [line[1] for line in self.saved_rows() if line[0] == "cell"]
         self.assertEqual(
             self.browser.evaluate("[...document.querySelectorAll('.heat rect')].map(cell => "
@@ -2115,7 +2117,7 @@ class Page(PageCase):
         self.open(trace, view="summary")
         self.click(".findings button", "incomplete")
         self.assertEqual(self.text("#details h2"), "The recording is incomplete")
-        notes = self.json("report")["integrity"]["notes"]
+        notes = json.loads(self.heapprof("report", trace, "--json", status=1))["integrity"]["notes"]
         self.assertTrue(notes)
         for note in notes:
             self.assertIn(note, self.texts("#details dd"))
