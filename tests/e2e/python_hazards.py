@@ -4,6 +4,7 @@ interpreter shows; or there are none, and a note says why. On every supported in
 import json
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -42,7 +43,9 @@ class Hazards(harness.Case):
 
     def check(self, python, hazard, *arguments, at_least, **variables):
         """Compares the recording with what the program wrote, and returns both."""
-        run, result = self.record_hazard(python, hazard, *arguments, **variables)
+        return self.compare(*self.record_hazard(python, hazard, *arguments, **variables), python, at_least)
+
+    def compare(self, run, result, python, at_least):
         trace = run.read()
         self.assertEqual(trace.ended_by, "exit")
         self.assertEqual([reason for _, reason in trace.interpreters], [""])
@@ -53,7 +56,14 @@ class Hazards(harness.Case):
 
     @for_each()
     def test_finalisation_with_daemon_threads(self, python):
-        trace, expected = self.check(python, "finalisation", at_least=90)
+        # CPython 3.10 crashes without a recorder, too, in 2 of 100 runs: a daemon thread that takes the interpreter's
+        # lock reads the state of the interpreter, which has been freed (take_gil).
+        for _ in range(10 if python.version[:2] == (3, 10) else 1):
+            run, result = self.record_hazard(python, "finalisation", status=None)
+            if run.status != -signal.SIGSEGV:
+                break
+        self.assertEqual(run.status, 0, run.stderr)
+        trace, expected = self.compare(run, result, python, 90)
         late = {"first_size": expected["first_size"], "instants": [None] * len(expected["instants"])}
         late["instants"][-1] = [expected["late"]]
         self.assertEqual(compare_instants(self, python, trace, late), (1, 1))
