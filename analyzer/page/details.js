@@ -52,14 +52,16 @@ async function origins(context) {
 
 function actions(name, place) {
   const pattern = selection.exactly(name);
+  // A block needs to match one of several functions only, so this one takes the place of others.
+  const only = () => [...selection.now().filters.filter(({option}) => option !== 'function'),
+                      {option: 'function', value: pattern}];
   return [
     make('p', {class: 'actions'},
          button('Callers', () => selection.change({view: 'flame', shown: 'sandwich', name})),
-         button('Blocks', () => selection.change({view: 'blocks', name,
-           filters: [...selection.now().filters, {option: 'function', value: pattern}]})),
+         button('Blocks', () => selection.change({view: 'blocks', name, filters: only()})),
          button('Source', () => selection.change({view: 'source', file: place || name, name}))),
     make('p', {class: 'actions'},
-         button('Only this', () => selection.add('function', pattern)),
+         button('Only this', () => selection.change({filters: only()})),
          button('Without this', () => selection.add('not-function', pattern)),
          button('Copy name', event => feedback.copy(name, event.currentTarget))),
   ];

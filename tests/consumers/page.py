@@ -594,6 +594,18 @@ class Page(PageCase):
                                   str(pair["bytes"])] for pair in answer["pairs"]])
         self.assertIn(["10", "10000"], [pair[2:] for pair in pairs])
 
+    def test_only_this(self):
+        """A function takes the place of others that are selected: blocks of any of several would be."""
+        trace = self.record_freed()
+        for button, view in (("Only this", "table"), ("Blocks", "blocks")):
+            with self.subTest(button):
+                self.open(trace, view="table", metric="allocated", name="request_large", function="^main$",
+                          **{"min-size": "8"})
+                self.click("#details button", button)
+                self.assertEqual(self.browser.evaluate(
+                    "[selection.now().view, ...selection.now().filters.map(({option, value}) => option + ' ' + value)]"),
+                    [view, "min-size 8", "function ^request_large$"])
+
     def test_ranges_and_moments(self):
         """Each view of a range and of a moment has the figures that its copied command prints, and words that are true
         of it."""
