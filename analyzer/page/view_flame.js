@@ -57,15 +57,16 @@ const SANDWICH_SHARES = ['0.01', '0.1'];
 /// `share` percent of `of` are left out, and its exact figures as `callers` has them. A file has the tree of all
 /// functions only. Null: no block was allocated in the function.
 async function askSandwich(context) {
-  const {metric, state: {name}} = context;
+  const {metric, state: {name, at}} = context;
   if (ask.file) return {root: await context.ask('tree', {metric}), exact: null, share: '0.1', of: 'everything'};
-  const only = selection.ofFunction(name, context.selected);
+  // The peak of what a function allocates is at another time than that of the selection.
+  const only = metric === 'peak' && !at ? null : selection.ofFunction(name, context.selected);
   const tree = async ([share, ...larger]) => {
     try {
       return {share, root: await ask.question('tree', {...only || context.selected, cost: metric,
                                                        'min-share': share})};
     } catch (error) {
-      if (!larger.length) throw error;
+      if (!larger.length || !error.message.startsWith('the answer has more than')) throw error;
       return tree(larger);
     }
   };

@@ -105,6 +105,7 @@ async function refresh(isUpdate = false) {
     if (mine === turn) host.classList.remove('waiting', 'stale');
   }
   draw(view, result);
+  shown.wasFiltered = context.searched !== '';   // the field may have been emptied meanwhile
   applySearch();
   host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
   feedback.announce(`${view.title}. ${at('sentence').textContent}`);

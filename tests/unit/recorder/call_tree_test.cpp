@@ -170,15 +170,19 @@ TEST_CASE(
   while (g_call_tree.size() < kFirstGrowth - 1) node(next++, state->stream);
   // As a main thread that has ended by pthread_exit, whose id exists until the process ends.
   static std::uint64_t its_next;
-  static std::atomic<bool> stopped, finished;
+  static std::atomic<bool> stopped, interrupted, finished;
   its_next = next;
-  stopped = finished = false;
+  stopped = interrupted = finished = false;
   std::thread thread([] {
     ThreadState* const its = attach_thread();
-    if (its == nullptr) return;
+    if (its == nullptr) {
+      stopped = true;
+      return;
+    }
     static Stream* stream;
     stream = &its->stream;
     const auto stop_there = [] {
+      interrupted = true;
       stopped = true;
       while (!finished) sys::call(SYS_sched_yield);
     };
@@ -191,6 +195,7 @@ TEST_CASE(
   add_and_find(next + 10, next + kFirstSlots * 5, state->stream);
   finished = true;
   thread.join();
+  CHECK(interrupted);
 }
 
 TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
