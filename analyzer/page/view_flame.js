@@ -289,11 +289,11 @@ async function show(context) {
     }
     if (!made.callees)
       return {node: elements.empty(`${names.label(state.name)} ` + (exact ?
-        'allocates for call sites above it, at which this graph ends. ' : `is in no branch but ${left}. `),
+        'allocates for its callers only, and its blocks are counted there. ' : `is in no branch but ${left}. `),
                                    'Its exact callers are in the details.'), tools: [choice], command};
     note.textContent = exact ? [
       valueOf(made.rest) > 0 ? `${figures.ofMetric(metric, valueOf(made.rest))} in ${left}` : '',
-      helped > 0 ? `${figures.ofMetric(metric, helped)} for call sites above it, at which this graph ends` : '',
+      helped > 0 ? `${figures.ofMetric(metric, helped)} are counted at its callers, for which it allocates` : '',
     ].filter(Boolean).join('; ') : `without ${left}`;
     for (const [title, tree] of [['Callers', made.callers], ['Callees', made.callees]]) {
       const host = make('div', {class: 'flame half'});

@@ -54,7 +54,7 @@ template <typename Call>
   return block;
 }
 
-/// Records a free by another function than free; `call_real` calls the real one. That may call the hook of free
+/// Records a free by a function other than free; `call_real` calls the real one. That may call the hook of free
 /// (free_sized of glibc 2.43 does), which must not record the block again: it finds it in `reallocating`.
 template <typename Call>
 [[gnu::always_inline]] inline void record_free(void* block, const EntryRegisters& entry, Call&& call_real) noexcept {

@@ -134,7 +134,7 @@ class Server(consumers.Case):
         expected["up"] = [1]
         try:
             harness.wait_until(lambda: {query: scraper.values(query) for query in expected} == expected,
-                               "prometheus has not the figures of the report")
+                               "prometheus does not have the figures of the report")
         except AssertionError as error:
             values = {query: scraper.values(query) for query in expected}
             raise AssertionError(f"{error}\n{values} != {expected}\n{scraper.log()}") from None

@@ -1,8 +1,8 @@
 // The children of call-tree nodes that have too many for a list, in a hash table by (parent, key).
 //
-// Neither a lookup nor an insertion takes a lock. One thread at a time doubles the table while the others use the old
-// one, so a node that is inserted meanwhile may be missing in the new table: it is then defined again, under another
-// number, and readers merge the two (common/ids.h).
+// Neither a lookup nor an insertion takes a lock. One thread doubles the table (another one, too, if no node can be
+// added any more) while the others use the old one, so a node that is inserted meanwhile may be missing in the new
+// table: it is then defined again, under another number, and readers merge the two (common/ids.h).
 //
 // Memory: 16 bytes per slot of a table that is 5/16 to 5/8 full. The pages of a table that was replaced are freed,
 // but stay mapped for threads that still read them.

@@ -67,7 +67,7 @@ TEST_CASE("top --once prints the same figures as text") {
   CHECK(run({"top", empty.path(), "--once"}).has_line({"nothing was allocated yet"}));
 }
 
-TEST_CASE("top groups and sorts the rows as it is told") {
+TEST_CASE("top groups and sorts the rows by its options") {
   const KnownTrace trace;
   const Outcome threads = run({"top", trace.path(), "--once", "--json", "--by", "thread"});
   REQUIRE(threads.count("/rows") == 2);
