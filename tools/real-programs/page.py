@@ -4,7 +4,7 @@
 usage: tools/real-programs/page.py [--build DIR] [--prometheus PATH] [NAME...]
 
 Records programs, opens their recordings in Chromium, and compares the figures of each view with those of the command
-line, by the tests of tests/consumers/page.py:
+line, by the tests of tests/consumers/page_figures.py and page_flame.py:
 
   redis       redis-server under redis-benchmark
   python3     a script that parses its own library, with PYTHONMALLOC=malloc
@@ -195,11 +195,12 @@ def check_pages(build, traces):
     """Runs the tests for each recording; returns whether all figures are equal."""
     os.environ["HEAPPROF_TEST_BUILD"] = str(build)
     sys.path.insert(0, str(ROOT / "tests/consumers"))
-    import page
+    import page_figures
+    import page_flame
 
-    class RealProgram(page.Page):
+    class RealProgram(page_figures.Figures, page_flame.FlameGraphAndTree):
         recording = None
-    
+
         def real(self):
             return self.recording
 

@@ -1,5 +1,5 @@
 // The questions that a file has answers to: the page finds an answer by the text of its question, so both must write
-// the same one. tests/consumers/page.py calls the page's momentsOf() with the same recordings.
+// the same one. tests/consumers/page_figures.py calls the page's momentsOf() with the same recordings.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

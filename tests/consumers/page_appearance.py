@@ -1,0 +1,106 @@
+"""The page in narrow and wide windows, in light and dark colours, and on paper."""
+
+import base64
+import re
+
+import pages
+
+# The contrast of the labels of the heat map with their cells, for each grade of bytes.
+HEAT_CONTRAST = """(() => {
+const parts = colour => colour.match(/[\\d.]+/g).map(Number).slice(0, 3);
+const luminance = colour => colour.map(part => part / 255).map(part => part <= .03928 ? part / 12.92 :
+  ((part + .055) / 1.055) ** 2.4).reduce((sum, part, i) => sum + part * [.2126, .7152, .0722][i], 0);
+const page = parts(getComputedStyle(document.body).backgroundColor);
+const cell = document.querySelector('.heat rect'), text = cell.nextElementSibling;
+return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(grade => {
+  cell.setAttribute('class', `heat${grade}`);
+  text.setAttribute('class', `heat-label heat${grade}`);
+  const {fill, fillOpacity} = getComputedStyle(cell), label = getComputedStyle(text).fill;
+  const shown = parts(fill).map((part, i) => part * fillOpacity + page[i] * (1 - fillOpacity));
+  const [one, other] = [luminance(shown), luminance(parts(label))];
+  return (Math.max(one, other) + .05) / (Math.min(one, other) + .05); }); })()"""
+
+
+class Appearance(pages.PageCase):
+    def test_every_sample_opens(self):
+        """Views of traces that are not ordinary show figures or say why they are empty, in light and dark colours."""
+        # These traces have neither snapshots nor samples of resident memory.
+        of_heap = [view for view in pages.VIEWS if view != "resident"]
+        first = pages.VIEWS[:3]
+        for name, dark, views in (("empty", False, of_heap), ("truncated", True, of_heap), ("names", False, first),
+                                  ("huge", True, first)):
+            self.open(self.folder / f"{name}.heapprof", dark=dark)
+            for view in views:
+                with self.subTest(trace=name, view=view):
+                    self.select(view=view)
+                    self.assertNotIn("error", self.browser.evaluate("document.querySelector('#view').innerHTML"))
+                    self.assertTrue(self.texts("#view tbody tr[data-index], #view .empty, #view .distribution"))
+
+    def test_widths(self):
+        """No view is wider than the window, and names keep their place beside the figures."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        for width in (390, 900, 600):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            if width == 390:
+                self.open(self.folder / "plain.heapprof")
+            for view in ("summary", "flame", "table", "blocks", "lifetimes"):
+                with self.subTest(width=width, view=view):
+                    self.select(view=view)
+                    self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+                    names = self.browser.evaluate(
+                        "[...document.querySelectorAll('#view tr[data-index] th')].map(name => name.clientWidth)")
+                    self.assertGreaterEqual(min(names, default=150), 150)
+                    cut = self.browser.evaluate(
+                        "[...document.querySelectorAll('#view thead th')].filter(head => "
+                        "head.scrollWidth > head.clientWidth).map(head => head.textContent)")
+                    self.assertEqual(cut, [])
+        for width in (360, 1000, 1400, 2560):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            self.browser.settle()
+            # A label that is outside the picture, or a picture wider than its place, is cut.
+            cut = self.browser.evaluate(
+                "(() => { const place = document.querySelector('.chart-host').getBoundingClientRect();"
+                "const area = document.querySelector('.heat').getBoundingClientRect();"
+                "const isIn = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && "
+                "inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;"
+                "return [area, ...[...document.querySelectorAll('.heat text')].map(text => "
+                "text.getBoundingClientRect())].filter((part, i) => !isIn(part, i ? area : place)).length; })()")
+            self.assertEqual(cut, 0, f"heat map at {width}")
+
+    def test_print(self):
+        """A printed summary has one page."""
+        self.open(self.real(), view="summary")
+        for size in ({"paperWidth": 8.27, "paperHeight": 11.69}, {"paperWidth": 8.5, "paperHeight": 11}):
+            document = base64.b64decode(self.browser.call("Page.printToPDF", **size)["data"])
+            self.assertEqual(len(re.findall(rb"/Type\s*/Page\b(?!s)", document)), 1)
+
+    def test_contrast(self):
+        """The labels of the heat map, whose colours depend on the figures, can be read in each cell."""
+        self.open(self.real(), view="lifetimes")
+        for dark in (False, True):
+            self.browser.set_dark(dark)
+            ratios = self.browser.evaluate(HEAT_CONTRAST)
+            self.assertEqual(len(ratios), 9)
+            self.assertGreaterEqual(min(ratios), 4.5, ratios)
+
+    def test_what_scrolls_is_opaque(self):
+        """Else the browser draws all rows again for each frame, and 60 frames a second are too many."""
+        self.open(self.real(), view="summary")
+        seen = set()
+        for dark in (False, True):
+            self.browser.set_dark(dark)
+            for view in pages.VIEWS:
+                self.select(view=view)
+                for name, colour in self.browser.evaluate(
+                        "[...document.querySelectorAll('body *')].filter(element => element.clientHeight && /auto|scroll/"
+                        ".test(getComputedStyle(element).overflowY)).map(element => [element.id || element.className, "
+                        "getComputedStyle(element).backgroundColor])"):
+                    seen.add(name)
+                    self.assertRegex(colour, r"^rgb\(", (name, view))
+        self.assertLessEqual({"scroller", "scrolled", "view-panel"}, seen)
+
+
+if __name__ == "__main__":
+    pages.main()

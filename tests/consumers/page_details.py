@@ -1,0 +1,168 @@
+"""The figures beside the view: of the function, call site, stack, module, thread or moment that is chosen."""
+
+import json
+
+import pages
+
+
+class Details(pages.PageCase):
+    def test_who_frees(self):
+        """Of a call site in Leaks: also while other functions are selected, to which its own would be added. If this
+        has no answer, what else is known of it is shown."""
+        trace = self.record_freed()
+        self.open(trace, view="leaks", metric="leaked")
+        self.check_freed()
+        self.select(view="leaks", metric="leaked", function="^main$")
+        self.check_freed()
+        self.open(trace, view="leaks", metric="leaked")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => /frees/.test(address) ? "
+            "Promise.resolve(new Response(JSON.stringify({error: 'The frees are lost.'}), {status: 422})) : "
+            "fetched(address, ...more); })()")
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        self.assertEqual(self.texts("#details .error"), ["The frees are lost."])
+
+    def check_freed(self):
+        """The call site request_small in the details: who frees its other blocks, as the command line prints it."""
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        sums = {}
+        for pair in self.json("frees", "--function", "^request_small$", "--top", "0")["pairs"]:
+            by = next(frame["function"] for frame in pair["freed_by"] if frame["function"].startswith("drop"))
+            sums[by] = sums.get(by, 0) + pair["bytes"]
+        self.assertEqual(sums, {"drop_first": 2000, "drop_second": 1000})
+        self.assertEqual(self.texts("#details .calls li"),
+                         [name + f"{self.shown_as('bytes', size)} {self.shown_as('percent', size, 3000)}"
+                          for name, size in sums.items()])
+
+    def test_only_this(self):
+        """A function takes the place of others that are selected: blocks of any of several would be."""
+        trace = self.record_freed()
+        for button, view in (("Only this", "table"), ("Blocks", "blocks")):
+            with self.subTest(button):
+                self.open(trace, view="table", metric="allocated", name="request_large", function="^main$",
+                          **{"min-size": "8"})
+                self.click("#details button", button)
+                self.assertEqual(self.browser.evaluate(
+                    "[selection.now().view, ...selection.now().filters.map(({option, value}) => option + ' ' + value)]"),
+                    [view, "min-size 8", "function ^request_large$"])
+
+    def test_sizes_beside_a_filter(self):
+        """Sizes and lifetimes of a function are not those of other functions that are selected, too."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* few(void) { return malloc(100000); }
+            __attribute__((noinline)) void* many(void) { return malloc(10); }
+            void* volatile kept;
+            int main(void) {
+              kept = few();
+              for (int i = 0; i < 100; ++i) kept = many();
+            }
+            """)).trace
+        few = self.json("histogram", "--function", "^few$")
+        self.open(self.trace, view="table", metric="leaked", name="few")
+        self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
+        self.assertEqual(self.details()["itself"], self.shown_as("bytes", 100_000))
+        self.select(view="table", metric="leaked", name="few", function="^few$")
+        self.assertEqual(self.details()["median size"], self.median(few["sizes"], "allocations", "bytes"))
+        self.select(view="table", metric="leaked", name="few", function="main")
+        self.assertEqual(self.details()["itself"], self.shown_as("bytes", 100_000))
+        self.assertNotIn("median size", self.details())
+
+    def test_details_of_stacks_modules_threads_and_moments(self):
+        """The figures beside the view are those that the command line prints of the same selection."""
+        program = self.compiled("""
+            #include <pthread.h>
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            void* volatile kept;
+            static void* work(void* unused) {
+              for (int i = 0; i < 30; ++i) kept = take(3000);
+              return unused;
+            }
+            int main(void) {
+              pthread_t thread;
+              for (int i = 0; i < 50; ++i) free(take(200));
+              if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
+              pthread_join(thread, NULL);
+              free(take(50000));
+            }
+            """)
+        self.trace = self.record(program).trace
+        self.open(self.trace, view="table", by="stack", metric="allocated")
+        row = max(self.printed()["rows"], key=lambda row: row["self"]["allocated_bytes"])
+        self.assertEqual(row["self"]["allocated_bytes"], 90_000)
+        self.click("#view tbody tr[data-index] th")
+        shown = self.details()
+        self.assertEqual(self.text("#details h2"), self.browser.evaluate(f"names.label({json.dumps(row['name'])})"))
+        self.check_figures(row["self"], "allocated")
+        self.assertEqual(shown["mean size"], self.shown_as("bytes", 3000))
+        self.assertIn("All blocks of take", self.texts("#details h3"))
+        self.check_medians("--function", "^take$")
+        self.assertIn("work", " ".join(self.texts("#details .stack li")))
+
+        for by, title, option in (("module", "Module program", str(program)), ("thread", "Thread ", None)):
+            with self.subTest(by=by):
+                self.select(view="table", by=by, metric="allocated")
+                if option is None:
+                    row = next(row for row in self.printed()["rows"] if row["self"]["allocated_bytes"] == 90_000)
+                    option = str(row["tid"])
+                    title += option
+                self.click("#view tbody tr[data-index] th", option)
+                self.assertIn(f"--{by} {option}", self.text("#command"))
+                self.assertEqual(self.text("#details h2"), title)
+                self.check_figures(self.printed()["total"], "allocated")
+                self.check_medians(f"--{by}", option)
+                self.check_largest_stack("allocated", f"--{by}", option)
+
+        self.select(view="summary", at="peak", metric="live")
+        self.assertEqual(self.text("#details h2"), "Live at the peak")
+        self.check_figures(self.json("report", "--by", "module", "--live-at", "peak")["total"], "live")
+        self.check_medians("--live-at", "peak")
+        self.check_largest_stack("live", "--live-at", "peak")
+        self.select(view="summary")
+        self.assertEqual((self.text("#details h2"), self.texts("#details dl")), (None, []))
+
+    def check_figures(self, figures, metric):
+        """The details have the selected metric, and those beside it."""
+        shown = self.details()
+        words = {"allocated": "allocated", "live": "live", "leaked": "never freed" if metric == "live" else
+                 "left at the end", "peak": "live at the peak"}
+        self.assertEqual(shown[words[metric]], self.shown_as("sentence", metric, figures))
+        self.assertGreater(figures[pages.METRICS[metric]], 0)
+        for other in ("leaked",) if metric == "live" else ("leaked", "peak"):
+            self.assertEqual(shown[words[other]], self.shown_as("bytes", figures[pages.METRICS[other]]))
+
+    def check_medians(self, *selection):
+        histogram = self.json("histogram", *selection)
+        shown = self.details()
+        known = (self.median(histogram["sizes"], "allocations", "bytes"),
+                 self.median(histogram["lifetimes"], "blocks", "ns"))
+        self.assertIsNotNone(known[0])
+        self.assertEqual((shown["median size"], shown.get("median lifetime")), known)
+
+    def check_largest_stack(self, metric, *selection):
+        stack = self.json("report", "--cost", metric, "--top", "1", *selection)["top"][0]
+        self.assertIn(f"Largest stack{self.shown_as('bytes', stack['bytes'])}, ", self.text("#details"))
+        names = self.texts("#details .stack li")
+        self.assertTrue(any(frame["function"] == "take" for frame in stack["stack"]))
+        self.assertTrue(any(name.startswith("take") for name in names), names)
+
+    def details(self):
+        """The figures beside the view."""
+        return dict(zip(self.texts("#details dt"), self.texts("#details dd"), strict=True))
+
+    def median(self, parts, weight, unit):
+        """The part of a distribution in which its median is, as text; `unit`: "bytes" or "ns"."""
+        half, below = sum(part[weight] for part in parts) / 2, 0
+        low, high, form = ("from_bytes", "to_bytes", "bytes") if unit == "bytes" else ("from_ns", "below_ns", "time")
+        for part in parts:
+            below += part[weight]
+            if below and below >= half:
+                return f"{self.shown_as(form, part[low])} to {self.shown_as(form, part[high])}"
+        return None
+
+
+if __name__ == "__main__":
+    pages.main()

@@ -1,0 +1,209 @@
+"""The file of `heapprof html`, opened from disk in Chromium and in Firefox."""
+
+import json
+import re
+import shlex
+
+import harness
+import marionette
+import pages
+
+
+class File(pages.PageCase):
+    def written(self, trace, *options):
+        self.trace = trace
+        file = self.dir / "report <&> #1.html"
+        self.heapprof("html", trace, "-o", file, *options)
+        return file
+
+    def test_file_in_chromium(self):
+        file = self.written(self.real(), "--sources", "--max-size", "20M")
+        self.browser.open(file.as_uri())
+        self.settled()
+        heap = self.json("report")["heap"]
+        exact = self.browser.evaluate("[...document.querySelectorAll('.tile')].map(tile => tile.title)")
+        self.assertEqual(int(re.sub(r"\D", "", exact[0])), heap["peak_bytes"])
+        for view in pages.VIEWS:
+            with self.subTest(view=view):
+                self.select(view=view)
+                shown = self.texts("#view tbody tr[data-index], #view .empty, #view .distribution")
+                self.assertTrue(shown)
+                self.check_has_answer()
+        self.check_choices_of_a_file()
+        # Two moments that a user chooses are not in the file.
+        self.select(view="compare", before="10%", after="peak")
+        self.assertRegex(self.text("#view .empty"), "heapprof diff .*@10% .*@peak .*heapprof serve")
+        self.select(view="table", metric="allocated")
+        rows = self.json("report", "--by", "function", "--top", "0")["rows"]
+        self.check_rows(rows)
+        own = max((row for row in rows if row["origin"] == "own"), key=lambda row: row["total"]["allocated_bytes"])
+        self.select(view="flame", metric="allocated", shown="sandwich", name=own["name"])
+        self.assertIn("without branches with less than 0.1% of everything", self.text("#view-head"))
+        self.select(view="summary")
+        self.press_each("2", "1")
+        self.browser.press("Escape")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
+                           "Escape does not undo the last step")
+        self.settled()
+        # A range that is dragged becomes the nearest one that the file has.
+        left, top, width, height = self.place_of_the_timeline()
+        self.select(view="summary")
+        self.browser.drag((left + width * 0.4, top + height / 2), (left + width * 0.5, top + height / 2))
+        self.browser.settle()
+        self.settled()
+        self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
+        self.assertTrue(self.texts(".tile"))
+        shown = int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title")))
+        self.assertEqual(shown, self.printed()["heap"]["peak_bytes"])
+        self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
+        self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
+
+    def check_has_answer(self):
+        self.assertNotIn("does not contain the answer", self.text("#view"))
+
+    def check_choices_of_a_file(self):
+        """What views show after a choice has the figures of the command line, too."""
+        for by in ("function", "line", "site", "stack", "module", "thread"):
+            with self.subTest(table=by):
+                self.select(view="table", by=by, metric="allocated")
+                self.check_has_answer()
+                rows = self.printed()["rows"]
+                self.assertTrue(rows)
+                self.check_rows(rows)
+        for metric in ("allocated", "leaked", "temporary"):
+            with self.subTest(source=metric):
+                self.select(view="source", metric=metric)
+                file, = [file["file"] for file in self.printed()["files"]
+                         if (file["file"] or "").endswith("ledger_names.cpp")]
+                self.select(view="source", metric=metric, file=file)
+                self.check_has_answer()
+                head, *lines = self.saved_rows()
+                listed = self.printed()["lines"]
+                self.assertTrue(listed)
+                self.assertEqual([(line[head.index("Line")], int(line[head.index("Self")])) for line in lines],
+                                 [(str(line["line"] or ""), line["self"][pages.METRICS[metric]]) for line in listed])
+        self.select(view="leaks", shown="all")
+        self.check_has_answer()
+        self.assertIn("--no-suppressions", self.text("#command"))
+        sites = self.printed()["sites"]
+        self.assertTrue(sites)
+        self.assertEqual(len(self.saved_rows()) - 1, len(sites))
+        self.select(view="compare")
+        sites = self.printed()["sites"]
+        self.assertEqual(self.text("#view .empty") is None, bool(sites))
+        if sites:
+            self.check_changes()
+        for series in ("module", "thread"):
+            with self.subTest(timeline=series):
+                self.select(view="summary", series=series)
+                sites = self.json("timeline", "--by", series, "--sites", "6")["sites"]
+                self.assertTrue(sites)
+                shown = self.texts(".legend .entry")
+                for site in sites:
+                    self.assertTrue([text for text in shown if text.startswith(self.browser.evaluate(
+                        f"names.label({json.dumps(site['label'])})"))], (site["label"], shown))
+
+    def check_rows(self, rows):
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted(line[head.index("Self")] for line in lines),
+                         sorted(str(row["self"]["allocated_bytes"]) for row in rows))
+
+    def test_moments_of_a_file(self):
+        """A click on the flag of a mark, or near the peak, selects the moment for which the file has answers."""
+        file = self.written(self.record_marks())
+        self.browser.open(f"{file.as_uri()}#view=table")
+        self.settled()
+        self.check_marks()
+        views = ("summary", "flame", "table", "tree", "blocks")
+        at = self.browser.evaluate("selection.now().at")
+        for view in views:
+            with self.subTest(view=view):
+                self.select(view=view, metric="live", at=at)
+                self.assertNotIn("does not contain", self.text("#view"))
+                self.assertIn(self.shown_as("bytes", 50_000), self.text("#columns"))
+        self.select(view="table")
+        peak, middle, left, width = self.browser.evaluate(
+            "(() => { const line = document.querySelector('.time-chart line.peak').getBoundingClientRect();"
+            "const at = document.querySelector('.time-chart').getBoundingClientRect();"
+            "return [line.left + line.width / 2, at.top + at.height / 2, at.left, at.width]; })()")
+        self.browser.click(peak - 4, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn(f"--live-at {self.json('report')['heap']['peak_time_ns']}ns", self.text("#command"))
+        self.check_sentence("live")
+        self.assertEqual(self.printed()["total"]["live_bytes"], 80_000)
+        # Of other moments it has none.
+        self.browser.click(left + width * 0.42, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
+
+    def test_who_frees_in_a_file(self):
+        """A file does not have it. The figures are shown, and the command that prints it."""
+        file = self.written(self.record_freed())
+        self.browser.open(f"{file.as_uri()}#view=leaks&metric=leaked")
+        self.settled()
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        self.assertEqual(self.texts("#details .error"), [])
+        command = shlex.split(self.text("#details .empty code"))
+        self.assertEqual(command, ["heapprof", "frees", self.trace.name, "--function", "^request_small$"])
+
+    def test_blocks_of_a_file(self):
+        """A file says how many of the blocks it has, and its CSV has these."""
+        file = self.written(self.record(self.compiled("""
+            #include <stdlib.h>
+            int main(void) {
+              for (int i = 0; i < 1000; ++i)
+                if (!malloc(100 + i)) return 1;
+            }
+            """)).trace)
+        total = self.json("blocks", "--top", "1")["total"]["blocks"]
+        self.assertGreaterEqual(total, 1000)
+        self.browser.open(f"{file.as_uri()}#view=blocks&metric=leaked")
+        self.settled()
+        self.assertIn(f"This file has 200 of {total:,} blocks", self.text("#view .more"))
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Size")] for line in lines],
+                         [str(block["size_bytes"]) for block in self.json("blocks", "--top", "200")["blocks"]])
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        self.browser.settle()
+        self.assertEqual(self.texts("#view tr.pending, #progress .error"), [])
+        self.browser.press("/", *"no such name")
+        self.assertIn("No row contains", self.text("#view .more"))
+
+    def test_messages_of_the_console(self):
+        """Each kind of message would fail the tests of the page: of the browser, of scripts, and exceptions."""
+        file = self.dir / "messages.html"
+        file.write_text('<!doctype html><meta name="viewport" content="width=device-width; initial-scale=1">'
+                        "<script>console.log('said', 1); console.warn('warned'); console.debug({}); "
+                        "throw new Error('thrown');</script>")
+        self.browser.open(file.as_uri())
+        self.browser.settle()
+        messages = "\n".join(self.browser.errors)
+        for expected in ("separator", "console.log: said 1", "console.warning: warned", "console.debug: Object",
+                         "Error: thrown"):
+            self.assertIn(expected, messages)
+        self.browser.errors.clear()
+
+    def test_file_in_firefox(self):
+        if not marionette.PROGRAM:
+            self.skipTest("Firefox is not installed")
+        file = self.written(self.nasty())
+        with marionette.Firefox(self.dir) as firefox:
+            firefox.open(file.as_uri())
+            for view in pages.VIEWS:
+                with self.subTest(view=view):
+                    firefox.evaluate(f"location.hash = 'view={view}'")
+                    harness.wait_until(lambda: firefox.evaluate(
+                        "const view = document.querySelector('#view').dataset;"
+                        "return view.asked !== undefined && view.asked === view.drawn && "
+                        f"view.view === {json.dumps(view)}"), "the view is not drawn")
+                    self.assertGreater(firefox.evaluate("return document.querySelector('#view').textContent.length"),
+                                       20)
+            self.assertEqual(firefox.console(file.as_uri()), [])
+
+
+if __name__ == "__main__":
+    pages.main()

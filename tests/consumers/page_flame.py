@@ -1,0 +1,224 @@
+"""Flame graph, tree and sandwich of the page: their figures, levels that are outside, zoom, and what is left out."""
+
+import xml.etree.ElementTree as ElementTree
+
+import harness
+import pages
+
+
+class FlameGraphAndTree(pages.PageCase):
+    def test_flame_graph_and_tree(self):
+        self.open(self.real(), view="flame", metric="allocated")
+
+        def nodes(node, depth=0):
+            yield [str(depth), node["name"], str(node["total"]["allocated_bytes"]),
+                   str(node["total"]["peak_blocks"])]
+            for child in node["children"]:
+                yield from nodes(child, depth + 1)
+
+        def levels_of(node):
+            """Frames with small shares are drawn, too, as one."""
+            return 1 + max([levels_of(child) for child in node["children"]] + ([1] if node.get("left_out") else [0]))
+        for shown in ("", "inverted"):
+            self.select(view="flame", metric="allocated", shown=shown)
+            head, *lines = self.saved_rows()
+            columns = [head.index(name) for name in ("depth", "name", "allocated_bytes", "peak_blocks")]
+            tree = self.printed()
+            self.assertEqual(sorted([line[column] for column in columns] for line in lines), sorted(nodes(tree)))
+            drawn = self.texts(".flame svg text.label")
+            self.assertRegex(drawn[0], "^all: ")
+            if not shown:
+                self.check_levels(levels_of(tree))
+            self.assertGreater(len(drawn), 3)
+            self.check_zoom()
+            self.select(view="tree", metric="allocated", shown=shown)
+            head, *lines = self.saved_rows()
+            known = {(int(depth) - 1, name, total) for depth, name, total, _ in nodes(tree)}
+            lines = [line for line in lines if not line[1].removeprefix("'").startswith("+")]
+            self.assertGreater(len(lines), 3)
+            for line in lines:
+                self.assertIn((int(line[0]), line[1].removeprefix("'"), line[head.index("Total")]), known)
+
+    def check_levels(self, levels):
+        """A graph that is higher than its window says how many levels are outside, and a click shows them."""
+        self.browser.evaluate("document.querySelector('.flame').style.maxHeight = '150px';"
+                              "window.dispatchEvent(new Event('resize'))")
+        self.browser.settle()
+        height = self.browser.evaluate("document.querySelector('.flame .chart').clientHeight")
+        outside = levels - round(height / 19)  # ROW of flamegraph.js
+        self.assertGreater(outside, 1)
+        self.assertIn(f" {outside} more levels", self.text(".flame .outside.down.on"))
+        self.assertIsNone(self.text(".flame .outside.up.on"))
+        for _ in range(levels):
+            if self.text(".flame .outside.down.on") is None:
+                break
+            self.browser.evaluate("document.querySelector('.flame .outside.down').click()")
+            self.browser.settle()
+        self.assertIsNone(self.text(".flame .outside.down.on"))
+        self.assertRegex(self.text(".flame .outside.up.on"), r" \d+ more level")
+        self.browser.evaluate("document.querySelector('.flame').style.maxHeight = '';"
+                              "document.querySelector('.flame .chart').scrollTop = 0;"
+                              "window.dispatchEvent(new Event('resize'))")
+        self.browser.settle()
+
+    def check_zoom(self):
+        """The zoomed frame is in the address, and Back zooms out."""
+        everything = self.texts(".flame svg text.label")
+        at = self.browser.evaluate(
+            "(() => { const end = document.querySelector('.flame .chart').getBoundingClientRect().bottom;"
+            "const places = [...document.querySelectorAll('.flame svg text.label')].map(text => "
+            "text.previousSibling.getBoundingClientRect());"
+            "const at = places.findLast(place => place.bottom < end);"
+            "return [at.left + at.width / 2, at.top + at.height / 2]; })()")
+        self.browser.click(*at)
+        self.browser.settle()
+        self.settled()
+        zoomed = self.texts(".flame .crumbs [aria-current]")
+        self.assertEqual(len(zoomed), 1)
+        fragment = self.browser.evaluate("location.hash")
+        self.assertIn("zoom=", fragment)
+        self.browser.open(self.address(self.trace) + fragment)
+        self.settled()
+        self.assertEqual(self.texts(".flame .crumbs [aria-current]"), zoomed)
+        self.browser.evaluate("document.querySelector('.flame .bar > button').click()")  # Reset zoom
+        harness.wait_until(lambda: self.texts(".flame svg text.label") == everything, "not everything is shown")
+        self.assertNotIn("zoom=", self.browser.evaluate("location.hash"))
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: self.texts(".flame .crumbs [aria-current]") == zoomed, "Back does not zoom again")
+
+    def test_rows_that_are_no_functions(self):
+        """They are explained, and what is left out of a branch of the tree can be shown."""
+        self.open(self.real(), view="table", name="(no own code)", **{"only-own": "1"})
+        self.assertIn("have no function of the program's own code", self.text("#details"))
+        self.assertIsNone(self.text("#details .error"))
+        # A program with many functions.
+        python = self.record("/usr/bin/python3", "-S", "-c", "import json", _PYTHONMALLOC="malloc").trace
+        self.open(python, view="tree", metric="allocated")
+        row = "[...document.querySelectorAll('#view tr')].find(row => row.querySelector('button.plain'))"
+        left_out = self.browser.evaluate(f"(() => {{ const row = {row}; return row ? row.textContent : null; }})()")
+        self.assertIsNotNone(left_out)
+        self.assertIn("more with small shares", left_out)
+        rows = self.texts("#view tbody tr[data-index]")
+        before = self.browser.evaluate("selection.now().filters.length")
+        self.click("#view tr button.plain")
+        self.assertEqual(self.browser.evaluate("selection.now().filters.length"), before + 1)
+        # What is small beside the function itself stays left out.
+        self.assertNotEqual(self.texts("#view tbody tr[data-index]"), rows)
+        self.check_deep_tree()
+
+    def check_deep_tree(self):
+        """Each level is indented more than the one above it, and leaves room for names; a number says which it is."""
+        shown = self.browser.evaluate(
+            "[...document.querySelectorAll('#view tr[data-index]')].map(row => { "
+            "const name = row.cells[0].firstChild; const {paddingLeft} = getComputedStyle(name); "
+            "return [name.querySelector('.level').innerText, "
+            "row.dataset.index, parseFloat(paddingLeft) / row.cells[0].clientWidth]; })")
+        by_level = {}
+        for level, _, share in shown:
+            by_level.setdefault(int(level), set()).add(share)
+        self.assertGreater(max(by_level), 12)
+        self.assertEqual([len(shares) for shares in by_level.values()], [1] * len(by_level))
+        indents = [max(by_level[level]) for level in sorted(by_level)]
+        self.assertEqual(indents, sorted(set(indents)))
+        self.assertLess(indents[-1], 0.5)
+        # Its callers do not fit; the function itself, at the bottom, is in view.
+        functions = [line for line in self.saved_rows()[1:] if not line[1].startswith("'+")]
+        name = max(functions, key=lambda line: int(line[0]))[1]
+        self.select(view="flame", metric="allocated", shown="sandwich", name=name.removeprefix("'"))
+        callers = ".flame.half:first-of-type"
+        self.assertRegex(self.text(f"{callers} .outside.up.on"), "more level")
+        self.assertIsNone(self.text(f"{callers} .outside.down.on"))
+
+    def test_sandwich(self):
+        """Of a function that is called on thousands of paths, the total is what `callers` prints, not that of the
+        paths with large shares."""
+        paths = "if (depth == 2) spread(); if (depth == 0) fine(); else { left(depth - 1); right(depth - 1); }"
+        trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            void* volatile kept;
+            SITE void spread(void) { kept = malloc(10); }
+            SITE void fine(void) { kept = malloc(20); }
+            void left(int depth);
+            void right(int depth);
+            SITE void left(int depth) { PATHS }
+            SITE void right(int depth) { PATHS }
+            int main(void) { left(14); }
+            """.replace("PATHS", paths))).trace
+        sandwich = {"view": "flame", "metric": "allocated", "shown": "sandwich"}
+        self.open(trace, name="spread", **sandwich)
+        lines, size = self.check_sandwich("spread", 4096 * 10)
+        self.assertEqual(sorted(line for line in lines if line[:2] == ["caller", "1"]),
+                         [["caller", "1", name, str(size // 2)] for name in ("left", "right")])
+        self.assertEqual(sorted((caller["name"], caller["total"]["allocated_bytes"])
+                                for caller in self.printed()["callers"]), [("left", size // 2), ("right", size // 2)])
+        self.assertNotIn("branches", self.text("#view-head"))
+        # Paths that are too small for any answer.
+        self.select(name="fine", **sandwich)
+        lines, size = self.check_sandwich("fine", 16384 * 20)
+        self.assertIn(f"{self.shown_as('bytes', size)} in branches with less than 0.01% of it", self.text("#view-head"))
+        # Beside filters by function, to which its own would be added.
+        self.select(name="spread", function="^main$", **sandwich)
+        self.check_sandwich("spread", 4096 * 10)
+        self.select(name="spread", function="^fine$", **sandwich)
+        self.assertEqual(self.text("#view .empty"), "No block of this selection was allocated in this function.")
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
+    def test_sandwich_of_the_peak(self):
+        """It has what the function has at the peak of the recording, which is not its own."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            SITE void* early(unsigned long size) { return malloc(size); }
+            SITE void* late(unsigned long size) { return malloc(size); }
+            int main(void) {
+              void* volatile kept = early(10000);
+              void* volatile freed = early(300000);
+              free(freed);
+              kept = late(900000);
+              return kept == NULL;
+            }
+            """)).trace
+        self.open(self.trace, view="flame", metric="peak", shown="sandwich", name="early")
+        self.assertEqual(self.printed()["total"]["peak_bytes"], 10_000)
+        head, *lines = self.saved_rows()
+        self.assertEqual({int(line[head.index("peak_bytes")]) for line in lines}, {10_000})
+
+    def check_sandwich(self, name, size):
+        """Both trees of the function have its total. Returns what is saved of them, and the total."""
+        self.assertEqual(self.printed()["total"]["allocated_bytes"], size)
+        head, *lines = self.saved_rows()
+        lines = [line[:3] + [line[head.index("allocated_bytes")]] for line in lines]
+        self.assertEqual([line for line in lines if line[1] == "0"],
+                         [[kind, "0", name, str(size)] for kind in ("caller", "callee")])
+        drawn = [label for label in self.texts(".flame.half svg text.label") if label.startswith("all: ")]
+        self.assertEqual(drawn, [f"all: {self.shown_as('bytes', size)}"] * 2)
+        return lines, size
+
+    def test_files_of_a_sandwich(self):
+        """CSV and SVG have what is shown: the callers of the function and its callees."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            static void* volatile kept;
+            static void take_few(void) { kept = malloc(1000); }
+            static void take_many(void) { kept = malloc(3000); }
+            static void middle(int many) { if (many) take_many(); else take_few(); }
+            static void first(void) { middle(1); }
+            static void second(void) { middle(0); }
+            int main(void) { first(); second(); }
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated", shown="sandwich", name="middle")
+        head, *lines = self.saved_rows()
+        columns = [head.index(name) for name in ("kind", "depth", "name", "allocated_bytes")]
+        rows = {tuple(line[column] for column in columns) for line in lines}
+        self.assertLessEqual({("caller", "0", "middle", "4000"), ("caller", "1", "first", "3000"),
+                              ("caller", "1", "second", "1000"), ("callee", "0", "middle", "4000"),
+                              ("callee", "1", "take_many", "3000"), ("callee", "1", "take_few", "1000")}, rows)
+        self.assertEqual({name for kind, _, name, _ in rows if kind == "callee"}, {"middle", "take_many", "take_few"})
+        texts = [*ElementTree.fromstring(self.saved("SVG")).itertext()]
+        for text in ("Callers of middle", "Callees of middle", "first", "take_many"):
+            self.assertTrue(any(text in shown for shown in texts), text)
+
+
+if __name__ == "__main__":
+    pages.main()

@@ -1,0 +1,283 @@
+"""The page by mouse and by keyboard: every step, its undoing, and the focus."""
+
+import json
+import re
+
+import harness
+import pages
+
+
+class Input(pages.PageCase):
+    def test_mouse(self):
+        """A range is dragged, a moment clicked, a chip removed; the status line's command has the page's figures."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        left, top, width, height = self.place_of_the_timeline()
+        middle = top + height / 2
+        self.browser.drag((left + width * 0.3, middle), (left + width * 0.7, middle))
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--from", self.text("#command"))
+        self.check_sentence("peak")
+        # An edge of the range can be dragged.
+        command = self.text("#command")
+        edge = self.browser.evaluate("(() => { const at = document.querySelectorAll('.edge')[1]"
+                                     ".getBoundingClientRect(); return at.left + at.width / 2; })()")
+        self.browser.drag((edge, middle), (left + width * 0.5, middle))
+        self.browser.settle()
+        self.settled()
+        changed = self.text("#command")
+        self.assertEqual(re.search("--from [^ ]*", changed)[0], re.search("--from [^ ]*", command)[0])
+        self.assertNotEqual(re.search("--to [^ ]*", changed)[0], re.search("--to [^ ]*", command)[0])
+        self.check_sentence("peak")
+        self.browser.click(left + width * 0.9, middle)  # the background: the whole recording again
+        self.browser.settle()
+        self.settled()
+        self.assertNotIn("--from", self.text("#command"))
+        self.browser.click(left + width * 0.6, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--live-at", self.text("#command"))
+        self.check_sentence("live")
+        self.click(".chip button")
+        self.assertNotIn("--live-at", self.text("#command"))
+        # A click near the line of the peak selects the peak, not a rounded time before it.
+        peak = self.browser.evaluate("(() => { const at = document.querySelector('.time-chart line.peak')"
+                                     ".getBoundingClientRect(); return at.left + at.width / 2; })()")
+        self.browser.click(peak - 4, middle)
+        self.browser.settle()
+        self.settled()
+        self.assertIn("--live-at peak", self.text("#command"))
+        self.check_sentence("live")
+        self.assertEqual(self.printed()["total"]["live_bytes"],
+                         json.loads(self.heapprof("report", self.trace, "--json"))["heap"]["peak_bytes"])
+        self.click(".chip button")
+        # A row selects its function; a filter is made of it, and Back undoes it.
+        self.click("#view tbody tr[data-index] th")
+        name = self.text("#details h2")
+        self.assertTrue(name)
+        self.click("#details button", "Only this")
+        self.assertIn("--function", self.text("#command"))
+        self.check_sentence("peak")
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: "--function" not in self.text("#command"), "Back does not undo the filter")
+        self.settled()
+        self.click("#details button", "Without this")
+        self.assertIn("No block of this selection was allocated in this function", self.text("#details"))
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
+    def test_keyboard(self):
+        self.open(self.folder / "plain.heapprof", view="summary")
+        for key, view in zip("123456789", pages.VIEWS):
+            self.browser.press(key)
+            self.browser.settle()
+            self.settled()
+            self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), view)
+        self.browser.press("Escape")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "threads",
+                           "Escape does not undo the last step")
+        self.settled()
+        self.browser.press("3")
+        self.browser.settle()
+        self.settled()
+        self.browser.press("/", *"libleaf")
+        self.browser.settle()
+        titles = self.browser.evaluate("[...document.querySelectorAll('#view tbody .name')].map(name => name.title)")
+        self.assertTrue(titles)
+        for title in titles:
+            self.assertIn("libleaf", title)
+        self.browser.press("Escape", "/", *"nothing matches this")
+        self.assertIn("No row contains", self.text("#view .more"))
+        self.browser.press("Escape", "Escape", "4")  # the search is left, and does not apply to another view
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "tree",
+                           "the key 4 does not choose the tree")
+        self.settled()
+        self.browser.press("3")
+        self.browser.settle()  # the search of the tree is cleared
+        self.settled()
+        self.browser.press("/", *"libleaf")
+        self.browser.settle()
+        self.browser.press("Enter")
+        harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "Enter makes no filter")
+        self.settled()
+        self.browser.press("2")  # Enter has left the search
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
+                           "the key 2 does not choose the flame graph")
+        self.browser.press("3")
+        self.browser.settle()
+        self.settled()
+        self.browser.evaluate("document.activeElement.blur()")
+        # Tab reaches the table from anywhere; arrow keys move, Enter selects.
+        for _ in range(60):
+            if self.browser.evaluate("document.activeElement.className") == "scroller":
+                break
+            self.browser.press("Tab")
+        self.browser.press("ArrowDown", "Enter")
+        harness.wait_until(lambda: self.text("#details h2"), "Enter does not select a row")
+        self.settled()
+        self.browser.press("?")
+        self.assertTrue(self.browser.evaluate("document.querySelector('dialog').open"))
+        self.browser.press("Escape")
+        self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
+
+    def test_heat_map_by_keyboard(self):
+        """Tab reaches one cell, arrow keys the others, and Enter selects its sizes and lifetimes."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            int main(void) {
+              static void* volatile blocks[60];
+              for (int i = 0; i < 60; ++i) blocks[i] = malloc(i % 2 ? 100 : 5000);
+              for (int i = 0; i < 20; ++i) free(blocks[i]);
+              usleep(50000);
+              for (int i = 20; i < 40; ++i) free(blocks[i]);
+            }
+            """)).trace
+        self.open(self.trace, view="lifetimes")
+        cells = self.printed()["cells"]
+        self.assertGreater(len(cells), 5)
+        ranges = [line[1] for line in self.saved_rows() if line[0] == "cell"]
+        self.assertEqual(
+            self.browser.evaluate("[...document.querySelectorAll('.heat rect')].map(cell => "
+                                  "cell.getAttribute('aria-label'))"),
+            [f"{self.shown_as('bytes', cell['bytes'])} in {self.shown_as('plural', cell['blocks'], 'block')} of "
+             f"{text}" for cell, text in zip(cells, ranges, strict=True)])
+        position = "[...document.querySelectorAll('.heat rect')].indexOf(document.activeElement)"
+        for _ in range(80):
+            if self.browser.evaluate(position) >= 0:
+                break
+            self.browser.press("Tab")
+        first = self.browser.evaluate(position)
+        self.assertGreaterEqual(first, 0)
+        self.browser.press("Tab")  # there is one stop
+        self.assertEqual(self.browser.evaluate(position), -1)
+        self.browser.evaluate(f"document.querySelectorAll('.heat rect')[{first}].focus()")
+        reached = self.browser.evaluate("""(() => {
+          const reached = [document.activeElement];
+          for (const cell of reached) {
+            for (const key of ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown']) {
+              cell.focus();
+              cell.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+              if (!reached.includes(document.activeElement)) reached.push(document.activeElement);
+            }
+          }
+          reached[0].focus();
+          return reached.length;
+        })()""")
+        self.assertEqual(reached, len(cells))
+        # To the right: the same sizes, longer lives.
+        row = [i for i, cell in enumerate(cells) if cell["from_bytes"] == cells[first]["from_bytes"]]
+        for key, expected in (("ArrowRight", row[min(1, len(row) - 1)]), ("ArrowLeft", row[0])):
+            self.browser.press(key)
+            self.assertEqual(self.browser.evaluate(position), expected)
+        freed = next(i for i, cell in enumerate(cells) if cell["below_ns"] is not None)
+        self.browser.evaluate(f"document.querySelectorAll('.heat rect')[{freed}].focus()")
+        self.browser.press("Enter")
+        harness.wait_until(lambda: f"--min-size {cells[freed]['from_bytes']}" in self.text("#command"),
+                           "Enter selects no sizes")
+        self.settled()
+        answer = self.printed()
+        self.assertEqual((answer["allocations"], answer["allocated_bytes"]),
+                         (cells[freed]["blocks"], cells[freed]["bytes"]))
+
+    def test_undo(self):
+        """Escape undoes one step after the other, also one that returns to the selection before."""
+        self.open(self.folder / "plain.heapprof", view="summary")
+        self.press_each("2", "1")
+        self.undo_all(["flame", "summary"])
+        with self.subTest("after Forward and Back"):
+            for step, depth in (("forward", 1), ("forward", 2), ("back", 1)):
+                self.browser.evaluate(f"history.{step}()")
+                harness.wait_until(lambda: self.browser.evaluate("history.state.depth") == depth,
+                                   f"{step} shows no other entry")
+                self.settled()
+            self.undo_all(["summary"])
+        with self.subTest("the order of a table is no step"):
+            self.press_each("2", "3")
+            self.click("#view th button")
+            self.assertIn("sort=", self.browser.evaluate("location.hash"))
+            self.undo_all(["flame", "summary"])
+        with self.subTest("a link is a step, and the same link again is none"):
+            for _ in range(2):
+                self.click("#views a", "Tree")
+            self.undo_all(["summary"])
+        with self.subTest("after a reload"):
+            self.press_each("2", "1")
+            self.browser.reload()
+            self.settled()
+            self.press_each("3")
+            self.undo_all(["summary", "flame", "summary"])
+
+    def undo_all(self, views):
+        """Presses Escape until these views have been shown again; the page is not left then."""
+        shown = "document.querySelector('#view').dataset.view"
+        for view in views:
+            self.browser.press("Escape")
+            harness.wait_until(lambda: self.browser.evaluate(shown) == view, f"Escape does not return to {view}")
+            self.settled()
+        self.assertFalse(self.browser.evaluate("selection.undo()"), "the page would be left")
+
+    def test_focus_stays(self):
+        """A control that is pressed keeps the focus, although its part of the page is drawn again."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="peak")
+        for order in ("ascending", "descending"):
+            self.press_enter("#view th button", "Self")
+            self.assertEqual(self.browser.evaluate(
+                "(({textContent, ariaSort}) => [textContent.slice(0, 4), ariaSort])"
+                "(document.activeElement.closest('th') || {textContent: 'no heading'})"), ["Self", order])
+        self.assertIn("sort=-self-peak", self.browser.evaluate("location.hash"))
+        self.press_enter("#selection .segments button", "Allocated")
+        self.assertEqual(self.browser.evaluate(
+            "[document.activeElement.textContent, document.activeElement.getAttribute('aria-pressed')]"),
+            ["Allocated", "true"])
+        self.press_enter("#views a", "Tree")
+        self.assertEqual(self.browser.evaluate(
+            "[document.activeElement.getAttribute('href'), document.activeElement.getAttribute('aria-current')]"),
+            [self.browser.evaluate("selection.link({view: 'tree'})"), "page"])
+        # Keys of the page act beside a check box.
+        self.click("#own")
+        self.assertEqual(self.browser.evaluate("[document.activeElement.id, selection.now().own]"), ["own", True])
+        self.browser.press("3")
+        harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "table",
+                           "the key 3 does not choose the table")
+        self.settled()
+
+    def test_a_form_that_is_open(self):
+        """What is typed for a filter stays while the selection changes, and the form takes the focus only when it is
+        opened."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        field = "document.querySelector('.filter-form input')"
+        state = f"[{field}.value, document.activeElement === {field}]"
+        self.click("#add-filter")
+        self.browser.press(*"abc")
+        self.select(view="table", metric="allocated")
+        self.assertEqual(self.browser.evaluate(state), ["abc", True])
+        self.browser.press("d")
+        self.browser.evaluate("document.activeElement.blur()")
+        self.select(view="table", metric="leaked")
+        self.assertEqual(self.browser.evaluate(state), ["abcd", False])
+        self.click(".filter-form input")
+        self.browser.press("Escape")
+        self.assertEqual(self.browser.evaluate(f"[{field}, document.activeElement.id]"), [None, "add-filter"])
+        self.browser.press("Enter", *"libleaf", "Enter")
+        harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "the filter is not made")
+        self.settled()
+        self.assertEqual(self.browser.evaluate(f"[{field}, document.activeElement.id]"), [None, "add-filter"])
+
+    def test_names_of_controls(self):
+        """A screen reader has a name for each button, link and input of each view."""
+        self.open(self.real(), view="summary")
+        self.click("#add-filter")
+        name = self.json("report", "--by", "function")["rows"][0]["name"]
+        seen = set()
+        for view in pages.VIEWS:
+            with self.subTest(view=view):
+                self.select(view=view, name=name)
+                controls = self.browser.controls()
+                self.assertGreater(len(controls), 20)
+                self.assertEqual([(role, text) for role, text in controls if not text.strip()], [])
+                seen.update(role for role, _ in controls)
+        self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
+
+
+if __name__ == "__main__":
+    pages.main()

@@ -1,0 +1,295 @@
+"""Lists of the page: of 100,000 blocks and a million rows, their search, order and columns."""
+
+import harness
+import pages
+
+
+class Lists(pages.PageCase):
+    def test_blocks(self):
+        """100,000 blocks: those at the end of the list are asked when they are scrolled to, and no step stutters."""
+        trace = self.folder / "many.heapprof"
+        # A block is freed at the recorded time of the peak.
+        self.open(trace, view="blocks", metric="peak")
+        self.check_blocks()
+        heap = self.json("report")["heap"]
+        self.assertEqual(self.printed()["total"], {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
+        self.select(view="blocks", metric="leaked")
+        count = self.json("blocks", "--top", "1")["total"]["blocks"]
+        self.assertGreater(count, 50_000)
+        known = {skip + i: hex(block["address"]) for skip in (0, count - 100)
+                 for i, block in enumerate(self.json("blocks", "--skip", str(skip), "--top", "100")["blocks"])}
+
+        def shown():
+            return self.browser.evaluate(
+                "[...document.querySelectorAll('#view tbody tr[data-index]:not(.pending)')].map(line => "
+                "[Number(line.dataset.index), line.cells[line.cells.length - 1].textContent])")
+
+        def check():
+            for index, address in shown():
+                self.assertEqual(address, known.get(index))
+        check()
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        harness.wait_until(lambda: any(index == count - 1 for index, _ in shown()),
+                           "the last block is not shown")
+        check()
+        steps = [self.browser.cost_ms(f"document.querySelector('#view .scroller').scrollTop = {top}; 0")
+                 for top in range(1_000_000, 1_003_000, 300)]
+        print("scrolling: " + ", ".join(f"{ms:.1f}" for ms in steps) + " ms a step")
+
+    def test_csv_of_blocks(self):
+        """The list of all blocks, not only those that were scrolled to, also where one answer would be too long."""
+        trace = self.folder / "many.heapprof"
+        for metric, options, limit in (("leaked", (), None), ("leaked", (), 20_000), ("peak", ("--cost", "peak"), None)):
+            with self.subTest(metric=metric, limit=limit):
+                self.open(trace, view="blocks", metric=metric)
+                if limit:
+                    self.browser.evaluate(
+                        "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
+                        f"/csv=1/.test(address) && Number(/top=(\\d+)/.exec(address)[1]) > {limit} ? "
+                        "Promise.resolve(new Response(JSON.stringify({error: 'the answer has more than 32 MB'}), "
+                        "{status: 422})) : fetched(address, ...more); })()")
+                expected = self.heapprof("blocks", trace, *options, "--csv")
+                self.assertGreater(expected.count("\n"), 50_000)
+                # Lines, since a difference of these texts takes minutes to print.
+                self.assertTrue(self.saved("CSV").splitlines() == expected.splitlines(), "other rows")
+
+    def test_search_of_blocks(self):
+        """A search selects blocks as the filter does that Enter makes of it."""
+        trace = self.folder / "plain.heapprof"
+        self.open(trace, view="blocks", metric="leaked")
+
+        def addresses():
+            return self.browser.evaluate("[...document.querySelectorAll('#view tbody tr[data-index]')].map(line => "
+                                         "line.cells[line.cells.length - 1].textContent)")
+        everything = addresses()
+        answer = self.json("blocks", "--function", "libleaf")
+        wanted = [hex(block["address"]) for block in answer["blocks"]]
+        self.assertTrue(0 < answer["total"]["blocks"] < self.json("blocks")["total"]["blocks"])
+        self.browser.press("/", *"libleaf")
+        self.settled()
+        self.assertEqual(addresses(), wanted[:len(addresses())])
+        self.assertGreaterEqual(len(addresses()), min(len(wanted), 10))
+        self.assertIn(f"{self.shown_as('plural', answer['total']['blocks'], 'block')}, "
+                      f"{self.shown_as('bytes', answer['total']['bytes'])} live at", self.text("#view .more"))
+        self.assertEqual(self.saved("CSV").splitlines(),
+                         self.heapprof("blocks", trace, "--function", "libleaf", "--csv").splitlines())
+        self.browser.press("Escape", "Escape")  # empties the field, and leaves it
+        self.settled()
+        self.assertEqual(addresses(), everything)
+        self.browser.press("/", *"libleaf", "Enter")
+        harness.wait_until(lambda: "--function libleaf" in self.text("#command"), "Enter makes no filter")
+        self.settled()
+        self.assertEqual(addresses(), wanted[:len(addresses())])
+        # Another function would add blocks.
+        self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), True)
+        self.assertIn("Remove it first", self.browser.evaluate("document.querySelector('#search').title"))
+        self.select(view="table")
+        self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), False)
+
+    def test_list_that_is_higher_than_an_element(self):
+        """A million rows: a wheel moves them pixel by pixel, a drag of the scroll bar by its share of the list; both
+        ends are reached, and the scroll bar shows the share again when the list rests."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        count, row, view, step, steps = 1_000_000, 29, 580, 3_000, 100
+        self.browser.evaluate(f"""(() => {{
+          const {{host}} = rowTable.create({{label: 'Test', columns: [{{key: 'row', label: 'Row', text: row => row}}],
+                                            source: {{count: {count}, at: i => String(i)}}}});
+          host.style.height = '{view}px';
+          document.querySelector('#view').replaceChildren(host);
+          window.list = host.querySelector('.scroller');
+          list.style.height = '{view}px';
+        }})()""")
+
+        def position():
+            """Pixels of the list above the view: by the rows that are drawn, where they are."""
+            return self.browser.evaluate("""(() => {
+              const edge = list.querySelector('th').getBoundingClientRect().bottom;  // it is sticky
+              const lines = [...list.querySelectorAll('tr[data-index]')];
+              const tops = new Set(lines.map(line => Math.round(29 * Number(line.dataset.index) -
+                                                                line.getBoundingClientRect().top + edge)));
+              const [first, last] = [lines[0], lines[lines.length - 1]].map(line => line.getBoundingClientRect());
+              const isCovered = first.top <= edge + 1 &&
+                                last.bottom >= list.getBoundingClientRect().top + list.clientHeight - 1;
+              return tops.size === 1 && isCovered ? [...tops][0] : [...tops, isCovered];
+            })()""")
+
+        def drag(share):
+            self.browser.evaluate(f"list.scrollTop = {share} * (list.scrollHeight - list.clientHeight); 0")
+            self.browser.settle()
+
+        end = count * row - self.browser.evaluate("list.clientHeight - list.querySelector('thead').offsetHeight")
+        self.assertEqual(position(), 0)
+        drag(1)
+        self.assertAlmostEqual(position(), end, delta=1)
+        self.browser.evaluate("list.focus()")
+        self.browser.press("Home")
+        self.assertEqual(position(), 0)
+        self.browser.press("End")
+        self.assertAlmostEqual(position(), end, delta=1)
+        drag(0)
+        self.assertEqual(position(), 0)
+        drag(0.5)
+        middle = position()
+        self.assertLess(abs(middle / (count * row) - 0.5), 0.001)
+        wheel = "list.scrollTop += {}; 0"
+        self.browser.evaluate(wheel.format(step))
+        self.browser.settle()
+        self.assertAlmostEqual(position(), middle + step, delta=1)
+        # Far by small steps, then rest.
+        self.browser.evaluate(f"""new Promise(done => {{
+          let left = {steps};
+          const next = () => left-- ? (list.scrollTop += {step}, requestAnimationFrame(next)) : done(0);
+          next();
+        }})""", timeout=120)
+        self.browser.settle()
+        far = middle + step + steps * step
+        self.assertAlmostEqual(position(), far, delta=1)
+
+        def ahead():
+            share = self.browser.evaluate("list.scrollTop / (list.scrollHeight - list.clientHeight)")
+            return abs(share - far / (count * row))
+        self.assertGreater(ahead(), 0.02)
+        harness.wait_until(lambda: ahead() < 0.01, "the scroll bar is not corrected")
+        self.assertAlmostEqual(position(), far, delta=1)
+
+    def test_a_filter_in_a_list_that_was_scrolled(self):
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.browser.evaluate("""(() => {
+          window.table = rowTable.create({label: 'Test', rows: Array.from({length: 20000}, (_, i) => `row ${i}`),
+                                          columns: [{key: 'row', label: 'Row', text: row => row, search: row => row}]});
+          table.host.style.height = '580px';
+          document.querySelector('#view').replaceChildren(table.host);
+          table.host.querySelector('.scroller').scrollTop = 1e6;
+        })()""")
+        self.browser.settle()
+        rows = "[...table.host.querySelectorAll('tr[data-index]')].map(line => line.textContent)"
+        self.assertIn("row 19999", self.browser.evaluate(rows))
+        self.browser.evaluate("table.filter('row 777')")
+        self.assertEqual(self.browser.evaluate(rows), ["row 777", *(f"row {n}" for n in range(7770, 7780))])
+
+    def test_rows_without_a_value(self):
+        """Whatever the order, rows whose value is not known are the last."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        for ascending, expected in (("true", ["-1", "0", "7", "", ""]), ("false", ["7", "0", "-1", "", ""])):
+            self.browser.evaluate(f"""(() => {{
+              const {{host}} = rowTable.create({{label: 'Test', sort: {{key: 'value', ascending: {ascending}}},
+                rows: [null, 0, 7, null, -1].map(value => ({{value}})),
+                columns: [{{key: 'value', label: 'Value', value: row => row.value,
+                            text: row => row.value === null ? '' : String(row.value)}}]}});
+              host.style.height = '580px';
+              document.querySelector('#view').replaceChildren(host);
+            }})()""")
+            self.browser.settle()
+            self.assertEqual(self.texts("#view tr[data-index]"), expected)
+
+    def test_order_of_the_table(self):
+        """The command line of a table that is sorted by another column prints its order."""
+        self.open(self.real(), view="table", metric="peak", sort="-self-allocated")
+        shown = [row[0] for row in self.saved_rows()[1:]]
+        printed = self.printed()["rows"]
+        self.assertEqual(shown[:5], [row["name"] for row in printed][:5])
+        self.assertIn("--sort allocated", self.text("#command"))
+
+    def test_order_by_growth(self):
+        """Growth is known of the hundred largest functions only, and later than the other figures."""
+        functions = 130
+        # Of the largest functions, odd ones free their blocks, and even ones grow, the later ones more.
+        each = range(functions)
+        takes = "".join(f"__attribute__((noinline)) void* take_{i}(unsigned long size) {{ return malloc(size); }}\n"
+                        for i in each)
+        first = "".join(f"  blocks[{i}] = take_{i}({40_000 - 100 * i});\n" for i in each)
+        last = "".join(f"  free(blocks[{i}]);\n" if i % 2 else f"  grown[{i}] = take_{i}({200 * i + 8});\n"
+                       for i in each if i < 80)
+        self.trace = self.record(self.compiled(f"""
+            #include <stdlib.h>
+            #include <unistd.h>
+            void *blocks[{functions}], *grown[{functions}];
+            {takes}
+            int main(void) {{
+            {first}
+              usleep(100000);
+            {last}
+              usleep(100000);
+            }}
+            """)).trace
+        self.open(self.trace, view="table", by="function", metric="peak", sort="-growth")
+        head, *lines = self.saved_rows()
+        self.assertGreaterEqual(len(lines), functions)
+        growths = [line[head.index("Growth")] for line in lines]
+        known = [int(growth) for growth in growths if growth != ""]
+        self.assertLess(len(known), len(lines))
+        self.assertEqual(lines[0][head.index("name")], "take_78")
+        self.assertGreater(known[0], 0)
+        self.assertEqual(growths, [*map(str, sorted(known, reverse=True)), *[""] * (len(lines) - len(known))])
+        self.click("#view thead th button", "Growth")
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[head.index("Growth")] for line in lines],
+                         [*map(str, sorted(known)), *[""] * (len(lines) - len(known))])
+
+    def test_growth_of_stacks(self):
+        """Stacks that differ only in the line of a caller have their own growth."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            int main(void) {
+              void* freed = take(30000);
+              void* volatile kept = take(20000);
+              usleep(100000);
+              free(freed);
+              usleep(100000);
+              return kept == NULL;
+            }
+            """)).trace
+        self.open(self.trace, view="table", by="stack", metric="allocated")
+        head, *lines = self.saved_rows()
+        growths = {line[head.index("Self")]: line[head.index("Growth")] for line in lines if line[0] == "take < main"}
+        self.assertEqual(set(growths), {"30000", "20000"})
+        # One ends without a byte, the other with all; the first part of the time can be before both.
+        self.assertIn((growths["30000"], growths["20000"]), (("-30000", "0"), ("-30000", "20000"), ("0", "20000")))
+
+    def test_columns_of_a_table(self):
+        """In usual windows, rows have their growth and their line over time. What is left out is named, and can be
+        shown: then the table scrolls beside the names."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        headings = "[...document.querySelectorAll('#view thead th')].map(head => head.textContent.replace(/ .$/, ''))"
+        note = "[...document.querySelectorAll('#view .more')].map(note => note.textContent).join(' ')"
+        button = "#view .more button"
+        everything = ["Function", "Self", "Share", "Total", "Blocks", "Allocated", "Left", "Temporary", "Growth",
+                      "Over time"]
+        for width in (1080, 1280, 1440, 390):
+            self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                              mobile=False)
+            self.open(self.real(), view="table", metric="peak")
+            with self.subTest(width=width):
+                shown = self.browser.evaluate(headings)
+                if width > 390:
+                    self.assertLessEqual({"Function", "Self", "Share", "Total", "Growth", "Over time"}, set(shown))
+                hidden = [name for name in everything if name not in shown]
+                self.assertTrue(hidden)
+                self.assertIn(f"Not shown: {', '.join(hidden)}. Widen the window", self.browser.evaluate(note))
+                self.press_enter(button, "show all columns")
+                self.assertEqual(self.browser.evaluate(headings), everything)
+                self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+                edges = self.browser.evaluate(
+                    "(() => { const list = document.querySelector('#view .scroller'); list.scrollLeft = 1e6;"
+                    "const at = element => element.getBoundingClientRect(); const row = list.querySelector("
+                    "'tr[data-index]'); return [at(list).left, at(row.cells[0]).left, at(list).right, "
+                    "at(row.cells[row.cells.length - 1]).right]; })()")
+                self.assertAlmostEqual(edges[0], edges[1], delta=1)
+                self.assertLessEqual(edges[3], edges[2] + 1)
+                self.select(view="blocks")  # the choice stays
+                self.select(view="table", metric="peak")
+                self.assertEqual(self.browser.evaluate(headings), everything)
+                self.press_enter(button, "show those that fit")
+                self.assertEqual(self.browser.evaluate(headings), shown)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1,
+                          mobile=False)
+        self.browser.settle()
+        self.assertEqual(self.browser.evaluate(headings), everything)
+        self.assertNotIn("Not shown", self.browser.evaluate(note))
+
+
+if __name__ == "__main__":
+    pages.main()

@@ -1,0 +1,53 @@
+"""Names that are difficult for the page: none becomes markup."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ElementTree
+
+import nasty
+import pages
+
+
+class Names(pages.PageCase):
+    def test_nasty_names(self):
+        """Names are shown unchanged, and none becomes markup."""
+        folder = self.dir / "recordings"
+        folder.mkdir()
+        files = sorted(f"{letter} <b>&amp;%41;#\"'.heapprof" for letter in "ab")
+        for file in files:
+            shutil.copy(self.nasty(), folder / file)
+        self.open(folder, view="table", metric="leaked")
+        scripts = self.browser.evaluate("document.querySelectorAll('script').length")
+        rows = {line[0].removeprefix("'") for line in self.saved_rows()}
+        for name in nasty.clean_functions():
+            self.assertIn(name, {row for row in rows} | {"'" + row for row in rows})
+        for view in (*pages.VIEWS, "processes"):
+            for by in ("function", "line", "site", "stack", "module", "thread") if view == "table" else ("function",):
+                with self.subTest(view=view, by=by):
+                    self.select(view=view, by=by, metric="leaked", name=nasty.clean_functions()[5])
+                    self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), view)
+                    self.assertEqual(self.texts("#view .error"), [])
+                    self.assertEqual(self.browser.evaluate("document.querySelectorAll('script').length"), scripts)
+                    self.assertEqual(self.browser.evaluate("document.querySelectorAll('img, iframe, b > b').length"),
+                                     0)
+                    self.assertEqual(self.text("#details h2"), nasty.clean_functions()[5])
+        head, *lines = self.saved_rows()
+        self.assertEqual(sorted(line[head.index("Recording")] for line in lines), files)
+        program = json.loads(self.heapprof("report", self.nasty(), "--json"))["program"]
+        self.assertIn("<script>", program)
+        self.assertEqual({line[head.index("Program")] for line in lines}, {program.rpartition("/")[2]})
+        for name in nasty.clean_functions()[::6] + [max(nasty.clean_functions(), key=len)]:
+            self.select(view="table", metric="leaked", name=name)
+            self.assertNotIn("error", self.text("#details"), name)
+
+    def test_pictures_of_nasty_names(self):
+        """Pictures of tables are well-formed XML, also with characters that XML does not have."""
+        self.open(self.nasty(), view="table", by="thread", metric="leaked")
+        self.assertIn("\x1b", self.browser.evaluate("[...document.querySelectorAll('#view .name')].map(name => "
+                                                    "name.title).join()"))
+        picture = ElementTree.fromstring(self.saved("SVG"))
+        self.assertIn(self.text("#view thead th"), "".join(picture.itertext()))
+
+
+if __name__ == "__main__":
+    pages.main()

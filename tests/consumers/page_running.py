@@ -1,0 +1,165 @@
+"""The page of programs that run: their figures follow, and Mark and Pause act on them."""
+
+import json
+import re
+import subprocess
+import urllib.parse
+
+import harness
+import pages
+
+
+class Running(pages.PageCase):
+    def start_commanded(self, trace):
+        """Records tests/programs/commanded.cpp, which command() drives."""
+        self.process = self.popen([harness.program("commanded")], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, env=harness.clean_environment(
+                                      LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        self.command("a")
+        return self.process
+
+    def command(self, commands, process=None):
+        process = process or self.process
+        process.stdin.write(commands)
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(len(commands)), "." * len(commands))
+
+    def shown_bytes(self, name):
+        """The exact self cost of a function in the table, or None."""
+        title = self.browser.evaluate(
+            "(() => { const name = [...document.querySelectorAll('#view tbody .name')].find(name => "
+            f"name.title.startsWith({json.dumps(name)})); return name && name.closest('tr').cells[1].title; }})()")
+        return int(re.sub(r"\D", "", title)) if title else None
+
+    def test_follows(self):
+        """What a running program allocates appears without a reload; a mark is set; its end is shown."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.open(trace, view="table", metric="allocated")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 10_000, "the first blocks are not shown")
+        self.assertIn("running", self.text("#about"))
+        self.settled()
+        # Updates neither dim the timeline nor remove live bytes from the header.
+        self.browser.evaluate(
+            "window.flickers = []; new MutationObserver(() => { "
+            "if (document.querySelector('#timeline.waiting')) flickers.push('dimmed'); "
+            "if (/ live in /.test(window.about) && !/ live in |exited/.test(window.about = "
+            "document.querySelector('#about').textContent)) flickers.push(window.about); "
+            "window.about = document.querySelector('#about').textContent; })"
+            ".observe(document.body, {childList: true, subtree: true, attributes: true, characterData: true}); 0")
+        self.command("aab")
+        live = self.browser.evaluate(f"figures.bytes({self.json('report')['heap']['leaked_bytes']})")
+        harness.wait_until(lambda: f"{live} live" in self.text("#about"), "the header does not follow")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "further blocks are not shown")
+        harness.wait_until(lambda: self.shown_bytes("grow_second") == 1000, "a new function is not shown")
+        # Figures go on while the text of a mark is typed.
+        self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => button.textContent "
+                              "=== 'Mark').click(); 0")
+        self.browser.press(*"here", "Enter")
+        # The recorder answers when the program allocates.
+        commands = 0
+        while "here" not in (self.text(".mark") or ""):
+            commands += 1
+            self.assertLess(commands, 500, f"the mark is not shown: {self.text('#progress')}")
+            self.command("a")
+            self.browser.evaluate("new Promise(done => setTimeout(done, 100))")
+        self.assertEqual(self.browser.evaluate("flickers"), [])
+        self.assertIn("Live now", self.texts("#selection .segments button"))
+        for button, state in (("Pause", True), ("Resume", False)):
+            self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "
+                                  f"button.textContent === '{button}').click(); 0")
+            for _ in range(500):
+                if ("recording paused" in self.text("#about")) == state:
+                    break
+                self.command("b")
+                self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
+            else:
+                self.fail(f"{button} has no effect")
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        harness.wait_until(lambda: "exited" in self.text("#about") and
+                           "Pause" not in self.texts("#selection button"), "the end is not shown")
+        self.settled()
+        self.assertEqual(self.shown_bytes("grow_first"), 30_000 + 10_000 * commands)
+
+    def test_control_of_the_chosen_recording(self):
+        """Pause acts on the program of the chosen recording. There is no such button if that has ended."""
+        folder, _ = self.recordings("plain")
+        traces = [folder / "b.heapprof", folder / "c.heapprof"]
+        programs = [self.start_commanded(trace) for trace in traces]
+        self.open(folder, view="table", trace="0")
+        self.assertNotIn("Pause", self.texts("#selection button"))
+        self.select(view="table", trace="2")
+        self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "
+                              "button.textContent === 'Pause').click()")
+        for _ in range(500):
+            if "recording paused" in self.text("#about"):
+                break
+            for program in programs:
+                self.command("a", program)
+            self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
+        else:
+            self.fail("Pause has no effect")
+        self.assertEqual([len(json.loads(self.heapprof("timeline", trace, "--json"))["pauses"]) for trace in traces],
+                         [0, 1])
+        self.select(view="table", trace="1")
+        self.assertNotIn("paused", self.text("#about"))
+        self.assertIn("Pause", self.texts("#selection button"))
+        self.select(view="table", trace="0")
+        self.assertNotIn("Pause", self.texts("#selection button"))
+
+    def test_follows_the_chosen_recording(self):
+        """Figures of the chosen recording follow its program, also if another one is served first; after another
+        choice, those of that one."""
+        folder, paths = self.recordings("plain")
+        programs = [self.start_commanded(folder / name) for name in ("b.heapprof", "c.heapprof")]
+        self.open(folder, view="table", metric="allocated", trace="1")
+        self.command("ab", programs[0])
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 20_000, "further blocks are not shown")
+        harness.wait_until(lambda: " live in " in self.text("#about"), "the header does not follow")
+        self.select(view="table", metric="allocated", trace="2")
+        self.command("aa", programs[1])
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "the other program is not followed")
+        self.command("a", programs[0])
+        self.select(view="table", metric="allocated", trace="1")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "it is not followed again")
+        # It ends while another recording is shown.
+        self.select(view="table", metric="allocated", trace="0")
+        self.check_header(paths[0])
+        programs[0].stdin.close()
+        self.assertEqual(programs[0].wait(60), 0)
+        self.select(view="table", metric="allocated", trace="1")
+        harness.wait_until(lambda: "exited" in self.text("#about") and
+                           "Pause" not in self.texts("#selection button"), "the end is not shown")
+
+    def test_server_that_ends(self):
+        """The page of a running program says that the server does not answer, and goes on when it does."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.trace = trace
+
+        def serve(*options):
+            server = self.popen([harness.HEAPPROF, "serve", trace, "--no-open", *options], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                env=harness.analyzer_environment())
+            return server, server.stdout.readline().strip()
+        server, address = serve()
+        self.browser.open(f"{address}#view=table&metric=allocated")
+        harness.wait_until(lambda: " live in " in (self.text("#about") or ""), "the program is not followed")
+        self.settled()
+        server.terminate()
+        server.wait(60)
+        harness.wait_until(lambda: "The server does not answer" in self.text("#progress"), "no message")
+        self.assertEqual(self.shown_bytes("grow_first"), 10_000)
+        _, address = serve("--port", str(urllib.parse.urlsplit(address).port))
+        # Its address is opened in another tab, which gives the browser its token.
+        self.browser.evaluate(f"fetch({json.dumps('/?' + urllib.parse.urlsplit(address).query)}).then(() => 0)")
+        self.command("a")
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 20_000, "the page does not go on")
+        self.settled()
+        self.assertEqual(self.text("#progress"), "")
+        self.browser.errors.clear()  # the browser reports requests that fail
+
+
+if __name__ == "__main__":
+    pages.main()
