@@ -93,7 +93,7 @@ class Figures(pages.PageCase):
 
     def test_table(self):
         self.open(self.real(), view="table")
-        for by in ("function", "site", "stack", "thread"):
+        for by in ("function", "line", "site", "stack", "module", "thread"):
             with self.subTest(by=by):
                 self.select(view="table", by=by, metric="allocated")
                 self.check_table(self.printed()["rows"], "allocated")

@@ -4,7 +4,7 @@
 usage: tools/real-programs/page.py [--build DIR] [--prometheus PATH] [NAME...]
 
 Records programs, opens their recordings in Chromium, and compares the figures of each view with those of the command
-line, by the tests of tests/consumers/page_figures.py and page_flame.py:
+line, by the tests of tests/consumers/page_figures.py, page_flame.py and page_memory.py:
 
   redis       redis-server under redis-benchmark
   python3     a script that parses its own library, with PYTHONMALLOC=malloc
@@ -96,6 +96,7 @@ def installed(name, path=None):
 
 class Recorder:
     def __init__(self, build, directory):
+        self.heapprof = build / "analyzer/heapprof"
         self.library = build / "preload/libheapprof.so"
         self.directory = directory
 
@@ -182,13 +183,16 @@ class Recorder:
 
     def killed(self):
         process = self.gateway("killed")
+        # No snapshot of the resident pages is taken when it is killed.
+        subprocess.run([self.heapprof, "control", self.trace("killed"), "snapshot"], check=True,
+                       stdout=subprocess.DEVNULL, timeout=SECONDS)
         process.kill()
         process.wait()
 
 
 RECORDED = ("redis", "python3", "cc1plus", "rust", "killed")
 TESTS = ("test_summary", "test_table", "test_flame_graph_and_tree", "test_leaks_threads_lifetimes",
-         "test_source_and_compare", "test_ranges_and_moments", "test_first_blocks")
+         "test_source_and_compare", "test_ranges_and_moments", "test_pinned", "test_resident", "test_first_blocks")
 
 
 def check_pages(build, traces):
@@ -197,8 +201,9 @@ def check_pages(build, traces):
     sys.path.insert(0, str(ROOT / "tests/consumers"))
     import page_figures
     import page_flame
+    import page_memory
 
-    class RealProgram(page_figures.Figures, page_flame.FlameGraphAndTree):
+    class RealProgram(page_figures.Figures, page_flame.FlameGraphAndTree, page_memory.Memory):
         recording = None
 
         def real(self):
