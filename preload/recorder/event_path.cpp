@@ -24,7 +24,7 @@ constexpr std::uint64_t kMaxRunGapNs = 100'000;
 void recover_abandoned_event(ThreadState& thread) noexcept {
   t_local.allocator_depth = 0;
   t_local.reallocating = nullptr;
-  recover_abandoned_state(thread, thread.owner());
+  recover_abandoned_state(thread);
   recover_abandoned_snapshot(thread);
   announce_if_abandoned(thread);
 }

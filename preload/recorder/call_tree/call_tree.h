@@ -34,9 +34,6 @@ class CallTree {
   /// The number of node numbers used so far.
   std::uint32_t size() const noexcept { return __atomic_load_n(&next_, __ATOMIC_RELAXED) - 1; }
 
-  /// See ChildTable::recover_abandoned_growth().
-  void recover_abandoned_growth(int thread) noexcept { table_.recover_abandoned_growth(thread); }
-
   /// Empties the tree, in a forked child that begins its own trace. Call it while there is one thread.
   void reset() noexcept;
 

@@ -7,6 +7,10 @@ namespace heapprof::recorder {
 namespace {
 
 constexpr std::uint32_t kMaxSlots = 1u << 29;
+/// The slots that a thread moves to a larger table at a time. If the thread ends meanwhile, their nodes are defined
+/// again.
+constexpr std::uint32_t kMovedSlots = 64;
+static_assert(ChildTable::kFirstSlots % kMovedSlots == 0);
 
 /// The low bits index the table, so they must depend on all input bits; that takes two rounds of multiply and shift.
 inline std::uint64_t hash_of(std::uint32_t parent, std::uint64_t key) noexcept {
@@ -22,110 +26,128 @@ NodeId ChildTable::find(NodeId parent, std::uint64_t key) const noexcept {
   if (table == nullptr) return NodeId::kNone;
   for (std::uint64_t at = hash_of(raw(parent), key);; ++at) {
     const Slot& slot = table->slots[at & table->mask];
-    const std::uint64_t other = __atomic_load_n(&slot.key, __ATOMIC_RELAXED);
+    const std::uint64_t other = __atomic_load_n(&slot.key, __ATOMIC_ACQUIRE);
     if (other == 0) return NodeId::kNone;
-    if (other != key) continue;
-    const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
-    if (id != 0 && __atomic_load_n(&slot.parent, __ATOMIC_RELAXED) == raw(parent)) return NodeId{id};
+    if (other == key)
+      if (const std::uint32_t id = id_in(slot, parent); id != 0 && is_current(table)) return NodeId{id};
   }
 }
 
-/// A table that could not be doubled is filled to 7/8: further nodes are not published, and are defined again each
-/// time.
 NodeId ChildTable::insert(NodeId parent, std::uint64_t key, NodeId id) noexcept {
   Table* table = __atomic_load_n(&table_, __ATOMIC_ACQUIRE);
   if (table == nullptr) [[unlikely]] {
-    Table* const first = allocate_table(kFirstSlots);
-    if (first == nullptr) return id;
-    if (__atomic_compare_exchange_n(&table_, &table, first, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) table = first;
-    else sys::unmap_private(first, table_bytes(kFirstSlots));
+    table = provide_table(&table_, kFirstSlots);
+    if (table == nullptr) return id;
   }
   if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 5) {
     grow(table);
     table = __atomic_load_n(&table_, __ATOMIC_ACQUIRE);
   }
-  if (__atomic_fetch_add(&table->used, 1, __ATOMIC_RELAXED) > table->mask - table->mask / 8) {
-    __atomic_fetch_sub(&table->used, 1, __ATOMIC_RELAXED);
+  return put(*table, parent, key, id);
+}
+
+/// A table that could not be doubled is filled to 7/8, so that every search ends. Further nodes are not published,
+/// and are defined again each time.
+NodeId ChildTable::put(Table& table, NodeId parent, std::uint64_t key, NodeId id) noexcept {
+  if (__atomic_fetch_add(&table.used, 1, __ATOMIC_RELAXED) > table.mask - table.mask / 8) {
+    __atomic_fetch_sub(&table.used, 1, __ATOMIC_RELAXED);
     return id;
   }
   for (std::uint64_t at = hash_of(raw(parent), key);; ++at) {
-    Slot& slot = table->slots[at & table->mask];
-    std::uint64_t other = __atomic_load_n(&slot.key, __ATOMIC_RELAXED);
+    Slot& slot = table.slots[at & table.mask];
+    std::uint64_t other = __atomic_load_n(&slot.key, __ATOMIC_ACQUIRE);
     if (other == 0 &&
-        __atomic_compare_exchange_n(&slot.key, &other, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        __atomic_compare_exchange_n(&slot.key, &other, key, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
       __atomic_store_n(&slot.parent, raw(parent), __ATOMIC_RELAXED);
       __atomic_store_n(&slot.id, raw(id), __ATOMIC_RELEASE);
       return id;
     }
-    if (other != key) continue;
-    const std::uint32_t first = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
-    if (first != 0 && __atomic_load_n(&slot.parent, __ATOMIC_RELAXED) == raw(parent)) return NodeId{first};
+    if (other == key)
+      if (const std::uint32_t first = id_in(slot, parent); first != 0 && is_current(&table)) return NodeId{first};
   }
 }
 
-ChildTable::Table* ChildTable::allocate_table(std::uint32_t slots) noexcept {
-  auto* table = static_cast<Table*>(sys::map_private(table_bytes(slots)));
-  if (table == nullptr) return table;
-  sys::populate(table, table_bytes(slots));
-  table->mask = slots - 1;
-  return table;
+/// The published node of a slot with the key that is searched, if it is a child of `parent`; 0: it is not.
+std::uint32_t ChildTable::id_in(const Slot& slot, NodeId parent) noexcept {
+  const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
+  return id != 0 && __atomic_load_n(&slot.parent, __ATOMIC_ACQUIRE) == raw(parent) ? id : 0;
 }
 
-/// Doubles the table. One thread does it, while the others use the old table. If the table becomes 3/4 full
-/// meanwhile, each new node costs a system call that checks whether that thread is alive; if it has died, another
-/// thread doubles the table. At 7/8, where no node could be added, another thread does it in any case: a main thread
-/// that has ended counts as alive while others run. growing_ only avoids needless work: the compare-and-swap of
-/// table_ decides which thread's new table is used.
+/// Whether the words that were read from a slot of `table` (by loads with __ATOMIC_ACQUIRE, so that this load is the
+/// last) are those of one node. The pages of a table that was replaced are freed, and threads that still have it put
+/// other nodes there.
+bool ChildTable::is_current(const Table* table) const noexcept {
+  return __atomic_load_n(&table_, __ATOMIC_RELAXED) == table;
+}
+
+/// Makes `*place`, which was null, point to a new table, unless another thread does that first. Returns the table to
+/// which it points; null: there is no memory. Pages are faulted in after that, so a table that is not used has none.
+ChildTable::Table* ChildTable::provide_table(Table** place, std::uint32_t slots) noexcept {
+  auto* const made = static_cast<Table*>(sys::map_private(table_bytes(slots)));
+  if (made == nullptr) return __atomic_load_n(place, __ATOMIC_ACQUIRE);
+  made->mask = slots - 1;
+  Table* other = nullptr;
+  if (!__atomic_compare_exchange_n(place, &other, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    sys::unmap_private(made, table_bytes(slots));
+    return other;
+  }
+  sys::populate(made, table_bytes(slots));
+  return made;
+}
+
+/// Doubles the table:
+///   1. One thread makes the larger table, and moves the nodes, kMovedSlots slots at a time. The others use the old
+///      table.
+///   2. If the old table becomes 3/4 full meanwhile, because that thread is slow, has stopped, or has left the
+///      recorder, each thread with a new node moves slots, too: those that no thread has begun to move.
+///   3. The thread that finds none left replaces the table. It waits for no other thread: nodes that another one has
+///      not moved yet are missing in the larger table.
+/// Two threads can only make a larger table at once if the first one has not published its own when the old one is
+/// 3/4 full.
 void ChildTable::grow(Table* full) noexcept {
-  if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) != full || full->mask >= kMaxSlots) return;
-  const int self = sys::thread_id();
-  if (sys::failed(self)) return;  // system calls are forbidden: without a thread id, no other thread could take over
-  int owner = 0;
-  if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-    const std::uint32_t used = __atomic_load_n(&full->used, __ATOMIC_RELAXED);
-    const bool has_no_room = used > full->mask - full->mask / 8;
-    if (!has_no_room && (used <= full->mask / 4 * 3 || sys::thread_exists(owner))) return;
-    if (!__atomic_compare_exchange_n(&growing_, &owner, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
-  }
-  if (__atomic_load_n(&table_, __ATOMIC_ACQUIRE) == full) {
-    if (Table* larger = allocate_table((full->mask + 1) * 2)) {
-      for (std::uint32_t from = 0; from <= full->mask; ++from) {
-        const Slot& slot = full->slots[from];
-        const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
-        if (id == 0) continue;
-        // Atomic loads: another thread may have emptied the old table already (below), and late writers may refill
-        // it.
-        const std::uint64_t key = __atomic_load_n(&slot.key, __ATOMIC_RELAXED);
-        const std::uint32_t parent = __atomic_load_n(&slot.parent, __ATOMIC_RELAXED);
-        std::uint64_t to = hash_of(parent, key);
-        while (larger->slots[to & larger->mask].key != 0) ++to;
-        larger->slots[to & larger->mask] = {key, parent, id};
-        ++larger->used;
-      }
-      Table* expected = full;
-      if (__atomic_compare_exchange_n(&table_, &expected, larger, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-        // Not the first page: its mask stays valid for threads that still read this table.
-        constexpr std::size_t kPageBytes = 4096;
-        sys::advise(reinterpret_cast<char*>(full) + kPageBytes, table_bytes(full->mask + 1) - kPageBytes,
-                    MADV_DONTNEED);
-      } else {
-        sys::unmap_private(larger, table_bytes(larger->mask + 1));
-      }
+  if (full->mask >= kMaxSlots) return;
+  const bool is_urgent = __atomic_load_n(&full->used, __ATOMIC_RELAXED) > full->mask / 4 * 3;
+  Table* larger = __atomic_load_n(&full->larger, __ATOMIC_ACQUIRE);
+  if (larger == nullptr) {
+    if (__atomic_exchange_n(&full->claimed, 1, __ATOMIC_RELAXED) != 0 && !is_urgent) return;
+    larger = provide_table(&full->larger, (full->mask + 1) * 2);
+    if (larger == nullptr) {
+      __atomic_store_n(&full->claimed, 0, __ATOMIC_RELAXED);
+      return;
     }
+  } else if (!is_urgent) {
+    return;
   }
-  recover_abandoned_growth(self);  // growing_ = 0: no thread doubles the table now
+  while (__atomic_load_n(&full->moved, __ATOMIC_RELAXED) <= full->mask) {
+    const std::uint32_t first = __atomic_fetch_add(&full->moved, kMovedSlots, __ATOMIC_RELAXED);
+    if (first <= full->mask && !move(*full, first, *larger)) return;
+  }
+  Table* expected = full;
+  if (!__atomic_compare_exchange_n(&table_, &expected, larger, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  // Not the first page: its mask stays valid for threads that still read this table.
+  constexpr std::size_t kPageBytes = 4096;
+  sys::advise(reinterpret_cast<char*>(full) + kPageBytes, table_bytes(full->mask + 1) - kPageBytes, MADV_DONTNEED);
 }
 
-void ChildTable::recover_abandoned_growth(int thread) noexcept {
-  __atomic_compare_exchange_n(&growing_, &thread, 0, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+/// Moves the nodes of kMovedSlots slots. Returns false if another thread has replaced `full` meanwhile.
+bool ChildTable::move(const Table& full, std::uint32_t first, Table& larger) noexcept {
+  for (std::uint32_t at = first; at != first + kMovedSlots; ++at) {
+    const Slot& slot = full.slots[at];
+    const std::uint32_t id = __atomic_load_n(&slot.id, __ATOMIC_ACQUIRE);
+    if (id == 0) continue;
+    const std::uint64_t key = __atomic_load_n(&slot.key, __ATOMIC_ACQUIRE);
+    const std::uint32_t parent = __atomic_load_n(&slot.parent, __ATOMIC_ACQUIRE);
+    if (!is_current(&full)) return false;
+    put(larger, NodeId{parent}, key, NodeId{id});
+  }
+  return true;
 }
 
 void ChildTable::reset() noexcept {
-  if (table_ != nullptr) {
-    sys::unmap_private(table_, table_bytes(table_->mask + 1));
-    table_ = nullptr;
-  }
-  growing_ = 0;
+  if (table_ == nullptr) return;
+  if (table_->larger != nullptr) sys::unmap_private(table_->larger, table_bytes((table_->mask + 1) * 2));
+  sys::unmap_private(table_, table_bytes(table_->mask + 1));
+  table_ = nullptr;
 }
 
 }  // namespace heapprof::recorder

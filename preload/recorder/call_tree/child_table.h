@@ -1,8 +1,9 @@
 // The children of call-tree nodes that have too many for a list, in a hash table by (parent, key).
 //
-// Neither a lookup nor an insertion takes a lock. One thread doubles the table (another one, too, if no node can be
-// added any more) while the others use the old one, so a node that is inserted meanwhile may be missing in the new
-// table: it is then defined again, under another number, and readers merge the two (common/ids.h).
+// Neither a lookup nor an insertion takes a lock. One thread makes a table of twice the size and moves the nodes to
+// it while the others use the old one; if that has little room left, they help to move. A node that is inserted
+// meanwhile may be missing in the new table: it is then defined again, under another number, and readers merge the
+// two (common/ids.h).
 //
 // Memory: 16 bytes per slot of a table that is 5/16 to 5/8 full. The pages of a table that was replaced are freed,
 // but stay mapped for threads that still read them.
@@ -26,12 +27,13 @@ class ChildTable {
   /// if there is one. Without memory the child may be missing in the table.
   NodeId insert(NodeId parent, std::uint64_t key, NodeId id) noexcept;
 
-  /// Call this when a thread has left the recorder by longjmp, or has died in it: if it was doubling the table,
-  /// another thread may do so now. `thread`: its kernel thread id.
-  void recover_abandoned_growth(int thread) noexcept;
-
   /// Empties the table. Call it while there is one thread.
   void reset() noexcept;
+
+  /// The size of the mapping of a table, for tests.
+  static constexpr std::size_t table_bytes(std::uint32_t slots) noexcept {
+    return offsetof(Table, slots) + std::size_t{slots} * sizeof(Slot);
+  }
 
  private:
   struct Slot {
@@ -42,19 +44,21 @@ class ChildTable {
 
   struct Table {
     std::uint32_t mask;
-    std::uint32_t used;
+    std::uint32_t used;         ///< slots with a node, or that soon have one
+    Table* larger;              ///< the table of twice the size that replaces this one; null: there is none yet
+    std::uint32_t claimed;      ///< not 0: a thread makes the larger table
+    std::uint32_t moved;        ///< the first slot of which no thread has begun to move the node to the larger table
     alignas(64) Slot slots[1];  ///< mask + 1 elements
   };
 
-  static constexpr std::size_t table_bytes(std::uint32_t slots) noexcept {
-    return offsetof(Table, slots) + std::size_t{slots} * sizeof(Slot);
-  }
-
-  static Table* allocate_table(std::uint32_t slots) noexcept;
+  static std::uint32_t id_in(const Slot& slot, NodeId parent) noexcept;
+  static Table* provide_table(Table** place, std::uint32_t slots) noexcept;
+  bool is_current(const Table* table) const noexcept;
+  NodeId put(Table& table, NodeId parent, std::uint64_t key, NodeId id) noexcept;
+  bool move(const Table& full, std::uint32_t first, Table& larger) noexcept;
   void grow(Table* full) noexcept;
 
   Table* table_ = nullptr;
-  int growing_ = 0;  ///< kernel thread id of the thread that doubles the table; 0: none
 };
 
 }  // namespace heapprof::recorder

@@ -64,14 +64,14 @@ constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
 }
 
-/// Recovers the state of the dead thread `owner`, which may have died inside the recorder, in the event of a signal
-/// handler, or in a call of a patched function, whose frame is gone.
-void recover_from_dead(ThreadState& state, int owner) noexcept {
+/// Recovers the state of a dead thread, which may have died inside the recorder, in the event of a signal handler, or
+/// in a call of a patched function, whose frame is gone.
+void recover_from_dead(ThreadState& state) noexcept {
   state.intercepted = 0;
   for (InterceptedCall& call : state.calls) call.frame = nullptr;
   for (ThreadState* each = &state; each != nullptr; each = each->nested) {
     if (each->busy == StackPointer::kNone) continue;
-    recover_abandoned_state(*each, owner);
+    recover_abandoned_state(*each);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     each->busy = StackPointer::kNone;
   }
@@ -104,7 +104,7 @@ ThreadState* take_dead_state(int thread) noexcept {
     if (owner == thread ? candidate->busy != StackPointer::kNone : sys::thread_exists(owner)) continue;
     if (__atomic_compare_exchange_n(&candidate->claim, &claim, claim_after(claim, thread), false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
-      recover_from_dead(*candidate, owner);
+      recover_from_dead(*candidate);
       return candidate;
     }
   }
@@ -269,11 +269,10 @@ ThreadState* nested_state(ThreadState& outer) noexcept {
   return &nested;
 }
 
-void recover_abandoned_state(ThreadState& state, int owner) noexcept {
+void recover_abandoned_state(ThreadState& state) noexcept {
   state.stream.end_run();  // the clock may have been read for an event that was never written
   state.unwinder.recover_abandoned_capture();
   state.python.thread_changed();
-  g_call_tree.recover_abandoned_growth(owner);
 }
 
 bool busy_is_stale(const ThreadState& state, StackPointer stack_pointer) noexcept {

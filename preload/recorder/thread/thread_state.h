@@ -103,9 +103,9 @@ void announce_if_abandoned(ThreadState& state) noexcept;
 /// The nested state to use while `outer` is busy. Returns null if the nesting is too deep or there is no memory.
 ThreadState* nested_state(ThreadState& outer) noexcept;
 
-/// Repairs a state whose owner was inside the recorder and has not returned: it left by longjmp, or has died.
-/// `owner`: its kernel thread id. May be called twice.
-void recover_abandoned_state(ThreadState& state, int owner) noexcept;
+/// Repairs a state whose owner was inside the recorder and has not returned: it left by longjmp, or has died. May be
+/// called twice.
+void recover_abandoned_state(ThreadState& state) noexcept;
 
 /// Whether `busy` was certainly left behind by a longjmp. The result is false in doubt; the owner's events then use
 /// the nested state for a while. `stack_pointer` is that of the caller. A stack pointer above `busy` is proof only on

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "preload/sys/own_mappings.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
@@ -136,7 +137,99 @@ TEST_CASE("Threads that add the same nodes at once get the same numbers, or dupl
   }
 }
 
+TEST_CASE("Threads that double the table while they add the same nodes find each node with its own content") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  g_call_tree.reset();
+  constexpr unsigned kNodes = 40'000;
+  constexpr unsigned kThreads = 4;
+  const auto offset_of = [](unsigned t, unsigned i) { return (i + t * (kNodes / kThreads)) % kNodes; };
+  std::vector<std::vector<NodeId>> ids(kThreads);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Stream stream;
+      if (stream.open(file, StreamId{t + 1}, 65536) != nullptr) return;
+      for (unsigned i = 0; i < kNodes; ++i)
+        ids[t].push_back(g_call_tree.intern(NodeId{1 + i % 2}, ModuleId{2}, offset_of(t, i), 0, stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::uint64_t> content(g_call_tree.size() + 1, ~std::uint64_t{0});
+  std::vector<std::uint32_t> parents(content.size());
+  for (unsigned t = 0; t < kThreads; ++t)
+    for (const Slot& slot : read_stream(folder / "t", StreamId{t + 1}).records)
+      if (slot.op() == Op::kNode) {
+        content.at(slot.node) = slot.address;
+        parents.at(slot.node) = static_cast<std::uint32_t>(slot.size());
+      }
+  for (unsigned t = 0; t < kThreads; ++t) {
+    REQUIRE(ids[t].size() == kNodes);
+    for (unsigned i = 0; i < kNodes; ++i) {
+      REQUIRE(content.at(raw(ids[t][i])) == offset_of(t, i));
+      REQUIRE(parents.at(raw(ids[t][i])) == 1 + i % 2);
+    }
+  }
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+/// A thread that adds nodes and stops while it doubles the table, until the end of this object's lifetime. It counts
+/// as alive, as a main thread that has ended by pthread_exit, whose id exists until the process ends.
+class StoppedGrowth {
+ public:
+  /// `first`: the number of the node that makes the table double, or of one shortly before.
+  explicit StoppedGrowth(std::uint64_t first) {
+    next_ = first;
+    stopped_ = interrupted_ = finished_ = false;
+    thread_ = std::thread([] {
+      if (ThreadState* const its = attach_thread()) {
+        stream_ = &its->stream;
+        const auto stop_there = [] {
+          interrupted_ = true;
+          stopped_ = true;
+          while (!finished_) sys::call(SYS_sched_yield);
+        };
+        // Nothing but doubling takes so many instructions: the thread's own block is empty.
+        for (int i = 0; i < 5 && !stopped_; ++i)
+          interrupt_after(
+              10'000, [] { node(next_++, *stream_); }, stop_there);
+      }
+      stopped_ = true;
+    });
+    while (!stopped_) sys::call(SYS_sched_yield);
+  }
+  ~StoppedGrowth() {
+    finished_ = true;
+    thread_.join();
+  }
+  StoppedGrowth(const StoppedGrowth&) = delete;
+  StoppedGrowth& operator=(const StoppedGrowth&) = delete;
+
+  /// Whether the thread has stopped there.
+  static bool interrupted() { return interrupted_; }
+
+ private:
+  static inline std::uint64_t next_;
+  static inline Stream* stream_;
+  static inline std::atomic<bool> stopped_, interrupted_, finished_;
+  std::thread thread_;
+};
+
+/// The tables with that many slots that are mapped.
+unsigned mapped_tables(std::uint32_t slots) {
+  unsigned tables = 0;
+  for (std::size_t slot = 0; slot < sys::own_mapping_slots(); ++slot)
+    if (const sys::OwnMapping mapping = sys::own_mapping(slot);
+        mapping.begin != 0 && mapping.bytes == ChildTable::table_bytes(slots))
+      ++tables;
+  return tables;
+}
+
+}  // namespace
+
 TEST_CASE("A thread that dies while it doubles the table does not prevent others from doing it") {
   const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
@@ -168,34 +261,38 @@ TEST_CASE(
   REQUIRE(state != nullptr);
   std::uint64_t next = 1;
   while (g_call_tree.size() < kFirstGrowth - 1) node(next++, state->stream);
-  // As a main thread that has ended by pthread_exit, whose id exists until the process ends.
-  static std::uint64_t its_next;
-  static std::atomic<bool> stopped, interrupted, finished;
-  its_next = next;
-  stopped = interrupted = finished = false;
-  std::thread thread([] {
-    ThreadState* const its = attach_thread();
-    if (its == nullptr) {
-      stopped = true;
-      return;
-    }
-    static Stream* stream;
-    stream = &its->stream;
-    const auto stop_there = [] {
-      interrupted = true;
-      stopped = true;
-      while (!finished) sys::call(SYS_sched_yield);
-    };
-    for (int i = 0; i < 5 && !stopped; ++i)
-      interrupt_after(
-          10'000, [] { node(its_next++, *stream); }, stop_there);
-    stopped = true;
-  });
-  while (!stopped) sys::call(SYS_sched_yield);
+  const StoppedGrowth stopped(next);
   add_and_find(next + 10, next + kFirstSlots * 5, state->stream);
-  finished = true;
-  thread.join();
-  CHECK(interrupted);
+  CHECK(StoppedGrowth::interrupted());
+}
+
+TEST_CASE("Threads that find little room while another one doubles the table make no table of their own") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  std::uint64_t next = 1;
+  while (g_call_tree.size() < kFirstGrowth - 1) node(next++, state->stream);
+  // Tables of other test cases stay mapped.
+  const unsigned second = mapped_tables(kFirstSlots * 2);
+  const unsigned third = mapped_tables(kFirstSlots * 4);
+  const StoppedGrowth stopped(next);
+  REQUIRE(StoppedGrowth::interrupted());
+  REQUIRE(mapped_tables(kFirstSlots * 2) == second + 1);
+  constexpr unsigned kThreads = 3;
+  std::atomic<unsigned> finished = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      ThreadState* const its = attach_thread();
+      if (its == nullptr) return;
+      for (std::uint64_t i = 0; i < kFirstSlots; ++i) node(next + 10 + i * kThreads + t, its->stream);
+      ++finished;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(finished == kThreads);
+  CHECK(mapped_tables(kFirstSlots * 2) == second + 1);
+  CHECK(mapped_tables(kFirstSlots * 4) == third + 1);
 }
 
 TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
