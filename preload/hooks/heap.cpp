@@ -153,11 +153,15 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
   return result;
 }
 
+// aligned_alloc and memalign: an allocator refuses an alignment that is no power of two, so no memory was requested.
+// The exceptions are glibc's memalign and, before 2.38, its aligned_alloc, which round the alignment up if it is less
+// than 2^63. If there is no memory for such a block, that is not reported either: errno would tell the two cases
+// apart, but the recorder uses no function of libc that has it (libc_surface.c).
+
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().aligned_alloc(alignment, size);
   call.done();
-  // Libcs refuse an alignment that is no power of two (glibc since 2.38), so no memory was requested.
   const bool is_valid = alignment != 0 && (alignment & (alignment - 1)) == 0;
   return block != nullptr || is_valid ? report(block, size, call) : nullptr;
 }
@@ -166,7 +170,8 @@ HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().memalign(alignment, size);
   call.done();
-  return report(block, size, call);
+  const bool is_valid = (alignment & (alignment - 1)) == 0;  // 0 means: any
+  return block != nullptr || is_valid ? report(block, size, call) : nullptr;
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {

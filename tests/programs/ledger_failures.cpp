@@ -3,8 +3,8 @@
 // usage: ledger_failures WORK    0: none of the calls
 //
 // Each failure must have the same result as without the recorder (null, errno), count as failed, and have no other
-// effect: a block whose reallocation failed stays live. operator new is not tested: when it fails, libstdc++
-// allocates the exception.
+// effect: a block whose reallocation failed stays live. A refused alignment does not count as failed, and is no event
+// at all: no memory was requested. operator new is not tested: when it fails, libstdc++ allocates the exception.
 #include "tests/support/sites.h"
 
 namespace {
@@ -33,6 +33,14 @@ LEDGER_SITE void* site_reallocarray_overflow(void* old, std::size_t count, std::
 }
 
 namespace {
+
+/// Calls with an alignment that libc refuses. The ledger has no entry of them.
+void call_with_refused(std::size_t alignment) {
+  void* block = nullptr;
+  LEDGER_CHECK(posix_memalign(&block, alignment, 100) == EINVAL && block == nullptr);
+  fails(EINVAL, [=] { return aligned_alloc(alignment, 100); });
+  fails(EINVAL, [=] { return memalign(alignment, 100); });
+}
 
 /// realloc to 0 bytes frees the block. musl returns a block of 0 bytes in its place.
 void resize_to_0(void* block) {
@@ -72,6 +80,10 @@ int main(int argc, char** argv) {
       fails(ENOMEM, [=] { return site_memalign(64, large); });
       fails(ENOMEM, [=] { return site_valloc(large); });
       fails(ENOMEM, [=] { return site_pvalloc(large); });
+      call_with_refused(ledger::opaque(SIZE_MAX / 2 + 17));  // no power of two, and none above it fits into 64 bits
+#ifndef __GLIBC__
+      call_with_refused(ledger::opaque(24));  // glibc rounds it up
+#endif
       for (std::size_t k = 0; k < 1000; ++k)
         LEDGER_CHECK(static_cast<unsigned char*>(block)[k] == 0x5a || k < sizeof(std::uint64_t));
       if (i % 2 == 0) site_free(block);
