@@ -55,7 +55,7 @@ struct ResidentMemory {
   // Outside of the sum.
   std::uint64_t swapped_bytes = 0;
   std::uint64_t page_table_bytes = 0;    ///< estimated by the number of tables that the pages need
-  std::uint64_t not_resident_bytes = 0;  ///< requested bytes of live blocks on pages neither resident nor swapped
+  std::uint64_t not_resident_bytes = 0;  ///< requested bytes of live blocks on pages that have no memory
   std::uint64_t huge_tlb_bytes = 0;      ///< hugetlbfs, which the kernel does not count as resident
   /// Of lines kFiles and kRecorder: pages of files that were written, and are copies of the process; from what the
   /// kernel counts as private memory. nullopt: unknown.

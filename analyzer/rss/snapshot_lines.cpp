@@ -6,6 +6,7 @@
 
 #include "analyzer/base/base_name.h"
 #include "analyzer/pins/arena_tops.h"
+#include "analyzer/rss/huge_tlb.h"
 #include "analyzer/rss/range_parts.h"
 #include "common/trace_format.h"
 
@@ -27,13 +28,15 @@ enum class MappingKind : std::uint8_t {
   kNotCounted,  ///< pages of the kernel
 };
 
-MappingKind kind_of(const ResidentMapping& mapping) {
+/// `huge_tlb`: huge_tlb_devices().
+MappingKind kind_of(const ResidentMapping& mapping, const std::vector<std::uint64_t>& huge_tlb) {
   const std::string_view name = mapping.name;
   const auto begins = [&](std::string_view text) { return name.starts_with(text); };
   if (begins("[vvar") || name == "[vsyscall]") return MappingKind::kNotCounted;
   if (name == "[heap]") return MappingKind::kHeap;
   if (begins("[stack")) return MappingKind::kMainStack;
-  if (begins("/anon_hugepage") || begins("/dev/hugepages/") || begins("/hugepages/")) return MappingKind::kHugeTlb;
+  if (has_name_of_huge_tlb(mapping) || std::ranges::binary_search(huge_tlb, mapping.device))
+    return MappingKind::kHugeTlb;
   // Names of files without a path: "/memfd:NAME (deleted)", "/SYSV00000000 (deleted)"; "/dev/zero (deleted)" is
   // anonymous shared memory, and a private mapping of /dev/zero is anonymous.
   if (begins("/dev/zero") && !mapping.shared) return MappingKind::kAnonymous;
@@ -55,7 +58,7 @@ using PageList = std::vector<Pages>;
 struct SnapshotPages {
   PageList resident;  ///< those of the kernel and of hugetlbfs left out
   PageRanges swapped;
-  std::uint64_t huge_tlb_bytes = 0;
+  PageRanges huge_tlb;
   std::uint64_t page_table_bytes = 0;
 };
 
@@ -102,7 +105,7 @@ SnapshotPages pages_of(const ResidencySnapshot& snapshot, const std::vector<Mapp
                                       result.swapped.push_back({range.begin, range.end});
                                     if (!state.resident() || kinds[i] == MappingKind::kNotCounted) return;
                                     if (kinds[i] == MappingKind::kHugeTlb)
-                                      result.huge_tlb_bytes += range.end - range.begin;
+                                      result.huge_tlb.push_back({range.begin, range.end});
                                     else result.resident.push_back({range.begin, range.end, i, state.huge});
                                   });
   }
@@ -183,15 +186,16 @@ class Classifier {
  public:
   Classifier(const ResidencySnapshot& snapshot, const ProcessMemory& process)
       : snapshot_(snapshot), process_(process), library_(library_of(process)) {
-    for (const ResidentMapping& mapping : snapshot.mappings) kinds_.push_back(kind_of(mapping));
+    const std::vector<std::uint64_t> huge_tlb = huge_tlb_devices(snapshot);
+    for (const ResidentMapping& mapping : snapshot.mappings) kinds_.push_back(kind_of(mapping, huge_tlb));
     SnapshotPages pages = pages_of(snapshot, kinds_);
-    memory_.huge_tlb_bytes = pages.huge_tlb_bytes;
+    memory_.huge_tlb_bytes = sum_of(pages.huge_tlb);
     memory_.page_table_bytes = pages.page_table_bytes;
     memory_.swapped_bytes = sum_of(pages.swapped);
-    // Resident and swapped pages are different ones.
-    memory_.not_resident_bytes = sum_of(process.live.requested) -
-                                 bytes_inside(pages.resident, process.live.requested) -
-                                 bytes_inside(pages.swapped, process.live.requested);
+    // Resident pages, swapped ones and those of hugetlbfs are different ones.
+    memory_.not_resident_bytes =
+        sum_of(process.live.requested) - bytes_inside(pages.resident, process.live.requested) -
+        bytes_inside(pages.swapped, process.live.requested) - bytes_inside(pages.huge_tlb, process.live.requested);
     left_ = std::move(pages.resident);
   }
 

@@ -33,13 +33,14 @@ class SnapshotBuilder {
   bool complete = true;
 
   /// `access`: "rw-p", as in /proc/PID/maps. Mappings of files have names that begin with a slash.
-  void mapping(std::uint64_t begin, std::uint64_t end, std::string_view access, std::string_view name = "") {
+  void mapping(std::uint64_t begin, std::uint64_t end, std::string_view access, std::string_view name = "",
+               std::uint64_t device = 0) {
     std::uint32_t flags = 0;
     if (access[0] == 'r') flags |= kMappingReadable;
     if (access[1] == 'w') flags |= kMappingWritable;
     if (access[2] == 'x') flags |= kMappingExecutable;
     if (access[3] == 's') flags |= kMappingShared;
-    mappings_.push_back({begin, end, flags, std::string(name)});
+    mappings_.push_back({begin, end, flags, device, std::string(name)});
   }
   /// Sets a property of all pages of [begin, end).
   void pages(ResidencyPlane plane, std::uint64_t begin, std::uint64_t end) {
@@ -69,8 +70,8 @@ class SnapshotBuilder {
     for (const Mapping& one : mappings_) {
       next_piece();
       const bool is_file = one.name.starts_with('/');
-      out.mapping({one.begin / page_bytes, (one.end - one.begin) / page_bytes, one.flags, 0, is_file ? 1u : 0u, 0,
-                   one.name.data(), one.name.size()});
+      out.mapping({one.begin / page_bytes, (one.end - one.begin) / page_bytes, one.flags, one.device,
+                   is_file ? 1u : 0u, 0, one.name.data(), one.name.size()});
     }
     for (const auto& [number_of_group, group] : groups_) {
       next_piece();
@@ -105,6 +106,7 @@ class SnapshotBuilder {
     std::uint64_t begin;
     std::uint64_t end;
     std::uint32_t flags;
+    std::uint64_t device;
     std::string name;
   };
   std::vector<Mapping> mappings_;

@@ -17,6 +17,7 @@ using heapprof::test::SnapshotBuilder;
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = 512 * kPage;
 constexpr std::uint64_t kProgram = 0x400000;  // 16 pages
 constexpr std::uint64_t kHeap = 0x1000000;
 constexpr std::uint64_t kMappings = 0x7f0000000000;
@@ -211,6 +212,75 @@ TEST_CASE("pages of hugetlbfs need no page tables") {
   }
   CHECK(table_bytes[false] >= 8 * kPage);
   CHECK(table_bytes[true] == 0);
+}
+
+namespace {
+
+/// Adds a mapping of two huge pages at the `number`-th place, of which the first is resident.
+void add_huge_pages(Process& process, std::uint64_t number, const char* access, const char* name,
+                    std::uint64_t device) {
+  const std::uint64_t begin = 0x40000000 + number * 4 * kHugePage;
+  process.snapshot.mapping(begin, begin + 2 * kHugePage, access, name, device);
+  process.snapshot.pages(kPresent, begin, begin + kHugePage);
+  process.snapshot.pages(kHuge, begin, begin + kHugePage);
+}
+
+/// Adds a memfd of tmpfs with that many resident pages.
+void add_small_pages(Process& process, std::uint64_t number, std::uint64_t pages, std::uint64_t device) {
+  const std::uint64_t begin = 0x40000000 + number * 4 * kHugePage;
+  process.snapshot.mapping(begin, begin + 10 * kPage, "rw-s", "/memfd:ring (deleted)", device);
+  process.snapshot.pages(kPresent, begin, begin + pages * kPage);
+}
+
+}  // namespace
+
+TEST_CASE("memfds, System V memory and files of hugetlbfs are outside of resident memory: by a name on the device") {
+  Process process;
+  add_huge_pages(process, 0, "rw-p", "/anon_hugepage (deleted)", 0x11);
+  add_huge_pages(process, 1, "rw-s", "/memfd:large (deleted)", 0x11);
+  add_huge_pages(process, 2, "rw-p", "/memfd:large (deleted)", 0x11);
+  add_huge_pages(process, 3, "rw-s", "/SYSV00000000 (deleted)", 0x11);
+  add_huge_pages(process, 4, "rw-s", "/memfd:transparent (deleted)", 1);
+  add_small_pages(process, 5, 3, 1);
+  const ResidentMemory memory = process.lines();
+  CHECK(bytes_of(memory) == Bytes{{"shared", kHugePage + 3 * kPage}});
+  CHECK(memory.huge_tlb_bytes == 4 * kHugePage);
+}
+
+TEST_CASE("memfds, System V memory and files of hugetlbfs are outside of resident memory: by the kernel's count") {
+  for (const bool counted : {false, true}) {
+    Process process;
+    add_huge_pages(process, 0, "rw-s", "/memfd:large (deleted)", 0x11);
+    add_huge_pages(process, 1, "rw-s", "/SYSV00000000 (deleted)", 0x11);
+    add_huge_pages(process, 2, "rw-s", "/mnt/huge/ring", 0x20);
+    add_small_pages(process, 3, 3, 1);
+    // Pages of tmpfs can be huge, too: transparent huge pages are resident. The process has grown by a page
+    // meanwhile.
+    process.snapshot.statm_bytes = (counted ? 3 * kHugePage : 0) + 2 * kPage;
+    const ResidentMemory memory = process.lines();
+    CHECK(memory[Line::kShared].bytes == (counted ? 2 * kHugePage : 0) + 3 * kPage);
+    CHECK(memory[Line::kFiles].bytes == (counted ? kHugePage : 0));
+    CHECK(memory.huge_tlb_bytes == (counted ? 0 : 3 * kHugePage));
+  }
+}
+
+TEST_CASE("a device with smaller pages, or smaller mappings, is not of hugetlbfs, however few pages were counted") {
+  for (const std::uint64_t pages : {3, 0}) {
+    Process process;
+    add_huge_pages(process, 0, "rw-s", "/memfd:transparent (deleted)", 1);
+    add_small_pages(process, 1, pages, 1);
+    process.snapshot.statm_bytes = kPage;
+    const ResidentMemory memory = process.lines();
+    CHECK(bytes_of(memory) == Bytes{{"shared", kHugePage + pages * kPage}});
+    CHECK(memory.huge_tlb_bytes == 0);
+  }
+}
+
+TEST_CASE("blocks on pages of hugetlbfs are not untouched") {
+  Process process;
+  add_huge_pages(process, 0, "rw-p", "/anon_hugepage (deleted)", 0x11);
+  process.blocks = {{0x40000000 + kHugePage - 2 * kPage, 5 * kPage}};
+  CHECK(process.lines().not_resident_bytes == 3 * kPage);
 }
 
 TEST_CASE("recorder, files, shared memory and stacks") {
