@@ -48,6 +48,7 @@ struct Recording {
   std::uint32_t parent_pid = 0;
   std::uint32_t live_pid = 0;           ///< in this pid namespace, while it runs; else 0
   std::uint64_t start_realtime_ns = 0;  ///< since 1970
+  std::uint64_t ended_realtime_ns = 0;  ///< the latest time of its end, since 1970; 0: unknown, or it runs
   std::uint64_t duration_ns = 0;        ///< to the last known time of the program
   std::uint64_t trace_bytes = 0;        ///< size of the file
   bool compacted = false;               ///< by heapprof compact

@@ -90,7 +90,7 @@ void PerfMap::add(std::uint64_t begin, std::uint64_t end, std::string name) {
   pieces_.insert_or_assign(begin, Piece{end, std::move(name)});
 }
 
-PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner, Owner allowed) {
+PerfMap::Result PerfMap::read(const std::string& path, Period period, uid_t& owner, Owner allowed) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Result::kMissing;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "r"), std::fclose);
@@ -107,7 +107,8 @@ PerfMap::Result PerfMap::read(const std::string& path, std::uint64_t written_sin
   }
   const auto written = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000u +
                        static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-  if (written < written_since_ns) return Result::kOutdated;
+  if (written < period.begin_ns) return Result::kOutdated;
+  if (written > period.end_ns) return Result::kLater;
 
   std::string line;
   std::array<char, 65536> buffer;
@@ -154,6 +155,19 @@ PerfMap::Owner allowed_owner(const Options& options, const std::string& root) {
   return trusted && !error ? PerfMap::Owner::kAny : PerfMap::Owner::kRootOrSelf;
 }
 
+/// A copy below a sysroot may be newer than the process.
+PerfMap::Period period_of(const RecordedProcess& process, PerfMap::Owner owner) {
+  PerfMap::Period period{.begin_ns = process.recorded_at_ns};
+  if (process.ended_at_ns != 0 && owner != PerfMap::Owner::kAny) period.end_ns = process.ended_at_ns;
+  return period;
+}
+
+/// As `touch -d` reads it.
+std::string time_for_touch(std::uint64_t ns) {
+  const std::string digits = std::to_string(ns % 1'000'000'000);
+  return "@" + std::to_string(ns / 1'000'000'000) + "." + std::string(9 - digits.size(), '0') + digits;
+}
+
 }  // namespace
 
 bool find_perf_map(const Options& options, const RecordedProcess& process, PerfMap& map, std::string& reason) {
@@ -172,8 +186,15 @@ bool find_perf_map(const Options& options, const RecordedProcess& process, PerfM
   for (const std::string& root : roots) {
     const std::string path = path_in_sysroot(root, name);
     uid_t owner = 0;
-    const PerfMap::Result result = map.read(path, process.recorded_at_ns, owner, allowed_owner(options, root));
+    const PerfMap::Owner allowed = allowed_owner(options, root);
+    const PerfMap::Result result = map.read(path, period_of(process, allowed), owner, allowed);
     if (result == PerfMap::Result::kRead) return true;
+    if (result == PerfMap::Result::kLater)
+      reason = path +
+               " was ignored, because it was last written after the recorded program had ended, so probably by "
+               "another one with the same process id; if it is of the recording, give it a time of the recording: "
+               "touch -d " +
+               time_for_touch(process.ended_at_ns) + " " + path;
     if (result == PerfMap::Result::kForeign)
       reason = path + " was ignored, because it is owned by user " + std::to_string(owner) +
                ", not by root or the current user (" + std::to_string(geteuid()) +

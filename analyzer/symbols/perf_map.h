@@ -19,16 +19,22 @@ class PerfMap {
   enum class Result : std::uint8_t {
     kRead,
     kMissing,   ///< it cannot be opened, or is not a regular file
-    kOutdated,  ///< it was last modified before `written_since_ns`: an earlier process wrote it
+    kOutdated,  ///< it was last modified before the period: an earlier process wrote it
+    kLater,     ///< it was last modified after the period: a later process with the same pid wrote it
     kForeign,   ///< its owner is neither root nor the current user: anybody can write to /tmp
   };
 
   enum class Owner { kRootOrSelf, kAny };
 
-  /// Reads the file at `path`, at most kMaxBytes of it. Ignores lines in another format. `written_since_ns` is since
-  /// 1970. Sets `owner` if the result is kForeign, which it never is if `allowed` is kAny.
-  Result read(const std::string& path, std::uint64_t written_since_ns, uid_t& owner,
-              Owner allowed = Owner::kRootOrSelf);
+  /// When the recorded process can have written the file, in nanoseconds since 1970.
+  struct Period {
+    std::uint64_t begin_ns = 0;
+    std::uint64_t end_ns = ~std::uint64_t{0};
+  };
+
+  /// Reads the file at `path`, at most kMaxBytes of it. Ignores lines in another format. Sets `owner` if the result
+  /// is kForeign, which it never is if `allowed` is kAny.
+  Result read(const std::string& path, Period period, uid_t& owner, Owner allowed = Owner::kRootOrSelf);
 
   /// The function at `address`; its name is empty if there is none.
   SourceFrame find(std::uint64_t address) const;

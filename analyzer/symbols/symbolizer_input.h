@@ -41,6 +41,7 @@ struct Options {
 /// What is known of the recorded process that helps to find its files and symbols.
 struct RecordedProcess {
   std::uint64_t recorded_at_ns = 0;  ///< start of the recording, since 1970; 0: unknown
+  std::uint64_t ended_at_ns = 0;     ///< when its program had ended at the latest, since 1970; 0: it may still run
   std::uint32_t pid = 0;             ///< in the process's own pid namespace; 0: unknown
   std::uint32_t live_pid = 0;        ///< in this pid namespace, while the process runs; else 0
   std::shared_ptr<const std::vector<ModuleSymbols>> embedded_symbols;  ///< of a bundled trace; null: none

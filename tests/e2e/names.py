@@ -300,6 +300,13 @@ class GeneratedCode(harness.Case):
         shutil.copy(self.dir / "moved.map", perf_map)
         os.utime(perf_map, (1, 1))
         self.assertNotIn("allocate_in_script", self.functions(run.trace)[0])
+        # Nor is one of a later process.
+        os.utime(perf_map, (2 ** 33, 2 ** 33))
+        functions, bare = self.functions(run.trace)
+        self.assertNotIn("allocate_in_script", functions)
+        self.assertIn("after the recorded program had ended", " ".join(bare["symbol_warnings"]))
+        shutil.copystat(self.dir / "moved.map", perf_map)
+        self.assertIn("allocate_in_script", self.functions(run.trace)[0])
 
     def test_other_root(self):
         """A container: the process has its own pid namespace and file system, and still runs."""

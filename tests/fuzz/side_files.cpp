@@ -131,7 +131,7 @@ void perf_map(Folder& folder, fuzz::Input& input) {
   symbols::PerfMap map;
   uid_t owner = 0;
   if (!folder.perf_map().fill(text.data(), text.size()) ||
-      map.read(folder.perf_map().path(), 0, owner) != symbols::PerfMap::Result::kRead)
+      map.read(folder.perf_map().path(), {}, owner) != symbols::PerfMap::Result::kRead)
     std::abort();
   for (std::uint64_t address = 1; address != 0; address <<= 1) map.find(address - 1);
   symbols::frame_of_jit_name(text);

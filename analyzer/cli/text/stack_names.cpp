@@ -19,8 +19,8 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
   const model::Recording& recording = profile.recording;
   return {std::move(modules),
           options,
-          {recording.start_realtime_ns, recording.pid, recording.live_pid, profile.embedded_symbols,
-           profile.python_symbols}};
+          {recording.start_realtime_ns, recording.ended_realtime_ns, recording.pid, recording.live_pid,
+           profile.embedded_symbols, profile.python_symbols}};
 }
 
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)

@@ -45,6 +45,9 @@ LiveProfile LiveProfileMaker::make(const trace::Follower& follower, const live::
   LiveProfile live;
   model::Profile& profile = live.profile;
   profile.recording = replay::describe_process(follower.header(), follower.definitions());
+  if (follower.ended())
+    profile.recording.ended_realtime_ns = replay::latest_end_ns(
+        profile.recording, state.clock().to_ns(trace::Ticks{state.last_ticks()}), follower.ended_by());
   profile.embedded_symbols = embedded_symbols_;
   model::FindFolded find_folded;
   if (folds_interpreter_frames(symbols_))

@@ -169,6 +169,8 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
   lost_python_codes_ = tree.lost_python_codes;
   profile_.python_symbols = std::move(tree.python_symbols);
   profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
+  profile_.recording.ended_realtime_ns =
+      latest_end_ns(profile_.recording, profile_.recording.duration_ns, file_.ended_by());
 }
 
 /// Finds the user's marks in the whole recording: in the overview, or in a pass that replays nothing. Precondition:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analyzer/model/live_timeline.h"
@@ -19,7 +20,11 @@ namespace heapprof::replay {
 
 /// What the header and the definitions say of the recorded process. The rest of the fields is not set.
 model::Recording describe_process(const FileHeader& header, const trace::Definitions& definitions);
-/// Everything but duration_ns.
+/// When the recorded program had ended at the latest, since 1970: it cannot have written files after that. 0: it may
+/// still run, or this is not known. `ended_by`: TraceFile::ended_by().
+std::uint64_t latest_end_ns(const model::Recording& recording, std::uint64_t duration_ns,
+                            const std::string& ended_by);
+/// Everything but duration_ns and ended_realtime_ns.
 model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions);
 
 /// How a replay is mapped to a profile.

@@ -295,6 +295,23 @@ TEST_CASE("The end time of a recording is used up to a year, by the clock of its
   CHECK(duration_s(~std::uint64_t{0}) == 10);
 }
 
+TEST_CASE("When a program had ended at the latest is known, unless it may still run") {
+  const auto end_of = [](EndKind kind) {
+    TraceBuilder trace;
+    trace.header.start_realtime_ns = 1'000;
+    trace.header.end_kind = kind;
+    trace.header.end_ticks = 500;
+    trace.stream().alloc(100, 0x1000, 1);
+    return profile_of(trace.bytes()).recording.ended_realtime_ns;
+  };
+  constexpr std::uint64_t kMinute = 60'000'000'000;
+  CHECK(end_of(EndKind::kExit) == 1'500 + kMinute);
+  CHECK(end_of(EndKind::kSignal) == 1'500 + kMinute);
+  CHECK(end_of(EndKind::kNone) == 1'100 + kMinute);  // killed after its last event
+  CHECK(end_of(EndKind::kExec) == 1'500);            // another program has its process id from then on
+  CHECK(end_of(EndKind::kStopped) == 0);
+}
+
 TEST_CASE("The kind of a note, not its text, decides whether figures can be wrong") {
   const auto names_reason = [](NoteKind kind, std::string_view words) {
     TraceBuilder trace;

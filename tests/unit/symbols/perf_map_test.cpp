@@ -37,9 +37,9 @@ class ProcessMap {
   const std::string path;
 };
 
-PerfMap::Result read(PerfMap& map, const std::string& path, std::uint64_t written_since_ns = 0) {
+PerfMap::Result read(PerfMap& map, const std::string& path, PerfMap::Period period = {}) {
   uid_t owner = 0;
-  return map.read(path, written_since_ns, owner);
+  return map.read(path, period, owner);
 }
 
 std::string function_at(const PerfMap& map, std::uint64_t address) { return map.find(address).function; }
@@ -90,7 +90,7 @@ TEST_CASE("the last of overlapping ranges is valid") {
 TEST_CASE("a map of an earlier process, and what is not a regular file, is not read") {
   const MapFile file("1000 100 old\n");
   PerfMap map;
-  CHECK(read(map, file.path, UINT64_MAX) == PerfMap::Result::kOutdated);
+  CHECK(read(map, file.path, {.begin_ns = UINT64_MAX}) == PerfMap::Result::kOutdated);
   CHECK(read(map, "/tmp") == PerfMap::Result::kMissing);
   CHECK(read(map, "/nowhere") == PerfMap::Result::kMissing);
   std::filesystem::create_symlink(file.path, file.path + ".link");
@@ -100,6 +100,36 @@ TEST_CASE("a map of an earlier process, and what is not a regular file, is not r
   REQUIRE(read(map, long_line.path) == PerfMap::Result::kRead);
   CHECK(function_at(map, 0x1000).empty());
   CHECK(function_at(map, 0x2000) == "after");
+}
+
+TEST_CASE("a map that was written after the recorded program had ended is not read, but may be a copy in a sysroot") {
+  RecordedProcess process;
+  process.pid = static_cast<std::uint32_t>(getpid());
+  const ProcessMap file(process.pid, "1000 100 later\n");
+  Options options;
+  PerfMap map;
+  std::string reason;
+  process.recorded_at_ns = 1'000'000'000;
+  process.ended_at_ns = 3'000'000'001;
+  CHECK(!find_perf_map(options, process, map, reason));
+  CHECK(function_at(map, 0x1000).empty());
+  CHECK_THAT(reason, Catch::Contains("after the recorded program had ended") &&
+                         Catch::EndsWith("touch -d @3.000000001 " + file.path));
+  // The program may still run, or the file has a time of the recording.
+  for (const std::uint64_t ended_at_ns : {std::uint64_t{0}, UINT64_MAX}) {
+    process.ended_at_ns = ended_at_ns;
+    PerfMap own;
+    CHECK(find_perf_map(options, process, own, reason));
+    CHECK(function_at(own, 0x1000) == "later");
+  }
+  process.ended_at_ns = 3'000'000'001;
+  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
+  std::filesystem::create_directories(root + "/tmp");
+  std::filesystem::copy_file(file.path, root + file.path);
+  options.sysroot = root;
+  CHECK(find_perf_map(options, process, map, reason));
+  CHECK(function_at(map, 0x1000) == "later");
+  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
