@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import harness
+import ports
 
 SOURCE = Path(__file__).parent.parent / "rust"
 PROGRAMS = harness.BUILD / "rust"
@@ -108,12 +109,12 @@ class Service(harness.Case):
     """The example of docs/embedded-allocators.md."""
 
     USER = 54321
-    PORT = 82
 
     def setUp(self):
         super().setUp()
         if os.geteuid() != 0 or shutil.which("setcap") is None:
             self.skipTest("needs root and setcap")
+        self.port = ports.privileged_port()
         # The user must be able to reach it, whatever the path of the build directory.
         self.dir.chmod(0o755)
         for directory, file in (("bin", harness.HEAPPROF), ("lib", harness.LIBRARY), ("", PROGRAMS / "service")):
@@ -127,12 +128,12 @@ class Service(harness.Case):
 
     def run_service(self, *command, **environment):
         """Opens 150 sessions, closes 140, and quits. Returns the service's output."""
-        process = self.popen([*command, self.service, str(self.PORT)], cwd=self.out, text=True,
+        process = self.popen([*command, self.service, str(self.port)], cwd=self.out, text=True,
                              stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=harness.clean_environment(**environment))
         listens = process.stdout.readline()
         self.assertIn("listens", listens, process.poll() is not None and process.stderr.read())
-        client = socket.create_connection(("127.0.0.1", self.PORT), timeout=60)
+        client = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         with client, client.makefile("rw") as lines:
             for line in (line for i in range(150) for line in (f"open user{i}", f"close user{i - 10}")):
                 lines.write(line + "\n")
@@ -147,7 +148,7 @@ class Service(harness.Case):
     def test_the_leak_is_found(self):
         as_user = ["setpriv", f"--reuid={self.USER}", f"--regid={self.USER}", "--clear-groups", "--"]
         # current_exe is the program, although the kernel executed the loader.
-        expected = (f"{self.service} listens on 127.0.0.1:{self.PORT}\n"
+        expected = (f"{self.service} listens on 127.0.0.1:{self.port}\n"
                     f"10 open, 150 in the index with {150 * 4000} bytes\n")
         self.assertEqual(self.run_service(*as_user), expected)
         trace = self.out / "service.heapprof"

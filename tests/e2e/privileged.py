@@ -5,30 +5,13 @@ programs run as an unprivileged user that only this test uses."""
 import functools
 import os
 import shutil
-import socket
 import subprocess
-import unittest
-from pathlib import Path
 
 import harness
+import ports
 
 USER = 54321
 OUTPUT_STATUS = 7  # of the program
-
-
-@functools.cache
-def privileged_port():
-    """A free TCP port that only programs with cap_net_bind_service may bind."""
-    start = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
-    for port in range(min(start, 1024) - 1, 0, -1):
-        with socket.socket() as server:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as programs/privileged.cpp
-            try:
-                server.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise unittest.SkipTest(f"no free TCP port needs a privilege: net.ipv4.ip_unprivileged_port_start is {start}")
 
 
 @functools.cache
@@ -95,7 +78,7 @@ class Privileged(harness.Case):
 
     def test_same_capabilities(self):
         """Every kind of file capability, under sudo: the program and a child have the same sets and bind the port."""
-        port = privileged_port()
+        port = ports.privileged_port()
         for number, capabilities in enumerate(("cap_net_bind_service=ep", "cap_net_bind_service=p",
                                                "cap_net_bind_service,cap_chown=ep",
                                                "cap_net_raw=eip", "cap_net_bind_service=i")):
@@ -110,7 +93,7 @@ class Privileged(harness.Case):
                 self.assertEqual((status.st_uid, status.st_mode & 0o777), (USER, 0o600))
 
     def test_launcher_with_capabilities(self):
-        port = privileged_port()
+        port = ports.privileged_port()
         app = self.make_app("service", "cap_net_bind_service=ep")
         plain, _ = self.run_as_user(app, port)
         subprocess.run(["setcap", "cap_net_bind_service+p", str(self.heapprof_path)], check=True)
@@ -137,7 +120,7 @@ class Privileged(harness.Case):
 
     def test_no_more_than_the_kernel_grants(self):
         """no_new_privs, the root user of another user namespace, a nosuid mount."""
-        port = privileged_port()
+        port = ports.privileged_port()
         app = self.make_app("service", "cap_net_bind_service=ep")
         # Executed by the setpriv of run_as_user(), which keeps capabilities until it executes a program.
         confined = ["setpriv", "--no-new-privs", "--"]

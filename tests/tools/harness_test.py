@@ -1,4 +1,4 @@
-"""tests/support/harness.py, which the end-to-end tests share."""
+"""tests/support/harness.py and ports.py, which the end-to-end tests share."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import harness
+import ports
 
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
@@ -116,6 +117,18 @@ class Harness(unittest.TestCase):
         self.assertEqual(drawn(HEAPPROF_TEST_SEED="5")[1], "5")
         self.assertEqual(drawn(), drawn(HEAPPROF_TEST_SEED="0"))
         self.assertEqual(drawn()[1], "None")
+
+    def test_a_port_is_of_one_process_until_it_ends(self):
+        """Of two runs of the tests on a machine, too."""
+        port = 70000 + os.getpid()  # no real one, and of this process
+        program = f"import ports, sys; print(ports.reserve({port}), flush=True); sys.stdin.read()"
+        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env={**os.environ, "PYTHONPATH": os.path.dirname(ports.__file__)}) as other:
+            self.assertEqual(other.stdout.readline(), "True\n")
+            self.assertFalse(ports.reserve(port))
+            self.assertTrue(ports.reserve(-port))
+            other.communicate()
+        self.assertTrue(ports.reserve(port))
 
     def test_what_test_files_share_is_made_once(self):
         """Also if several ask at the same time, and if one that makes it fails or is killed."""
