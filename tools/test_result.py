@@ -32,8 +32,8 @@ def reason(test):
 
 
 def skipped_cases(test):
-    """Skipped cases with their reasons: "NAME (REASON)". Python tests print them (tests/support/harness.py), and those
-    with Catch2 (tests/support/skip_case.h)."""
+    """Skipped cases with their reasons: "NAME (REASON)". Python tests print them (tests/support/case_runner.py), and
+    those with Catch2 (tests/support/skip_case.h)."""
     return re.findall(r"^skipped case: (.+)$", test.get("stdout") or "", re.M)
 
 

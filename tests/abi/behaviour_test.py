@@ -8,8 +8,13 @@ import re
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 from run_recorded import run
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
 
 RECORDER, COUNTING, SECOND, NEXT_SYMBOL, PROGRAM, STACK_USE = [None] * 6
 
@@ -105,4 +110,4 @@ class StackUse(unittest.TestCase):
 
 if __name__ == "__main__":
     RECORDER, COUNTING, SECOND, NEXT_SYMBOL, PROGRAM, STACK_USE = sys.argv[1:]
-    unittest.main(argv=sys.argv[:1])
+    case_runner.main(sys.argv[:1])

@@ -13,6 +13,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = None
 PROGRAM = "#include <heapprof.h>\nint main(void) { return heapprof_is_recording() ? 5 : 6; }\n"
@@ -101,4 +105,4 @@ class Install(unittest.TestCase):
 
 if __name__ == "__main__":
     BUILD = sys.argv[1]
-    unittest.main(argv=sys.argv[:1])
+    case_runner.main(sys.argv[:1])

@@ -10,6 +10,11 @@ import re
 import subprocess
 import sys
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
 
 LIBRARY, EXPORTS_MAP, STACK_USAGE = None, None, []
 
@@ -273,4 +278,4 @@ class Stack(unittest.TestCase):
 
 if __name__ == "__main__":
     LIBRARY, EXPORTS_MAP, *STACK_USAGE = sys.argv[1:]
-    unittest.main(argv=sys.argv[:1])
+    case_runner.main(sys.argv[:1])

@@ -12,12 +12,16 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 from run_recorded import run
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
+
 LIBRARY, COUNTING, PROGRAM = None, None, None
 LOADER = "/lib/ld-musl-x86_64.so.1"
-SKIPPED = 77
 
 # Of the types in musl's loader (ldso/dynlink.c, arch/x86_64/reloc.h) those that a library without copies, without
 # descriptors and without IFUNC has.
@@ -97,9 +101,7 @@ class Behaviour(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not os.path.exists(LOADER):
-        print("skipped: musl is not installed")
-        sys.exit(SKIPPED)
+    case_runner.skip_unless(os.path.exists(LOADER), "musl is not installed")
     LIBRARY, COUNTING = sys.argv[1:3]
     PROGRAM = sys.argv[3] if len(sys.argv) > 3 else None
-    unittest.main(argv=sys.argv[:1])
+    case_runner.main(sys.argv[:1])

@@ -7,8 +7,13 @@ FIXED_PROGRAM is PROGRAM linked without PIE, where linkers resolve weak referenc
 """
 import sys
 import unittest
+from pathlib import Path
 
 from run_recorded import run
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
 
 COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = [None] * 4
 
@@ -137,4 +142,4 @@ class Reports(unittest.TestCase):
 
 if __name__ == "__main__":
     COUNTING, SECOND, PROGRAM, FIXED_PROGRAM = sys.argv[1:]
-    unittest.main(argv=sys.argv[:1])
+    case_runner.main(sys.argv[:1])

@@ -23,6 +23,10 @@ import unittest
 import zipfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import case_runner  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ["PACKAGE_BUILD_DIR"]).resolve()
 ARCHITECTURE = os.environ.get("PACKAGE_ARCHITECTURE", "x86_64")
@@ -31,7 +35,6 @@ EMULATOR = [] if ARCHITECTURE == "x86_64" else [f"qemu-{ARCHITECTURE}", "-L", f"
 PACKAGE = ["tools/package.sh", "--no-install", "--arch", ARCHITECTURE]
 LIBRARIES = Path(subprocess.run([ROOT / "tools/package/libraries.sh", "--path", ARCHITECTURE], check=True,
                                 capture_output=True, text=True).stdout.strip())
-SKIPPED = 77
 # Every package has these, in one folder or another.
 FILES = ("heapprof", "libheapprof.so", "heapprof.h", "heapprof.pc", "heapprof-report.1", "heapprof.fish")
 
@@ -232,7 +235,7 @@ class Packages(unittest.TestCase):
         """A recording by the tarball in a minimal system."""
         result = run("tools/try-packages.py", "--no-install", "--systems", "bookworm", "--packages", "tarball",
                      "--dist", self.dist, status=None)
-        if result.returncode == SKIPPED:
+        if result.returncode == case_runner.SKIPPED:
             self.skipTest(result.stdout.strip())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         row = result.stdout.splitlines()[-1]
@@ -245,5 +248,5 @@ if __name__ == "__main__":
     first = run(*PACKAGE, "--only-build", status=None)
     if first.returncode:
         print(first.stdout + first.stderr)
-        sys.exit(SKIPPED if first.returncode == SKIPPED else 1)
-    unittest.main()
+        sys.exit(case_runner.SKIPPED if first.returncode == case_runner.SKIPPED else 1)
+    case_runner.main()

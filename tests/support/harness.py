@@ -26,8 +26,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import case_runner
 import ledger as ledger_module
 import trace_reader
+from case_runner import skip_unless  # noqa: F401: tests take it from here
 
 BUILD = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
 # The recorder under test can be built for another architecture: its build folder, and the command line of the
@@ -40,7 +42,6 @@ LIBRARY = TARGET / "preload" / "libheapprof.so"
 MUSL = os.environ.get("HEAPPROF_TEST_LIBC") == "musl"
 PROGRAMS = TARGET / "tests" / "programs" / ("musl" if MUSL else "")
 LOADER = "/lib/ld-musl-x86_64.so.1" if MUSL else "/lib64/ld-linux-x86-64.so.2"
-SKIPPED = 77  # meson: the test cannot run here
 
 # Programs that are recorded find no compiled modules, and write none: each run of one is as the first.
 os.environ.pop("PYTHONPYCACHEPREFIX", None)
@@ -394,39 +395,10 @@ def sums_by_site(rows):
     return {site: tuple(entry) for site, entry in sums.items()}
 
 
-def skip_unless(condition, reason):
-    """Exits with meson's status for a skipped test."""
-    if not condition:
-        print(f"skipped: {reason}")
-        sys.exit(SKIPPED)
-
-
-class Result(unittest.TextTestResult):
-    """Knows whether a test, or a part of one, has ended without being skipped."""
-
-    has_run = False
-
-    def addSuccess(self, test):
-        super().addSuccess(test)
-        self.has_run = True
-
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        self.has_run = True
-
-
 def main():
     for path in (HEAPPROF, LIBRARY):
         if not path.exists():
             print(f"not built: {path}")
             sys.exit(1)
     print(f"HEAPPROF_TEST_SEED={SEED}", flush=True)
-    runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout, resultclass=Result)
-    result = unittest.main(module="__main__", exit=False, testRunner=runner).result
-    for test, reason in result.skipped:
-        name = test.id().replace("__main__.", "")
-        print(f"skipped case: {name} ({' '.join(reason.split())})")  # tools/test_result.py lists them
-    if not result.wasSuccessful():
-        sys.exit(1)
-    if result.skipped and not result.has_run:
-        sys.exit(SKIPPED)
+    case_runner.main()

@@ -5,6 +5,8 @@ import sys
 import unittest
 from pathlib import Path
 
+import case_runner
+
 ANSWERS = Path(__file__).resolve().parents[2] / "tools" / "answers"
 sys.path.insert(0, str(ANSWERS))
 sys.dont_write_bytecode = True
@@ -105,4 +107,4 @@ class Cases(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

@@ -1,6 +1,8 @@
-"""tests/support/harness.py and ports.py, which the end-to-end tests share."""
+"""tests/support/harness.py and ports.py, which the end-to-end tests share, and case_runner.py, which all tests in
+Python share."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
 import harness
 import ports
 
@@ -55,11 +58,11 @@ SKIPPING_ALL = """
 STATUSES = {
     "one test passes": (PASSING, 0),
     "one of two is skipped": (PASSING + SKIPPING, 0),
-    "all are skipped": (SKIPPING, harness.SKIPPED),
-    "the class is skipped": (SKIPPING_ALL + PASSING, harness.SKIPPED),
+    "all are skipped": (SKIPPING, case_runner.SKIPPED),
+    "the class is skipped": (SKIPPING_ALL + PASSING, case_runner.SKIPPED),
     "one subtest is skipped": (SUBTESTS.format(skipped="(1,)"), 0),
     "as many subtests as there are tests are skipped": (PASSING + SUBTESTS.format(skipped="(1, 2)"), 0),
-    "all subtests are skipped": (SUBTESTS.format(skipped="(1, 2)"), harness.SKIPPED),
+    "all subtests are skipped": (SUBTESTS.format(skipped="(1, 2)"), case_runner.SKIPPED),
     "one fails": (SKIPPING + "    def test_failing(self): self.fail()\n", 1),
 }
 
@@ -81,6 +84,13 @@ class Harness(unittest.TestCase):
                                             env={**harness.clean_environment(), "HEAPPROF_TEST_BUILD": name,
                                                  "PYTHONPATH": os.path.dirname(harness.__file__)})
                     self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+
+    def test_skipped_cases_are_named(self):
+        """unittest's own main() only counts them, which the summary of the tests does not show."""
+        tests = Path(__file__).resolve().parents[1]
+        own = [str(path.relative_to(tests)) for path in sorted(tests.rglob("*.py"))
+               if re.search(r"^\s*unittest\.main\(", path.read_text(), re.M)]
+        self.assertEqual(own, [])
 
     def test_programs_inherit_no_ignored_or_blocked_signals(self):
         """Tests that send signals to programs must not depend on how they were started: background jobs of a shell
@@ -158,4 +168,4 @@ class Harness(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

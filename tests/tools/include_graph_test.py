@@ -6,6 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
+
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "include-graph.py"
 
 
@@ -87,4 +89,4 @@ class IncludeGraph(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

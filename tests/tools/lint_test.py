@@ -7,6 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
+
 ROOT = Path(__file__).resolve().parents[2]
 # Source files, and the options with which they are compiled.
 COMPILED = {"analyzer/main.cpp": "-O2", "preload/real/functions.cpp": "-O2 -mgeneral-regs-only"}
@@ -51,4 +53,4 @@ class Lint(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

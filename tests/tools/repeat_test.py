@@ -9,6 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
+
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "repeat.sh"
 
 # A fake `meson test`: in the n-th run it writes the results in the n-th line of `plan`, NAME:RESULT each; "wait": it
@@ -124,4 +126,4 @@ class Repeat(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
+
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "test_result.py"
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
@@ -136,4 +138,4 @@ class TestResult(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

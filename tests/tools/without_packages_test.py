@@ -7,6 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import case_runner
+
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SKIPPED = 77
 REASON = "E: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease"
@@ -71,4 +73,4 @@ class WithoutPackages(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case_runner.main()

@@ -10,6 +10,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+
+import case_runner  # noqa: E402
 
 ORACLE = ""
 
@@ -64,4 +69,4 @@ for each in PROGRAMS:
 
 if __name__ == "__main__":
     ORACLE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    case_runner.main()
