@@ -4,6 +4,7 @@
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof::test;
 
@@ -63,11 +64,8 @@ TEST_CASE("callers names the nearest functions where the one asked for does not 
 
 TEST_CASE("callers needs a recording and a function") {
   const KnownTrace trace;
-  const Outcome missing = run({"callers", trace.path()});
-  CHECK(missing.status == 2);
-  CHECK(missing.err.find("FUNCTION") != std::string::npos);
-  CHECK(run({"callers", trace.path(), kMainName, kLoadName}).status == 2);
-  CHECK(run({"callers", trace.path(), kMainName, "--cost", "money"}).status == 2);
+  check_rejected({"callers", trace.path()},
+                 {{{}, "FUNCTION"}, {{kMainName, kLoadName}, kLoadName}, {{kMainName, "--cost", "money"}, "money"}});
   const Outcome none = run({"callers", kNoFile, kMainName});
   CHECK(none.status == 1);
   CHECK(none.err.find(kNoFile) != std::string::npos);

@@ -6,6 +6,7 @@
 #include "tests/support/temporary_file.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof::test;
 
@@ -78,21 +79,10 @@ TEST_CASE("html leaves an old file where the recording cannot be read or the pag
 
 TEST_CASE("html rejects a wrong command line with exit status 2 and names the error") {
   const KnownTrace trace;
-  struct Wrong {
-    std::vector<std::string> arguments;
-    const char* named;
-  };
-  for (const Wrong& wrong :
-       {Wrong{{trace.path()}, "-o"}, Wrong{{trace.path(), "-o"}, "-o"},
-        Wrong{{trace.path(), "-o", "-", "--max-size", "x"}, "--max-size"},
-        Wrong{{trace.path(), "-o", "-", "--own", "("}, "--own"}, Wrong{{trace.path(), "-o", "-", "--json"}, "--json"},
-        Wrong{{trace.path(), "another", "-o", "-"}, "another"}}) {
-    std::vector<std::string> arguments = {"html"};
-    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
-    INFO(wrong.named);
-    const Outcome outcome = run(arguments);
-    CHECK(outcome.status == 2);
-    CHECK(outcome.out == "");
-    CHECK(contains(outcome.err, wrong.named));
-  }
+  check_rejected({"html"}, {{{trace.path()}, "-o"},
+                            {{trace.path(), "-o"}, "-o"},
+                            {{trace.path(), "-o", "-", "--max-size", "x"}, "--max-size"},
+                            {{trace.path(), "-o", "-", "--own", "("}, "--own"},
+                            {{trace.path(), "-o", "-", "--json"}, "--json"},
+                            {{trace.path(), "another", "-o", "-"}, "another"}});
 }

@@ -13,6 +13,7 @@
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/loopback.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof::test;
 
@@ -130,26 +131,17 @@ TEST_CASE("push without a recording sends nothing") {
 
 TEST_CASE("push rejects a wrong command line with exit status 2 and names the error") {
   const KnownTrace trace;
-  struct Wrong {
-    std::vector<std::string> arguments;
-    const char* named;
-  };
-  for (const Wrong& wrong :
-       {Wrong{{}, "URL"}, Wrong{{"collector:4318"}, "expected http://HOST"},
-        Wrong{{"http://me:secret@host"}, "user or password"}, Wrong{{"http://host/?a=b"}, "query"},
-        Wrong{{"http://host:99999"}, "no port"}, Wrong{{"http://host", "--label", "a b=c"}, "--label"},
-        Wrong{{"http://host", "--every", "0"}, "--every"},
-        Wrong{{"http://host", "--every", "60", "--from", "1"}, "--from"},
-        Wrong{{"http://host", "--timeout", "0"}, "--timeout"},
-        Wrong{{"http://host", "--protocol", "grpc"}, "--protocol"},
-        Wrong{{"http://host", "--headers", kNoFile}, "cannot be read as a file of headers"},
-        Wrong{{"http://host", "another"}, "another"}}) {
-    std::vector<std::string> arguments = {"push", trace.path()};
-    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
-    INFO(wrong.named);
-    const Outcome outcome = run(arguments);
-    CHECK(outcome.status == 2);
-    CHECK(outcome.out == "");
-    CHECK(contains(outcome.err, wrong.named));
-  }
+  check_rejected({"push", trace.path()},
+                 {{{}, "URL"},
+                  {{"collector:4318"}, "expected http://HOST"},
+                  {{"http://me:secret@host"}, "user or password"},
+                  {{"http://host/?a=b"}, "query"},
+                  {{"http://host:99999"}, "no port"},
+                  {{"http://host", "--label", "a b=c"}, "--label"},
+                  {{"http://host", "--every", "0"}, "--every"},
+                  {{"http://host", "--every", "60", "--from", "1"}, "--from"},
+                  {{"http://host", "--timeout", "0"}, "--timeout"},
+                  {{"http://host", "--protocol", "grpc"}, "--protocol"},
+                  {{"http://host", "--headers", kNoFile}, "cannot be read as a file of headers"},
+                  {{"http://host", "another"}, "another"}});
 }

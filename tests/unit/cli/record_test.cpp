@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof::test;
 
@@ -18,25 +19,18 @@ TEST_CASE("record --help lists the options and exit statuses") {
 }
 
 TEST_CASE("record rejects a wrong command line with exit status 2 and names the error") {
-  struct Wrong {
-    std::vector<std::string> arguments;
-    const char* named;
-  };
-  for (const Wrong& wrong :
-       {Wrong{{}, "PROGRAM"}, Wrong{{"--"}, "PROGRAM"}, Wrong{{""}, "empty"},
-        Wrong{{"--max-dept", "3", "true"}, "--max-depth"}, Wrong{{"-x", "true"}, "-x"},
-        Wrong{{"--max-depth", "0", "true"}, "--max-depth"}, Wrong{{"--max-depth=65537", "true"}, "65537"},
-        Wrong{{"--max-file-size", "1X", "true"}, "1X"}, Wrong{{"--log", "loud", "true"}, "loud"},
-        Wrong{{"--mmap", "perhaps", "true"}, "perhaps"}, Wrong{{"--quiet=yes", "true"}, "--quiet"},
-        Wrong{{"-o"}, "-o"}}) {
-    std::vector<std::string> arguments = {"record"};
-    arguments.insert(arguments.end(), wrong.arguments.begin(), wrong.arguments.end());
-    INFO(wrong.named);
-    const Outcome outcome = run(arguments);
-    CHECK(outcome.status == 2);
-    CHECK(outcome.out == "");
-    CHECK(outcome.err.find(wrong.named) != std::string::npos);
-  }
+  check_rejected({"record"}, {{{}, "PROGRAM"},
+                              {{"--"}, "PROGRAM"},
+                              {{""}, "empty"},
+                              {{"--max-dept", "3", "true"}, "--max-depth"},
+                              {{"-x", "true"}, "-x"},
+                              {{"--max-depth", "0", "true"}, "--max-depth"},
+                              {{"--max-depth=65537", "true"}, "65537"},
+                              {{"--max-file-size", "1X", "true"}, "1X"},
+                              {{"--log", "loud", "true"}, "loud"},
+                              {{"--mmap", "perhaps", "true"}, "perhaps"},
+                              {{"--quiet=yes", "true"}, "--quiet"},
+                              {{"-o"}, "-o"}});
 }
 
 TEST_CASE("record rejects a variable whose value the recorder would reject") {

@@ -15,6 +15,7 @@
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/loopback.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof::test;
 
@@ -105,19 +106,10 @@ TEST_CASE("serve is refused without a recording, and where it cannot listen") {
 
 TEST_CASE("serve rejects a wrong command line with exit status 2 and names the error") {
   const KnownTrace trace;
-  struct Wrong {
-    std::vector<std::string> options;
-    const char* named;
-  };
-  for (const Wrong& wrong :
-       {Wrong{{"--port", "70000"}, "--port"}, Wrong{{"--port", "0"}, "--port"}, Wrong{{"--port", "x"}, "--port"},
-        Wrong{{"--own", "("}, "--own"}, Wrong{{"--config", kNoFile}, kNoFile}, Wrong{{"--jsn"}, "--jsn"}}) {
-    std::vector<std::string> arguments = {"serve", "--no-open", trace.path()};
-    arguments.insert(arguments.end(), wrong.options.begin(), wrong.options.end());
-    INFO(wrong.named);
-    const Outcome outcome = run(arguments);
-    CHECK(outcome.status == 2);
-    CHECK(outcome.out == "");
-    CHECK(contains(outcome.err, wrong.named));
-  }
+  check_rejected({"serve", "--no-open", trace.path()}, {{{"--port", "70000"}, "--port"},
+                                                        {{"--port", "0"}, "--port"},
+                                                        {{"--port", "x"}, "--port"},
+                                                        {{"--own", "("}, "--own"},
+                                                        {{"--config", kNoFile}, kNoFile},
+                                                        {{"--jsn"}, "--jsn"}});
 }

@@ -14,6 +14,7 @@
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
+#include "tests/unit/cli/wrong_command_lines.h"
 
 using namespace heapprof;
 using namespace heapprof::test;
@@ -154,23 +155,14 @@ TEST_CASE("top without a recording names what is wrong") {
 
 TEST_CASE("top rejects a wrong command line with exit status 2 and names the error") {
   const KnownTrace trace;
-  struct Wrong {
-    std::vector<std::string> options;
-    const char* named;
-  };
-  for (const Wrong& wrong :
-       {Wrong{{}, "add --once"},  // standard output is no terminal
-        Wrong{{"--json"}, "--once"}, Wrong{{"--top", "3"}, "--once"},
-        Wrong{{"--once", "--batch"}, "exclude each other"}, Wrong{{"--once", "--interval", "2"}, "--batch"},
-        Wrong{{"--once", "--count", "2"}, "--batch"}, Wrong{{"--batch", "--interval", "0"}, "--interval"},
-        Wrong{{"--once", "--by", "nonsense"}, "--by"}, Wrong{{"--once", "--sort", "size"}, "--sort"},
-        Wrong{{"--once", "another"}, "another"}}) {
-    std::vector<std::string> arguments = {"top", trace.path()};
-    arguments.insert(arguments.end(), wrong.options.begin(), wrong.options.end());
-    INFO(wrong.named);
-    const Outcome outcome = run(arguments);
-    CHECK(outcome.status == 2);
-    CHECK(outcome.out == "");
-    CHECK(outcome.err.find(wrong.named) != std::string::npos);
-  }
+  check_rejected({"top", trace.path()}, {{{}, "add --once"},  // standard output is no terminal
+                                         {{"--json"}, "--once"},
+                                         {{"--top", "3"}, "--once"},
+                                         {{"--once", "--batch"}, "exclude each other"},
+                                         {{"--once", "--interval", "2"}, "--batch"},
+                                         {{"--once", "--count", "2"}, "--batch"},
+                                         {{"--batch", "--interval", "0"}, "--interval"},
+                                         {{"--once", "--by", "nonsense"}, "--by"},
+                                         {{"--once", "--sort", "size"}, "--sort"},
+                                         {{"--once", "another"}, "another"}});
 }
