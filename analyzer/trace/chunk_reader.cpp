@@ -22,16 +22,20 @@ void ChunkReader::mark_active(std::uint32_t stream) {
 /// Reads and decompresses the next chunk. False: there is none.
 bool ChunkReader::load_chunk() {
   const Compacted& compacted = *file_.compacted();
-  decoder_.reset();
+  in_chunk_ = false;
   if (next_ == compacted.sections.chunks.size()) return false;
   const Section& section = compacted.sections.chunks[next_++];
   shared_.frame_bytes_read += section.header.payload_bytes;
   events_left_ = section.header.events;
   try {
+    if (decoder_ == nullptr) {
+      const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()),
+                               compacted.summary->definitions.node_count, compacted.quantum, compacted.exact};
+      decoder_ = std::make_unique<ChunkDecoder>(format);
+    }
     contents_ = read_contents(file_.input(), section);
-    const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()),
-                             compacted.summary->definitions.node_count, compacted.quantum, compacted.exact};
-    decoder_ = std::make_unique<ChunkDecoder>(format, contents_);
+    decoder_->start(contents_);
+    in_chunk_ = true;
   } catch (const FormatError& error) {
     abandon_chunk(error.what());
   }
@@ -43,7 +47,7 @@ void ChunkReader::abandon_chunk(const std::string& why) {
   const Section& section = file_.compacted()->sections.chunks[next_ - 1];
   shared_.damage.damaged(section.offset, next_section(section) - section.offset, "a chunk: " + why);
   shared_.damage.lost_events(events_left_);
-  decoder_.reset();
+  in_chunk_ = false;
   gaps_due_.swap(active_);
   for (const std::uint32_t stream : gaps_due_) is_active_[stream] = false;
 }
@@ -52,10 +56,11 @@ bool ChunkReader::read(Batch& batch, std::uint64_t min_events) {
   MergedEvent* const events = batch.storage.data();
   std::size_t count = 0;
   bool at_chunk_end = false;
+  std::uint64_t text_bytes = 0;  // of the texts before `summed`: many chunks without an event can follow each other
+  std::size_t summed = 0;
   const auto batch_text_bytes = [&] {
-    std::uint64_t sum = 0;
-    for (const EventText& text : batch.texts) sum += text.text.size();
-    return sum;
+    for (; summed < batch.texts.size(); ++summed) text_bytes += batch.texts[summed].text.size();
+    return text_bytes;
   };
   while (count < Batch::kEvents && batch_text_bytes() < kMaxBatchTextBytes) {
     if (!gaps_due_.empty()) {
@@ -63,7 +68,7 @@ bool ChunkReader::read(Batch& batch, std::uint64_t min_events) {
       gaps_due_.pop_back();
       continue;
     }
-    if (decoder_ == nullptr) {
+    if (!in_chunk_) {
       if (!load_chunk()) break;
       continue;
     }
@@ -79,7 +84,7 @@ bool ChunkReader::read(Batch& batch, std::uint64_t min_events) {
       if (got != 0) shared_.last_time = events[count - 1].time;
       if (!decoder_->at_end()) continue;
       // Checked before the batch is full, because a chunk may end with its batch.
-      decoder_.reset();
+      in_chunk_ = false;
       at_chunk_end = count != 0 && count >= min_events;
       if (at_chunk_end) break;
     } catch (const FormatError& error) {

@@ -37,9 +37,10 @@ class ChunkReader {
   ReadState& shared_;
   std::size_t next_ = 0;  // number of the chunk after the current one
   std::vector<std::uint8_t> contents_;
-  std::unique_ptr<ChunkDecoder> decoder_;
-  std::uint64_t events_left_ = 0;        // of the current chunk, by its header
-  std::vector<std::uint32_t> gaps_due_;  // streams for which a gap event is still to be inserted
+  std::unique_ptr<ChunkDecoder> decoder_;  // of all chunks; null before the first one
+  bool in_chunk_ = false;                  // the decoder has a chunk that is not at its end
+  std::uint64_t events_left_ = 0;          // of the current chunk, by its header
+  std::vector<std::uint32_t> gaps_due_;    // streams for which a gap event is still to be inserted
   // Streams with events since their last gap. Only those get a gap event; else a small file with a few damaged chunks
   // that claims many streams would take very long.
   std::vector<std::uint32_t> active_;

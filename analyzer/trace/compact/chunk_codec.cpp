@@ -1,6 +1,7 @@
 #include "analyzer/trace/compact/chunk_codec.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <new>
@@ -76,29 +77,60 @@ class Predictor {
   std::uint64_t& size_of(std::uint32_t node) noexcept { return sizes_1_[slot(node, 0)]; }
   std::uint64_t& age(const Context& at) noexcept { return ages_[slot(at.node, at.frees)]; }
 
+  /// Before the next chunk. Costs what the events since the last call have used, so that a chunk costs what it has.
+  void clear() noexcept {
+    nodes_2_.clear();
+    nodes_1_.clear();
+    sizes_2_.clear();
+    sizes_1_.clear();
+    ages_.clear();
+  }
+
  private:
   static constexpr unsigned kBits = 16;
   static std::size_t slot(std::uint64_t a, std::uint64_t b) noexcept {
     return static_cast<std::size_t>((a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu) * 0x165667b19e3779f9u >>
                                     (64 - kBits));
   }
-  // From calloc, whose zero pages need no write: else each chunk, however small, would cost 2 MB of memory writes.
-  struct Free {
-    void operator()(void* memory) const noexcept { std::free(memory); }
+
+  /// 2^kBits values, 0 at first. clear() writes only the parts that were used since the last one: all five tables
+  /// together have 2 MB, and a chunk may have a single event, or none.
+  template <typename T>
+  class Table {
+   public:
+    T& operator[](std::size_t index) noexcept {
+      used_[index >> kPartBits] = true;
+      return values_[index];
+    }
+    void clear() noexcept {
+      for (std::size_t part = 0; part < used_.size(); ++part) {
+        if (!used_[part]) continue;
+        used_[part] = false;
+        std::fill_n(values_.get() + (part << kPartBits), std::size_t{1} << kPartBits, T{});
+      }
+    }
+
+   private:
+    static constexpr unsigned kPartBits = 8;
+    struct Free {
+      void operator()(void* memory) const noexcept { std::free(memory); }
+    };
+    // From calloc, whose zero pages need no write: a reader of few events touches few of them.
+    static T* zeros() {
+      T* const values = static_cast<T*>(std::calloc(std::size_t{1} << kBits, sizeof(T)));
+      if (values == nullptr) throw std::bad_alloc();
+      return values;
+    }
+
+    std::unique_ptr<T[], Free> values_{zeros()};
+    std::array<bool, std::size_t{1} << (kBits - kPartBits)> used_{};
   };
-  template <typename T>
-  using Table = std::unique_ptr<T[], Free>;
-  template <typename T>
-  static Table<T> zeros() {
-    Table<T> table(static_cast<T*>(std::calloc(std::size_t{1} << kBits, sizeof(T))));
-    if (table == nullptr) throw std::bad_alloc();
-    return table;
-  }
-  Table<std::uint32_t> nodes_2_ = zeros<std::uint32_t>();
-  Table<std::uint32_t> nodes_1_ = zeros<std::uint32_t>();
-  Table<std::uint64_t> sizes_2_ = zeros<std::uint64_t>();
-  Table<std::uint64_t> sizes_1_ = zeros<std::uint64_t>();
-  Table<std::uint64_t> ages_ = zeros<std::uint64_t>();
+
+  Table<std::uint32_t> nodes_2_;
+  Table<std::uint32_t> nodes_1_;
+  Table<std::uint64_t> sizes_2_;
+  Table<std::uint64_t> sizes_1_;
+  Table<std::uint64_t> ages_;
 };
 
 void note_allocation(Context& at, std::uint32_t node, std::uint64_t size) noexcept {
@@ -288,13 +320,14 @@ std::vector<std::uint8_t> ChunkEncoder::take() {
     stream.context = Context{};
     stream.context.next_ordinal = next_ordinal;
   }
-  state.predictor = Predictor{};
+  state.predictor.clear();
   state.time_run = state.stream_run = 0;
   events_ = 0;
   return {out.bytes().begin(), out.bytes().end()};
 }
 
 struct ChunkDecoder::Stream {
+  std::uint32_t index = 0;
   Context context;
   ByteReader kinds{{}}, nodes{{}}, sizes{{}}, blocks{{}}, rare{{}};
 };
@@ -311,23 +344,31 @@ struct ChunkDecoder::State {
   std::uint64_t stream_run = 0;
 };
 
-ChunkDecoder::ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8_t> contents)
-    : format_(format), state_(std::make_unique<State>()) {
+ChunkDecoder::ChunkDecoder(const ChunkFormat& format) : format_(format), state_(std::make_unique<State>()) {
+  state_->slot_of.resize(format.streams, 0);
+}
+
+void ChunkDecoder::start(std::span<const std::uint8_t> contents) {
   State& state = *state_;
+  state.predictor.clear();
+  for (const Stream& stream : state.streams) state.slot_of[stream.index] = 0;
+  state.streams.clear();
+  state.events_left = 0;  // until the chunk is known to be valid
+  state.stream_index = 0;
+  state.stream_run = 0;
   ByteReader in(contents);
-  state.events_left = in.number();
+  const std::uint64_t events = in.number();
   state.time = in.number();
-  const std::size_t count = static_cast<std::size_t>(in.number_up_to(format.streams));
-  state.slot_of.resize(format.streams, 0);
-  std::vector<std::uint64_t> sizes(count * kColumnsOfStream);
+  const std::size_t count = static_cast<std::size_t>(in.number_up_to(format_.streams));
+  std::vector<std::uint64_t> sizes;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto index = static_cast<std::uint32_t>(in.number_up_to(format.streams - 1));
+    const auto index = static_cast<std::uint32_t>(in.number_up_to(format_.streams - 1));
     if (state.slot_of[index] != 0) throw FormatError("it has a stream twice");
     Stream& stream = state.streams.emplace_back();
+    stream.index = index;
     state.slot_of[index] = static_cast<std::uint32_t>(state.streams.size());
     stream.context.next_ordinal = in.number_up_to((std::uint64_t{1} << 40) - 2);
-    for (unsigned column = 0; column < kColumnsOfStream; ++column)
-      sizes[i * kColumnsOfStream + column] = in.number_up_to(contents.size());
+    for (unsigned column = 0; column < kColumnsOfStream; ++column) sizes.push_back(in.number_up_to(contents.size()));
   }
   for (ByteReader* column : {&state.time_runs, &state.time_steps, &state.switch_streams, &state.switch_runs})
     *column = ByteReader(in.raw(in.count()));
@@ -339,6 +380,7 @@ ChunkDecoder::ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8
   }
   in.expect_end();
   state.time_run = state.time_runs.number();
+  state.events_left = events;
 }
 ChunkDecoder::~ChunkDecoder() = default;
 

@@ -57,12 +57,15 @@ class ChunkEncoder {
   std::uint64_t last_time_ = 0;
 };
 
+/// Decodes chunks of one trace, in any order. Each costs what it has, however many streams the trace has.
 class ChunkDecoder {
  public:
-  /// `contents` must outlive the decoder. Throws FormatError.
-  ChunkDecoder(const ChunkFormat& format, std::span<const std::uint8_t> contents);
+  explicit ChunkDecoder(const ChunkFormat& format);
   ~ChunkDecoder();
 
+  /// Begins with a chunk; what is left of the one before is skipped. `contents` must live until the next call. Throws
+  /// FormatError; then the chunk has no events.
+  void start(std::span<const std::uint8_t> contents);
   /// Decodes up to `max_events` events to `out`, fewer when their texts exceed kMaxBatchTextBytes, and returns how
   /// many; 0: the end of the chunk. Texts are appended to `texts`; the `node` of their events is the index there.
   /// Throws FormatError.

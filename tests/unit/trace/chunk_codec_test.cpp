@@ -136,10 +136,10 @@ std::vector<std::uint8_t> encode(ChunkEncoder& encoder, const Recorded& recorded
 
 /// Decodes `chunk`, `max_events` events at a time. The bytes are at the end of a separate allocation, so that a
 /// sanitizer detects a read after them.
-Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk, std::size_t max_events) {
+Recorded decode(ChunkDecoder& decoder, const std::vector<std::uint8_t>& chunk, std::size_t max_events) {
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[chunk.size()]);
   std::copy(chunk.begin(), chunk.end(), exact.get());
-  ChunkDecoder decoder(format, {exact.get(), chunk.size()});
+  decoder.start({exact.get(), chunk.size()});
   Recorded recorded;
   while (!decoder.at_end()) {
     std::vector<MergedEvent> events(max_events);
@@ -148,6 +148,12 @@ Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chun
     recorded.events.insert(recorded.events.end(), events.begin(), events.begin() + static_cast<std::ptrdiff_t>(got));
   }
   return recorded;
+}
+
+/// The same with a decoder that has decoded nothing else.
+Recorded decode(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk, std::size_t max_events) {
+  ChunkDecoder decoder(format);
+  return decode(decoder, chunk, max_events);
 }
 
 bool is_refused(const ChunkFormat& format, const std::vector<std::uint8_t>& chunk) {
@@ -213,6 +219,54 @@ TEST_CASE("Decoding returns every kind of event, in pieces of any length") {
     begin = end;
   }
   CHECK(ops.size() == 20);
+}
+
+TEST_CASE("A decoder decodes each chunk as one that has decoded nothing else") {
+  for (const bool exact : {false, true}) {
+    const ChunkFormat format{7, 300, exact ? 1 : kQuantum, exact};
+    const Recorded recorded = random_events(format, 14, 5'000);
+    ChunkEncoder encoder(format);
+    ChunkDecoder shared(format);
+    constexpr std::size_t kEvents[] = {3'000, 1, 999, 1'000};  // of each chunk
+    std::size_t begin = 0;
+    for (const std::size_t count : kEvents) {
+      const std::vector<std::uint8_t> chunk = encode(encoder, recorded, begin, begin + count);
+      begin += count;
+      // One that is refused after its streams were read, and one of which only a part is decoded.
+      CHECK_THROWS_AS(decode(shared, {chunk.begin(), chunk.end() - 1}, 64), FormatError);
+      CHECK(shared.at_end());
+      std::vector<MergedEvent> some(1);
+      std::vector<EventText> texts;
+      shared.start(chunk);
+      CHECK(shared.next(some.data(), 1, texts) == 1);
+      const Recorded alone = decode(format, chunk, 64);
+      const Recorded after_others = decode(shared, chunk, 64);
+      REQUIRE(alone.events.size() == count);
+      REQUIRE(after_others.events.size() == count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const MergedEvent& a = alone.events[i];
+        const MergedEvent& b = after_others.events[i];
+        CAPTURE(exact, count, i);
+        REQUIRE((a.time == b.time && a.address == b.address && a.op_size == b.op_size && a.node == b.node &&
+                 a.stream_and_flags == b.stream_and_flags));
+      }
+      REQUIRE(alone.texts.size() == after_others.texts.size());
+      CHECK(std::equal(alone.texts.begin(), alone.texts.end(), after_others.texts.begin(), same_text));
+    }
+  }
+}
+
+// A file may claim a stream for each of its bytes, and have a chunk for every hundred of them. If each chunk cost a
+// write for each stream, these would write 6 TB, which takes many times as long as a test may take.
+TEST_CASE("A chunk costs what it has, not what the trace has") {
+  ChunkDecoder decoder({1u << 24, 1, 1, false});
+  const std::vector<std::uint8_t> chunk = chunk_of_streams({(1u << 24) - 1});
+  std::size_t empty = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    decoder.start(chunk);
+    empty += decoder.at_end();
+  }
+  CHECK(empty == 100'000);
 }
 
 TEST_CASE("A repeated pattern takes one byte for each event") {
