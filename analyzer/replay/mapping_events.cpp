@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "analyzer/replay/replay.h"
@@ -47,7 +48,8 @@ void Replay::handle_mapping(const MergedEvent& event) {
 
 std::vector<Region> Replay::StreamState::take_mapping(bool remap) {
   std::vector<Region> pieces;
-  for (auto at = mappings.rbegin(); at != mappings.rend(); ++at) {
+  std::size_t left = kMaxNestedCalls;
+  for (auto at = mappings.rbegin(); at != mappings.rend() && left != 0; ++at, --left) {
     if (at->remap != remap) continue;
     pieces = std::move(at->pieces);
     mappings.erase(std::next(at).base());
@@ -105,9 +107,20 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
 }
 
 void Replay::put_back(const std::vector<Region>& pieces) {
-  mapping_table_.put_back(pieces, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
-    mapping_changed(region, bytes, blocks);
-  });
+  const bool all =
+      mapping_table_.put_back(pieces, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+        mapping_changed(region, bytes, blocks);
+      });
+  calls_not_undone_ += !all;
+}
+
+void Replay::note_losses(trace::Damage& damage) const {
+  if (calls_not_undone_ == 0) return;
+  damage.incomplete = true;
+  std::string note = std::to_string(calls_not_undone_) + (calls_not_undone_ == 1 ? " call" : " calls") +
+                     " of munmap or mremap that failed, or did not return, counted as successful: the calls cover "
+                     "more mapped ranges than the limit";
+  if (std::ranges::find(damage.notes, note) == damage.notes.end()) damage.note(std::move(note));
 }
 
 /// `bytes` and `blocks`: what the node of the region gained or lost.

@@ -4,6 +4,10 @@
 //
 // Changes are reported as changed(region, bytes, blocks): the bytes and blocks that the node of `region` gained or
 // lost.
+//
+// What a call costs is bounded by what earlier calls have added, but for one: a munmap of everything that fails puts
+// all back, and a trace can repeat it with each event. So put_back() has a limit:
+//   steps of all calls of put_back() <= kMinSteps + kStepsPerCall * calls of insert() and take()
 #pragma once
 
 #include <cstdint>
@@ -26,9 +30,14 @@ struct Region {
 
 class MappingTable {
  public:
+  /// A process has at most 65,530 mappings, unless vm.max_map_count is raised, and nearly every call is about one.
+  static constexpr std::uint64_t kMinSteps = 1u << 20;
+  static constexpr std::uint64_t kStepsPerCall = 16;
+
   /// Adds [begin, end). Precondition: nothing in it is mapped (call take() first). Reports no change.
   void insert(std::uint64_t begin, std::uint64_t end, std::uint32_t node, std::uint32_t flags,
               std::uint32_t thread = 0) {
+    steps_left_ += kStepsPerCall;
     if (begin < end) regions_[begin] = {begin, end, ++identities_, node, flags, thread, end - begin};
   }
   /// Adds a region of another table, in the order of its for_each(). `last_identity`: of the other table.
@@ -41,6 +50,7 @@ class MappingTable {
   template <typename Changed>
   std::vector<Region> take(std::uint64_t begin, std::uint64_t end, Changed&& changed) {
     std::vector<Region> taken;
+    steps_left_ += kStepsPerCall;
     if (begin >= end) return taken;
     auto at = regions_.upper_bound(begin);
     if (at != regions_.begin()) {
@@ -72,12 +82,15 @@ class MappingTable {
     return taken;
   }
 
-  /// Adds pieces again that take() returned, except where something else was mapped meanwhile.
+  /// Adds pieces again that take() returned, except where something else was mapped meanwhile. False: the limit is
+  /// reached, and the rest of the pieces stays unmapped.
   template <typename Changed>
-  void put_back(const std::vector<Region>& pieces, Changed&& changed) {
+  [[nodiscard]] bool put_back(const std::vector<Region>& pieces, Changed&& changed) {
     for (const Region& piece : pieces) {
       std::uint64_t begin = piece.begin;
       while (begin < piece.end) {
+        if (steps_left_ == 0) return false;
+        --steps_left_;
         auto next = regions_.upper_bound(begin);
         if (next != regions_.begin()) {
           if (const std::uint64_t covered = std::prev(next)->second.end; covered > begin) {
@@ -92,6 +105,7 @@ class MappingTable {
         join(gap, changed);
       }
     }
+    return true;
   }
 
   std::size_t size() const noexcept { return regions_.size(); }
@@ -128,6 +142,7 @@ class MappingTable {
 
   std::map<std::uint64_t, Region> regions_;
   std::uint64_t identities_ = 0;
+  std::uint64_t steps_left_ = kMinSteps;  // of put_back()
 };
 
 }  // namespace heapprof::replay

@@ -40,6 +40,7 @@
 #include "analyzer/replay/stored_blocks.h"
 #include "analyzer/replay/thread_table.h"
 #include "analyzer/trace/compact/trace_summary.h"
+#include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/events/tick_clock.h"
 #include "analyzer/trace/files/byte_stream.h"
@@ -272,12 +273,16 @@ class Replay {
   std::uint64_t last_time() const noexcept { return last_time_; }    ///< ticks: end of the recording or of the slice
   std::uint64_t unfinished() const noexcept { return unfinished_; }  ///< calls that began and did not return
   std::uint64_t bad_events() const noexcept { return bad_events_; }  ///< without an address, ignored
+  /// Adds to `damage` what exceeded a limit of the replay.
+  void note_losses(trace::Damage& damage) const;
   bool paused_once() const noexcept { return paused_once_; }
 
  private:
   enum class Pass { kCount, kResolve, kFollow, kList };  // what the forms of replay() do, and list_allocations()
 
   static constexpr std::uint32_t kNotSelected = 0x80000000;  // in Block::thread and Region::flags
+  // Calls of signal handlers within each other. A trace could have a million that do not end, before each that does.
+  static constexpr std::size_t kMaxNestedCalls = 64;
 
   /// How a block was freed, as far as known.
   struct FreedBy {
@@ -295,7 +300,7 @@ class Replay {
     std::vector<PendingReallocs::Number> reallocs;
     std::vector<PendingMapping> mappings;
 
-    /// Removes and returns the pieces of the latest pending munmap (or mremap).
+    /// Removes and returns the pieces of the latest pending munmap (or mremap), of the last kMaxNestedCalls calls.
     std::vector<Region> take_mapping(bool remap);
   };
 
@@ -477,6 +482,7 @@ class Replay {
   std::optional<Sample> kept_sample_;
   std::uint64_t unfinished_ = 0;
   std::uint64_t bad_events_ = 0;
+  std::uint64_t calls_not_undone_ = 0;  // of munmap and mremap: MappingTable::put_back() reached its limit
   bool paused_once_ = false;
   bool in_tie_ = false;
   bool has_stopped_ = false;  // at stop_

@@ -51,6 +51,7 @@ trace::TraceSummary summary_of(const trace::MergedReader& reader, const Replay& 
   summary.definitions = reader.definitions();
   summary.node_ids = reader.node_ids();
   summary.damage = reader.damage();
+  replay.note_losses(summary.damage);
   summary.records = reader.records();
   return summary;
 }
@@ -59,6 +60,7 @@ trace::TraceSummary summary_of(const trace::FollowedBatches& batches, const Repl
   trace::TraceSummary summary = summary_of(replay);
   summary.definitions = batches.follower().definitions();
   summary.damage = batches.follower().damage();
+  replay.note_losses(summary.damage);
   summary.records = batches.records();
   return summary;
 }

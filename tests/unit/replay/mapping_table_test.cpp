@@ -45,7 +45,7 @@ TEST_CASE("After take() and put_back(), the table equals an array of pages") {
         for (unsigned page = begin; page < end; ++page) page_node[page] = 0;
         break;
       case 2:  // munmap that failed
-        table.put_back(taken, changed);
+        REQUIRE(table.put_back(taken, changed));
         break;
     }
     std::map<std::uint32_t, std::int64_t> expected_bytes;
@@ -70,12 +70,34 @@ TEST_CASE("put_back() keeps mappings that were inserted over a piece since take(
   table.insert(40, 60, 2, 0);
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;
-  table.put_back(taken, [&](const Region& region, std::int64_t by, std::int64_t parts) {
+  CHECK(table.put_back(taken, [&](const Region& region, std::int64_t by, std::int64_t parts) {
     CHECK(region.node == 1);
     bytes += by;
     blocks += parts;
-  });
+  }));
   CHECK(bytes == 80);
   CHECK(blocks == 2);
   CHECK(table.size() == 3);
+}
+
+TEST_CASE("A munmap of all mappings that fails again and again costs no more than the limit") {
+  constexpr std::uint64_t kMappings = 4096;
+  constexpr std::uint64_t kCalls = 4096;
+  MappingTable table;
+  for (std::uint64_t i = 0; i < kMappings; ++i) table.insert(i * 4096, (i + 1) * 4096, 1, 0);
+  std::uint64_t changes = 0;
+  const auto count = [&](const Region&, std::int64_t, std::int64_t) { ++changes; };
+  std::uint64_t undone = 0;
+  for (; undone < kCalls; ++undone)
+    if (!table.put_back(table.take(0, kMappings * 4096, count), count)) break;
+  // A process with many mappings is far from the limit.
+  CHECK(undone >= MappingTable::kMinSteps / kMappings);
+  CHECK(table.size() < kMappings);
+  for (std::uint64_t i = 0; i < kCalls; ++i)
+    static_cast<void>(table.put_back(table.take(0, kMappings * 4096, count), count));
+  // What is taken was inserted or put back before. Without a limit, there would be 2 * kMappings changes a call.
+  const std::uint64_t calls = kMappings + undone + 1 + kCalls;  // of insert() and take()
+  const std::uint64_t steps = MappingTable::kMinSteps + MappingTable::kStepsPerCall * calls;
+  CHECK(changes <= kMappings + 2 * steps);
+  CHECK(2 * kMappings * kCalls > 8 * changes);
 }

@@ -442,6 +442,45 @@ TEST_CASE("A munmap without an end leaves its range mapped") {
   CHECK(has_note(profile, "munmap"));
 }
 
+TEST_CASE("Failed calls that cover more mappings than the limit are reported") {
+  TraceBuilder trace;
+  auto& stream = trace.stream(2'000);
+  constexpr std::uint64_t kMappings = 2'000;
+  constexpr std::uint64_t kCalls = 1'000;
+  for (std::uint64_t i = 0; i < kMappings; ++i) stream.add(Op::kMap, i, i * 4096, 4096, 0, kMapAnonymous);
+  SECTION("few of them leave all mapped") {
+    stream.add(Op::kUnmapBegin, kMappings, 0, kMappings * 4096);
+    stream.add(Op::kUnmapFailed, kMappings);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.mmap.live_bytes == kMappings * 4096);
+    CHECK(profile.integrity.complete);
+  }
+  SECTION("many of them do not") {
+    for (std::uint64_t i = 0; i < kCalls; ++i) {
+      stream.add(Op::kUnmapBegin, kMappings + i, 0, kMappings * 4096);
+      stream.add(Op::kUnmapFailed, kMappings + i);
+    }
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.mmap.live_bytes < kMappings * 4096);
+    CHECK(has_note(profile, "of munmap or mremap that failed, or did not return, counted as successful"));
+    CHECK_FALSE(profile.integrity.complete);
+  }
+}
+
+// If each end looked through all calls that have begun, these would take half a trillion steps, which is longer than
+// a test may take.
+TEST_CASE("The end of a call costs the same, however many other calls have not returned") {
+  TraceBuilder trace;
+  auto& stream = trace.stream(2'000);
+  constexpr std::uint64_t kCalls = 700'000;
+  stream.add(Op::kMap, 1, 0x10000, 0x4000, 0, kMapAnonymous);
+  for (std::uint64_t i = 0; i < kCalls; ++i) stream.add(Op::kRemapBegin, 2, 0x90000, 0x1000);
+  for (std::uint64_t i = 0; i < kCalls; ++i) stream.add(Op::kUnmapFailed, 3);
+  stream.add(Op::kUnmapBegin, 4, 0x10000, 0x1000);
+  stream.add(Op::kUnmapFailed, 5);
+  CHECK(replay_trace(trace).mmap.live_bytes == 0x4000);
+}
+
 TEST_CASE("Blocks that are not selected do not count, and their frees are not unmatched") {
   TraceBuilder trace;
   auto& one = trace.stream();
