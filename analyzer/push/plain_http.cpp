@@ -1,5 +1,5 @@
-// post() without TLS, by Boost.Beast: resolve, connect, write, read, one after the other. A server may answer and
-// close before it has read the whole request, so the answer is read even if writing failed.
+// post() without TLS: looks up the host, then connects, writes and reads with Boost.Beast, one after the other. A
+// server may answer and close before it has read the whole request, so the answer is read even if writing failed.
 #include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -7,9 +7,13 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/span_body.hpp>
+#include <cstring>
 #include <optional>
+#include <system_error>
+#include <vector>
 
 #include "analyzer/push/http.h"
+#include "analyzer/push/name_lookup.h"
 
 namespace heapprof::push {
 namespace {
@@ -19,9 +23,24 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+NameLookup begin_lookup(const Url& url) {
+  try {
+    return {url.host, url.port};
+  } catch (const std::system_error& error) {
+    throw HttpError(HttpError::Kind::kTryAgain, std::string("no thread to look up the host (") + error.what() + ")");
+  }
+}
+
+tcp::endpoint endpoint_at(const SocketAddress& address) {
+  tcp::endpoint endpoint;
+  endpoint.resize(address.size);
+  std::memcpy(endpoint.data(), &address.bytes, address.size);
+  return endpoint;
+}
+
 class Exchange {
  public:
-  explicit Exchange(const Request& request) : request_(request), resolver_(context_), socket_(context_) {
+  explicit Exchange(const Request& request) : request_(request), socket_(context_) {
     message_.method(http::verb::post);
     message_.target(request.url.path + (request.query.empty() ? "" : "?" + request.query));
     message_.version(11);
@@ -38,26 +57,35 @@ class Exchange {
 
   Answer run(const Stopped& stopped) {
     using Clock = std::chrono::steady_clock;
+    using std::chrono::milliseconds;
     const Clock::time_point deadline = Clock::now() + request_.timeout;
-    resolver_.async_resolve(request_.url.host, request_.url.port, [this](error_code failed, const auto& found) {
-      if (failed) return fail(failed, "the host is not known");
-      asio::async_connect(socket_, found, [this](error_code refused, const tcp::endpoint&) {
-        if (refused) return fail(refused, "no connection");
-        write();
-      });
-    });
-    while (!over_) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    // How long to wait before the next call. Throws when there is nothing to wait for any more.
+    const auto next_wait = [&](const char* what_is_late) {
+      const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
       if (stopped()) throw HttpError(HttpError::Kind::kStopped, "stopped");
-      if (left.count() <= 0)
-        throw HttpError(HttpError::Kind::kTryAgain, connected_ ? "no answer in time" : "no connection in time");
-      context_.run_one_for(std::min<std::chrono::milliseconds>(left, std::chrono::milliseconds(100)));
-    }
+      if (left.count() <= 0) throw HttpError(HttpError::Kind::kTryAgain, what_is_late);
+      return std::min(left, milliseconds(100));
+    };
+    const NameLookup lookup = begin_lookup(request_.url);
+    while (!lookup.wait_for(next_wait("the host was not found in time"))) continue;
+    if (!lookup.error().empty())
+      throw HttpError(HttpError::Kind::kTryAgain, "the host is not known (" + lookup.error() + ")");
+    connect(lookup.addresses());
+    while (!over_) context_.run_one_for(next_wait(connected_ ? "no answer in time" : "no connection in time"));
     if (error_) throw *error_;
     return answer();
   }
 
  private:
+  void connect(const std::vector<SocketAddress>& addresses) {
+    std::vector<tcp::endpoint> endpoints;
+    for (const SocketAddress& address : addresses) endpoints.push_back(endpoint_at(address));
+    asio::async_connect(socket_, endpoints, [this](error_code refused, const tcp::endpoint&) {
+      if (refused) return fail(refused, "no connection");
+      write();
+    });
+  }
+
   void write() {
     connected_ = true;
     http::async_write(socket_, message_, [this](error_code failed, std::size_t) {
@@ -98,7 +126,6 @@ class Exchange {
 
   const Request& request_;
   asio::io_context context_{1};
-  tcp::resolver resolver_;
   tcp::socket socket_;
   http::request<http::span_body<const char>> message_;
   boost::beast::flat_buffer buffer_{kMaxAnswerHeader + kMaxAnswerBody};
