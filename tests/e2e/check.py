@@ -85,6 +85,23 @@ class Check(harness.Case):
                                  f"(?m)^FAILED .*{reason}")
                 self.heapprof("check", *traces, "--max-peak", 1, status=3)
 
+    def test_mappings_that_were_not_recorded(self):
+        """There is no verdict about them, of one recording and of several."""
+        without = self.record_once(harness.program("hello"), MMAP=0).trace
+        junit = self.dir / "junit.xml"
+        for traces, cases in (([without], 2), ([self.trace, without], 3)):
+            for kind in ("mmap", "all"):
+                with self.subTest(traces=traces, kind=kind):
+                    result = self.run_heapprof("check", *traces, "--kind", kind, "--max-peak", "1T", "--json",
+                                               "--junit", junit)
+                    self.assertEqual(result.returncode, 1, result)
+                    answer = json.loads(result.stdout)
+                    self.assertFalse(answer["ok"])
+                    self.assertIn("mappings were not recorded (HEAPPROF_MMAP=0), so no verdict", answer["no_verdict"])
+                    suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
+                    self.assertEqual((suite.get("tests"), suite.get("failures")), (str(cases), "1"))
+        self.heapprof("check", self.trace, "--kind", "mmap", "--max-peak", "1T")
+
     def test_several_recordings_without_figures(self):
         """If the suppressions cannot be read, no limit is met."""
         result = self.run_heapprof("check", self.trace, self.record_once(harness.program("hello")).trace, "--max-leaked",

@@ -2,8 +2,8 @@
 //
 //   exit status 0   no limit was exceeded
 //               3   a limit was exceeded
-//               1   no verdict: the trace is incomplete, its recording stopped before the program ended, or nothing
-//                   in it matches --function, --module or --thread
+//               1   no verdict: the trace is incomplete, its recording stopped before the program ended, it has no
+//                   mappings and --kind counts them, or nothing in it matches --function, --module or --thread
 //
 // A name that matches nothing may have been renamed, and a limit on it could then never be exceeded. A limit of 0 on
 // allocations states that nothing may be allocated there, so that names without a match are no error. Leaks are
@@ -42,10 +42,11 @@ std::string junit_of(const std::string& trace, const std::vector<CheckVerdict>& 
   return junit_document(cases);
 }
 
-/// Names that match nothing, or a recording that is incomplete, or does not reach the end of the program or of the
-/// slice.
+/// Names that match nothing, or a recording that is incomplete, lacks mappings that are to be counted, or does not
+/// reach the end of the program or of the slice.
 NoVerdict find_no_verdict(const CheckOptions& options, const replay::Analysis& analysis) {
   const model::Profile& profile = analysis.profile();
+  if (lacks_mappings(profile)) return {"recording", std::string(kNoMappings) + ", so no verdict"};
   if (!analysis.names_found() && !forbids_allocation(options))
     return {"names", "nothing in the recording matches " + profile.selection_text + " (renamed?); no verdict"};
   if (profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns)

@@ -24,7 +24,8 @@ constexpr const char* kTogether = "all processes together";
 struct OfProcess {
   CheckFigures figures;
   bool names_found = true;
-  bool stopped = false;  ///< the recording ended before the program
+  bool stopped = false;         ///< the recording ended before the program
+  bool lacks_mappings = false;  ///< that are to be counted
 };
 
 /// A verdict about a process, or about all.
@@ -98,6 +99,7 @@ void add_incomplete(const MergedRecordings& merged, const std::map<std::size_t, 
     const auto of = of_member.find(merged.members[i]);
     std::string reason;
     if (of == of_member.end()) reason = "its figures are unknown";
+    else if (of->second.lacks_mappings) reason = kNoMappings;
     else if (of->second.stopped) reason = process.end + "; what the program did later is unknown";
     else if (!process.complete) reason = "the recording is incomplete";
     if (!reason.empty()) reasons.push_back(cli::name_of(process) + ": " + reason + ", so no verdict");
@@ -183,7 +185,8 @@ int check_processes(const CheckOptions& options) {
       trace, compare, [&](std::size_t member, const replay::Analysis& analysis, std::uint64_t start_ns) {
         const model::Profile& profile = analysis.profile();
         OfProcess of{check_figures_of(options, suppressions, analysis), analysis.names_found(),
-                     profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns};
+                     profile.integrity.ended_by == "stopped" && profile.end_ns() >= profile.recording.duration_ns,
+                     lacks_mappings(profile)};
         if (options.max_sum_peak) bounds_of_member[member] = bounds_of(profile, start_ns);
         of_member.emplace(member, std::move(of));  // a member that could not be read to here has none
       });

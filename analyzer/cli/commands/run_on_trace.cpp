@@ -50,14 +50,14 @@ void explain_empty_result(const std::string& trace, const replay::Selection& sel
   else print_message(trace + ": no allocation was recorded");
 }
 
-/// Whether the recording was made with HEAPPROF_MMAP=0.
+}  // namespace
+
 bool lacks_mappings(const model::Profile& profile) {
   const auto& settings = profile.recording.settings;
-  return std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>("HEAPPROF_MMAP", "0")) !=
-         settings.end();
+  return profile.kind != model::Kind::kHeap &&
+         std::find(settings.begin(), settings.end(), std::pair<std::string, std::string>("HEAPPROF_MMAP", "0")) !=
+             settings.end();
 }
-
-}  // namespace
 
 int guarded(const std::string& trace, const std::function<int()>& work) {
   try {
@@ -106,8 +106,8 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     for (const VainValue& value : vain) print_message(options.trace + ": " + value.sentence);
     const bool is_empty_explained = std::ranges::any_of(vain, [](const VainValue& one) { return !one.excludes; });
     print(analysis);
-    const bool unknown_mappings = selection.kind != model::Kind::kHeap && lacks_mappings(analysis.profile());
-    if (unknown_mappings) print_message(options.trace + ": mappings were not recorded (HEAPPROF_MMAP=0)");
+    const bool unknown_mappings = lacks_mappings(analysis.profile());
+    if (unknown_mappings) print_message(options.trace + ": " + kNoMappings);
     else if (!is_empty_explained && !options.one_of_several) explain_empty_result(options.trace, selection, analysis);
     if (!options.one_of_several) name_later_trace(options.trace, analysis);
     if (analysis.profile().integrity.complete) return unknown_mappings ? 1 : 0;

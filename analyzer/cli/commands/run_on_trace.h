@@ -20,6 +20,11 @@ namespace heapprof::cli {
 int run_on_trace(const TraceOptions& options, const std::function<void(const replay::Analysis&)>& print,
                  const replay::LeakVisitor& visit_leaked = {}, const replay::MappingVisitor& visit_mapping = {});
 
+/// Whether the profile counts mappings, but its recorder did not record them. run_on_trace() prints kNoMappings then,
+/// and returns 1.
+bool lacks_mappings(const model::Profile& profile);
+inline constexpr const char* kNoMappings = "mappings were not recorded (HEAPPROF_MMAP=0)";
+
 /// The same options, for a command that needs nothing but costs (Selection::only_costs).
 inline TraceOptions for_costs(TraceOptions options) {
   options.selection.only_costs = true;

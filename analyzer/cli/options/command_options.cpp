@@ -871,11 +871,12 @@ void declare_check(CLI::App& app, Chosen& chosen) {
   add_text(command, "--junit", options->junit, "FILE", "Write the results to FILE too, as JUnit XML");
   command.footer(
       "Exit status 3: a limit is exceeded. Exit status 1: there is no verdict, because the trace is incomplete, its "
-      "recording stopped before the program ended, one of several recordings cannot be read, or "
-      "because no stack or thread matches --function, --module or --thread, for example after a function was "
-      "renamed. With a limit of 0 for --max-peak, --max-allocated or --max-allocations, a name that matches nothing "
-      "is no error, because such a limit requires that nothing is allocated. With several recordings, each process "
-      "must be within the limits; --max-sum-peak and --max-sum-leaked are for all of them together.");
+      "recording stopped before the program ended, --kind counts mappings and they were not recorded, one of several "
+      "recordings cannot be read, or because no stack or thread matches --function, --module or --thread, for "
+      "example after a function was renamed. With a limit of 0 for --max-peak, --max-allocated or --max-allocations, "
+      "a name that matches nothing is no error, because such a limit requires that nothing is allocated. With "
+      "several recordings, each process must be within the limits; --max-sum-peak and --max-sum-leaked are for all "
+      "of them together.");
   const CLI::Option* const trace = command.get_option("TRACE");
   choose(command, chosen, options, [trace](CheckOptions& read) {
     bool any = !read.baseline.empty();

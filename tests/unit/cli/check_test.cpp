@@ -2,6 +2,8 @@
 // line), 3 (limit exceeded).
 #include <catch2/catch.hpp>
 
+#include <cstring>
+
 #include "analyzer/cli/commands/check_limits.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
@@ -128,6 +130,36 @@ TEST_CASE("check of a damaged recording says so wherever its results are read") 
   CHECK(check.at("/checks/0/ok") == "true");
   CHECK(read_file(junit.path()).find("tests=\"2\" failures=\"1\"") != std::string::npos);
   CHECK(run({"check", trace.path(), "--max-peak", "1G"}).has_line({"FAILED", "recording", "incomplete"}));
+}
+
+TEST_CASE("check gives no verdict about mappings that were not recorded") {
+  TraceBuilder builder;
+  std::strcpy(builder.header.settings, "HEAPPROF_MMAP=0\n");
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(1 * kMs, 0xa000, 100);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const std::string reason = "mappings were not recorded (HEAPPROF_MMAP=0), so no verdict";
+  for (const char* const kind : {"mmap", "all"}) {
+    INFO(kind);
+    const TemporaryFile junit(".xml");
+    const Outcome text = run({"check", trace.path(), "--kind", kind, "--max-peak", "1G"});
+    CHECK(text.status == 1);
+    CHECK(text.has_line({"FAILED", "recording", "mappings"}));
+    CHECK(text.err.find(reason) != std::string::npos);
+    const Outcome json =
+        run({"check", trace.path(), "--kind", kind, "--max-peak", "1G", "--json", "--junit", junit.path()});
+    CHECK(json.status == 1);
+    CHECK(json.at("/no_verdict") == reason);
+    CHECK(json.at("/ok") == "false");
+    CHECK(read_file(junit.path()).find("tests=\"2\" failures=\"1\"") != std::string::npos);
+  }
+  // The blocks alone exceed this limit. Without --kind, mappings do not matter.
+  CHECK(run({"check", trace.path(), "--kind", "all", "--max-peak", "99"}).status == 3);
+  CHECK(run({"check", trace.path(), "--max-peak", "100"}).status == 0);
+  // A program that made no mapping is within each limit.
+  CHECK(run({"check", KnownTrace().path(), "--kind", "mmap", "--max-peak", "1G"}).status == 0);
 }
 
 TEST_CASE("check --junit writes a test case for each limit") {
