@@ -53,7 +53,7 @@ TIMEOUT = 600  # seconds of wall time
 EXTENT_MAGIC = b"HPFEXNT1"  # common/trace_format.h
 FRAME_MAGIC = b"HFRM"
 SECTION_MAGIC = b"HSEC"  # analyzer/trace/compact/section.h
-NAMES_MAGIC = b"HPFNAME1"  # analyzer/symbols/module_symbols.h
+NAMES_MAGIC = b"HPFNAME"  # analyzer/symbols/module_symbols.h: HPFNAME1 or HPFNAME2
 
 SLICE = ("--from", "10%", "--to", "90%")
 # Commands, and the formats of their outputs.

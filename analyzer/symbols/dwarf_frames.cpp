@@ -212,6 +212,20 @@ void DwarfFrames::resolve_in_unit(std::uint32_t unit_index, const std::vector<st
     return known->second;
   };
 
+  Dwarf_Half version = 0;
+  dwarf_cu_info(unit.split.cu, &version, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  // Null: unknown.
+  const auto definition_file_of = [&](Dwarf_Die& function) -> const char* {
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    if (dwarf_formudata(dwarf_attr_integrate(&function, DW_AT_decl_file, &attribute), &value) != 0) return nullptr;
+    // With link-time optimization, what is known of an inlined function can be in another unit.
+    if (attribute.cu != unit.split.cu) return dwarf_decl_file(&function);
+    // Files have numbers from 0 since DWARF 5.
+    return value < file_count && (value != 0 || version >= 5) ? dwarf_filesrc(files, value, nullptr, nullptr)
+                                                              : nullptr;
+  };
+
   for (const std::size_t i : requested) {
     SourceFrame frame;
     if (Dwarf_Line* line = dwarf_getsrc_die(&unit.die, addresses[i]); line != nullptr) {
@@ -230,6 +244,8 @@ void DwarfFrames::resolve_in_unit(std::uint32_t unit_index, const std::vector<st
       Dwarf_Die die = scope->die;
       frame.function = names_.name_of(die, is_plain);
       frame.inlined = scope->inlined;
+      if (const char* const file = definition_file_of(die); file != nullptr && !frame.file.empty())
+        if (const std::string& path = path_of(file); path != frame.file) frame.definition_file = path;
       const Scope* outer = walk->parent(*scope);
       // In damaged debug information an inlined function can be in no other one, and counts as not inlined.
       if (!scope->inlined || outer == nullptr) break;

@@ -67,6 +67,7 @@ void FileResolver::resolve(const std::vector<std::uint64_t>& addresses, std::vec
     for (SourceFrame& frame : found[i]) {
       replace_control_characters(frame.function);
       replace_control_characters(frame.file);
+      replace_control_characters(frame.definition_file);
     }
     frames[first + i] = std::move(found[i]);
   }

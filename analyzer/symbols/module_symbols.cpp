@@ -11,7 +11,8 @@ namespace heapprof::symbols {
 
 namespace {
 
-constexpr std::uint64_t kSymbolsMagic = 0x31454d414e465048;  // "HPFNAME1"
+constexpr std::uint64_t kSymbolsMagic = 0x31454d414e465048;                 // "HPFNAME1"
+constexpr std::uint64_t kSymbolsWithDefinitionsMagic = 0x32454d414e465048;  // "HPFNAME2"
 
 class Encoder {
  public:
@@ -122,7 +123,18 @@ std::uint64_t encode_distance(std::uint64_t address, std::uint64_t begin) {
   return begin == 0 || begin > address || distance >= INT_MAX ? 0 : distance + 1;
 }
 
-std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table, std::size_t max_decoded_bytes) {
+bool has_definition_file(const SourceFrame& frame) { return !frame.definition_file.empty(); }
+
+bool has_definition_files(const std::vector<ModuleSymbols>& modules) {
+  return std::ranges::any_of(modules, [](const ModuleSymbols& module) {
+    return std::ranges::any_of(module.frames, [](const std::vector<SourceFrame>& frames) {
+      return std::ranges::any_of(frames, has_definition_file);
+    });
+  });
+}
+
+std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table, bool with_definitions,
+                                                       std::size_t max_decoded_bytes) {
   Decoder decoder(table, max_decoded_bytes);
   std::vector<ModuleSymbols> modules;
   const std::uint64_t module_count = decoder.count(6);
@@ -142,7 +154,8 @@ std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table, s
       address += delta;
       module.addresses.push_back(address);
       std::vector<SourceFrame>& frames = module.frames.emplace_back();
-      for (std::uint64_t f = decoder.count(3); f > 0 && decoder.take(sizeof(SourceFrame)); --f) {
+      for (std::uint64_t f = decoder.count(with_definitions ? 4 : 3); f > 0 && decoder.take(sizeof(SourceFrame));
+           --f) {
         SourceFrame& frame = frames.emplace_back();
         frame.function = decoder.text();
         frame.file = decoder.text();
@@ -151,6 +164,7 @@ std::optional<std::vector<ModuleSymbols>> decode_table(std::string_view table, s
         frame.inlined = (line & 1) != 0;
         if (!has_no_source(frame)) frame.line = static_cast<int>(line >> 1);
         else if (line >> 1 != 0 && (line >> 1) - 1 < address) frame.function_begin = address - ((line >> 1) - 1);
+        if (with_definitions) frame.definition_file = decoder.text();
       }
       if (frames.empty() || frames.back().inlined) return std::nullopt;
     }
@@ -168,6 +182,7 @@ const std::vector<SourceFrame>* ModuleSymbols::find(std::uint64_t address) const
 }
 
 std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
+  const bool with_definitions = has_definition_files(modules);
   Encoder encoder;
   encoder.number(modules.size());
   for (const ModuleSymbols& module : modules) {
@@ -189,15 +204,19 @@ std::string encode_symbols(const std::vector<ModuleSymbols>& modules) {
         std::uint64_t line = static_cast<std::uint64_t>(std::max(frame.line, 0));
         if (has_no_source(frame)) line = encode_distance(module.addresses[i], frame.function_begin);
         encoder.number(line << 1 | (frame.inlined ? 1 : 0));
+        if (with_definitions) encoder.text(frame.definition_file);
       }
     }
   }
-  return pack_table(kSymbolsMagic, encoder.table(), "the symbols");
+  return pack_table(with_definitions ? kSymbolsWithDefinitionsMagic : kSymbolsMagic, encoder.table(), "the symbols");
 }
 
 std::optional<std::vector<ModuleSymbols>> decode_symbols(std::string_view encoded, std::size_t max_decoded_bytes) {
-  const std::optional<std::string> table = unpack_table(kSymbolsMagic, encoded);
-  return table ? decode_table(*table, max_decoded_bytes) : std::nullopt;
+  if (const std::optional<std::string> table = unpack_table(kSymbolsMagic, encoded))
+    return decode_table(*table, false, max_decoded_bytes);
+  if (const std::optional<std::string> table = unpack_table(kSymbolsWithDefinitionsMagic, encoded))
+    return decode_table(*table, true, max_decoded_bytes);
+  return std::nullopt;
 }
 
 std::shared_ptr<const std::vector<ModuleSymbols>> decode_shared_symbols(std::string_view encoded) {

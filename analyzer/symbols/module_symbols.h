@@ -1,14 +1,16 @@
 // Resolved addresses of modules, and their encoding in bundled traces (`heapprof bundle`) and in the symbol cache:
 //
-//   encoded   = the packed table (packed_table.h), with the magic "HPFNAME1"
+//   encoded   = the packed table (packed_table.h), with the magic "HPFNAME1" or "HPFNAME2"
 //   table     = strings, module count, module*       all numbers are varints (common/varint.h)
 //   strings   = count (length bytes)*                string 0 is the empty one, which is not in the list
 //   module    = path build_id map_bytes warnings why_unnamed addresses    texts are string numbers
 //   warnings  = count string*
 //   addresses = count (delta frames)*                ascending
-//   frames    = count (function file line<<1|inlined)*
+//   frames    = count (function file line<<1|inlined)*                    of HPFNAME1
+//             = count (function file line<<1|inlined definition_file)*    of HPFNAME2
 //
-// Without function and file, `line` is the distance from the start of the function, plus one; 0: unknown.
+// Without function and file, `line` is the distance from the start of the function, plus one; 0: unknown. HPFNAME2 is
+// written only if a frame has a definition_file: older versions of heapprof read HPFNAME1.
 #pragma once
 
 #include <cstddef>

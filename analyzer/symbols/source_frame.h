@@ -15,6 +15,12 @@ struct SourceFrame {
   /// First address of the function in the ELF file, by its unwind information, so that the call sites in a function
   /// without a name can be grouped. Set only when function and file are unknown; 0: unknown.
   std::uint64_t function_begin = 0;
+  /// The file in which the function is defined, if that is not `file`: a function can have lines of an included file,
+  /// or of the grammar that it was generated from (`#line`). Empty: it is `file`, or unknown.
+  std::string definition_file{};
+
+  /// `file`, if that is not known.
+  const std::string& file_of_definition() const noexcept { return definition_file.empty() ? file : definition_file; }
 };
 
 }  // namespace heapprof::symbols

@@ -105,17 +105,8 @@ void index_of_a_trace(Folder& folder, fuzz::Input& input) {
   fuzz::whole_report(folder.path(), selection, {.reports = (bits & 6) == 0, .second_pass = (bits & 1) != 0});
 }
 
-/// `with_header`: with a valid header; otherwise the input's bytes.
-void symbol_table(fuzz::Input& input, bool with_header) {
-  std::string packed;
-  if (with_header) {
-    const std::vector<std::uint8_t> bytes = fuzz::stored({reinterpret_cast<const char*>(input.data()), input.left()});
-    const std::uint64_t numbers[] = {input.left(), bytes.size(), checksum(bytes.data(), bytes.size())};
-    packed.append("HPFNAME1").append(reinterpret_cast<const char*>(numbers), sizeof numbers);
-    packed.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  } else {
-    packed = input.text(input.left());
-  }
+/// A table of names, as it is in a bundled trace or in the cache.
+void packed_symbols(const std::string& packed) {
   const auto modules = symbols::decode_symbols(packed);
   if (!modules) return;
   for (const auto& module : *modules)
@@ -124,6 +115,19 @@ void symbol_table(fuzz::Input& input, bool with_header) {
   // Encoding and decoding the symbols again gives the same ones.
   const auto again = symbols::decode_symbols(symbols::encode_symbols(*modules));
   if (!again || again->size() != modules->size()) std::abort();
+}
+
+/// `with_header`: with a valid header; otherwise the input's bytes.
+void symbol_table(fuzz::Input& input, bool with_header) {
+  if (!with_header) return packed_symbols(input.text(input.left()));
+  const std::vector<std::uint8_t> bytes = fuzz::stored({reinterpret_cast<const char*>(input.data()), input.left()});
+  const std::uint64_t numbers[] = {input.left(), bytes.size(), checksum(bytes.data(), bytes.size())};
+  for (const char* const magic : {"HPFNAME1", "HPFNAME2"}) {
+    std::string packed(magic);
+    packed.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
+    packed.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    packed_symbols(packed);
+  }
 }
 
 void perf_map(Folder& folder, fuzz::Input& input) {

@@ -62,6 +62,26 @@ TEST_CASE("functions of one name in different files are no recursion") {
   CHECK(lines({"load", "init", "start", "init@a.c:5", "main"}) == Lines{"site load", "caller init +2", "main main"});
 }
 
+TEST_CASE("a function with lines of several files is one") {
+  // A generated parser: its actions are lines of the grammar.
+  CHECK(lines({"load", "parse@grammar.y(parser.c):7", "parse@parser.c:3", "parse@grammar.y(parser.c):9", "main"}) ==
+        Lines{"site load", "caller parse +2", "main main"});
+  CHECK(lines({"load", "parse@grammar.y(parser.c):7", "parse@lexer.l(parser.c):2", "main"}) ==
+        Lines{"site load", "caller parse +1", "main main"});
+  // Lines of one included file, in two functions of one name, are not told apart; those of different files are.
+  CHECK(lines({"load", "init@table.inc(b.c):3", "init@table.inc(a.c):3", "main"}) ==
+        Lines{"site load", "caller init +1", "main main"});
+  CHECK(lines({"load", "init@table.inc(b.c):3", "init@a.c:3", "main"}) ==
+        Lines{"site load", "caller init", "caller init", "main main"});
+  // Their stacks are similar ones.
+  KnownStacks stacks;
+  const std::vector<std::uint32_t> nodes = {
+      stacks.add({"load", "parse@grammar.y(parser.c):7", "parse@parser.c:3", "main"}, 1, 10, 1),
+      stacks.add({"load", "parse@grammar.y(parser.c):7", "main"}, 1, 10, 1)};
+  const CodeFrames frames = stacks.frames();
+  CHECK(fold(frames, Helpers(frames, {}), stacks.left(), nodes).size() == 1);
+}
+
 TEST_CASE("stacks that differ in recursion or allocators only are one") {
   KnownStacks stacks;
   const std::vector<std::uint32_t> nodes = {

@@ -19,7 +19,7 @@ bool equal(const std::vector<ModuleSymbols>& a, const std::vector<ModuleSymbols>
     const auto same_frames = [](const std::vector<SourceFrame>& f, const std::vector<SourceFrame>& g) {
       return std::equal(f.begin(), f.end(), g.begin(), g.end(), [](const SourceFrame& p, const SourceFrame& q) {
         return p.function == q.function && p.file == q.file && p.line == q.line && p.inlined == q.inlined &&
-               p.function_begin == q.function_begin;
+               p.function_begin == q.function_begin && p.definition_file == q.definition_file;
       });
     };
     return x.path == y.path && x.build_id_hex == y.build_id_hex && x.map_bytes == y.map_bytes &&
@@ -47,8 +47,19 @@ TEST_CASE("decoded symbols are the encoded ones") {
   CHECK(names[0].find(0x1000 + 8) == nullptr);
 }
 
+TEST_CASE("files of definitions are encoded in a second format, if there are any") {
+  CHECK(encode_symbols(sample()).starts_with("HPFNAME1"));
+  const auto names = sample_with_definitions();
+  const std::string encoded = encode_symbols(names);
+  CHECK(encoded.starts_with("HPFNAME2"));
+  const auto back = decode_symbols(encoded);
+  REQUIRE(back);
+  CHECK(equal(*back, names));
+  CHECK_FALSE(equal(*back, sample()));
+}
+
 TEST_CASE("damaged symbols are rejected, without much time or memory") {
-  const std::string whole = encode_symbols(sample());
+  const std::string whole = encode_symbols(GENERATE(sample(), sample_with_definitions()));
   for (std::size_t size = 0; size < whole.size(); ++size) REQUIRE(!decode_symbols(whole.substr(0, size)));
   REQUIRE(!decode_symbols(whole + "x"));
   std::mt19937 random(heapprof::test::seed(7));
@@ -94,6 +105,9 @@ TEST_CASE("a short table that refers to a long string in many places, or has man
   with_frames.frames.assign(2, {SourceFrame{text, text, 1, false}});
   CHECK(is_accepted(with_frames, 2));
   CHECK_FALSE(is_accepted(with_frames, 3));
+  for (auto& frames : with_frames.frames) frames[0].definition_file = text + "y";
+  CHECK(is_accepted(with_frames, 1));
+  CHECK_FALSE(is_accepted(with_frames, 2));
   CHECK_FALSE(is_accepted(ModuleSymbols(), 10'000));
   with_warnings.warnings.assign(50'000, "");
   CHECK_FALSE(is_accepted(with_warnings, 1));

@@ -33,4 +33,13 @@ inline std::vector<ModuleSymbols> sample(std::size_t addresses = 50) {
   return {module, empty};
 }
 
+/// The same; the functions whose lines are in a header are defined in another file.
+inline std::vector<ModuleSymbols> sample_with_definitions() {
+  std::vector<ModuleSymbols> modules = sample();
+  for (auto& frames : modules[0].frames)
+    for (SourceFrame& frame : frames)
+      if (frame.file == "/src/a.h") frame.definition_file = "/src/c.cpp";
+  return modules;
+}
+
 }  // namespace heapprof::symbols

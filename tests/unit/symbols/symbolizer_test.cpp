@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 
 using namespace heapprof::symbols;
@@ -205,6 +206,24 @@ TEST_CASE("files are absolute and normalized") {
           frame.file, environment("HEAPPROF_FIXTURE_SOURCE") + "/" + frame.file.substr(frame.file.rfind('/') + 1)));
       CHECK(frame.file.find("/./") == std::string::npos);
     }
+  }
+}
+
+TEST_CASE("a function with lines of several files is defined in one") {
+  for (const std::string program : {"generated4", "generated5"}) {
+    INFO(program);
+    std::set<std::string> files, definitions, of_plain;
+    for (const auto& frames : resolve(built(program), text_section(built(program))).frames) {
+      const SourceFrame& frame = frames.back();
+      if (frame.function == "plain") of_plain.insert(frame.definition_file);
+      if (frame.function != "parse" || frame.file.empty()) continue;
+      files.insert(frame.file.substr(frame.file.rfind('/') + 1));
+      definitions.insert(frame.file_of_definition());
+    }
+    CHECK(files == std::set<std::string>{"grammar.y", "lexer.l", "parser.c"});
+    REQUIRE(definitions.size() == 1);
+    CHECK(definitions.begin()->ends_with("/parser.c"));
+    CHECK(of_plain == std::set<std::string>{""});
   }
 }
 
