@@ -75,7 +75,7 @@ class Session;
 
 struct Server::State {
   explicit State(ServerSettings given)
-      : settings(std::move(given)), acceptor(context), signals(context), retry(context),
+      : settings(std::move(given)), acceptor(context), signals(context), child_signals(context), retry(context),
         answers(context, settings.state_of, settings.index_words, true),
         live_events(context, settings.subject.traces) {}
 
@@ -84,6 +84,7 @@ struct Server::State {
   void listen();
   void accept();
   bool make_room();
+  void watch_children();
   Json about() const;
   Json progress() const;
 
@@ -92,10 +93,13 @@ struct Server::State {
   asio::io_context context{1};
   tcp::acceptor acceptor;
   asio::signal_set signals;
+  asio::signal_set child_signals;  ///< SIGCHLD. It keeps those that come before somebody waits.
+  std::function<void()> child_ended;
   asio::steady_timer retry;
   Answers answers;
   LiveEvents live_events;
   std::optional<Access> access;
+  bool has_sent_page = false;
 };
 
 namespace {
@@ -212,7 +216,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void get(const Target& target) {
     const std::string& path = target.path;
-    if (path == "/") return send(text_answer(200, "text/html; charset=utf-8", served_page().text));
+    if (path == "/") {
+      server_.has_sent_page = true;
+      return send(text_answer(200, "text/html; charset=utf-8", served_page().text));
+    }
     if (path == "/api/" || path == "/api") return send(json_answer(server_.about()));
     if (path == "/api/progress") return send(json_answer(server_.progress()));
     constexpr std::string_view kApi = "/api/";
@@ -511,6 +518,14 @@ bool Server::State::make_room() {
   return false;
 }
 
+void Server::State::watch_children() {
+  child_signals.async_wait([this](error_code stopped, int) {
+    if (stopped) return;
+    child_ended();
+    watch_children();
+  });
+}
+
 Server::State::~State() {
   const std::list<Session*> all = sessions;  // abandon() may end a session
   for (Session* const session : all) session->abandon();
@@ -523,6 +538,12 @@ Server::Server(ServerSettings settings) : state_(std::make_unique<State>(std::mo
   // nohup: it stays when the terminal is closed.
   struct sigaction at_hangup {};
   if (::sigaction(SIGHUP, nullptr, &at_hangup) == 0 && at_hangup.sa_handler != SIG_IGN) state_->signals.add(SIGHUP);
+  state_->child_signals.add(SIGCHLD);
+  // Asio's handler would interrupt system calls each time an answer is complete.
+  struct sigaction at_child {};
+  if (::sigaction(SIGCHLD, nullptr, &at_child) != 0) return;
+  at_child.sa_flags |= SA_RESTART | SA_NOCLDSTOP;
+  ::sigaction(SIGCHLD, &at_child, nullptr);
 }
 
 Server::~Server() = default;
@@ -540,7 +561,12 @@ std::string Server::url() const {
   return "http://" + host() + ":" + std::to_string(port()) + "/?token=" + state_->access->token();
 }
 
+bool Server::has_sent_page() const noexcept { return state_->has_sent_page; }
+
+void Server::on_end_of_child(std::function<void()> ended) { state_->child_ended = std::move(ended); }
+
 void Server::run() {
+  if (state_->child_ended) state_->watch_children();
   state_->signals.async_wait([this](error_code, int) { state_->context.stop(); });
   state_->context.run();
 }

@@ -53,6 +53,11 @@ class Server {
   std::string host() const;
   /// "http://127.0.0.1:1234/?token=..."
   std::string url() const;
+  /// Whether the page was sent, so that a browser has it.
+  bool has_sent_page() const noexcept;
+  /// `ended` is called by run() after a child of this process has ended, also if that was before run(): the process
+  /// of an answer, or one that the caller has started since the constructor. It must not wait.
+  void on_end_of_child(std::function<void()> ended);
   /// Serves until SIGINT, SIGTERM or SIGHUP.
   void run();
 

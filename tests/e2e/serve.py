@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.parse
 from pathlib import Path
@@ -743,6 +744,60 @@ class StartAndEnd(Serve):
         for variables in (dict(), dict(DISPLAY=":99", **no_program)):
             self.start(self.trace, "--no-open", **variables)
             self.assertEqual(self.end()[1], f"heapprof: serving {self.trace}; Ctrl-C ends it\n")
+
+    def opener(self, script):
+        """A program xdg-open that writes its process id and then runs `script`, which may read the pipe `ending`
+        beside it; the variables for start(), and the file with the process id."""
+        programs = Path(tempfile.mkdtemp(prefix="bin-", dir=self.dir))
+        os.mkfifo(programs / "ending")
+        process = programs / "process"
+        (programs / "xdg-open").write_text(f'#!/bin/sh\necho $$ >"{process}.new" && mv "{process}.new" "{process}"\n'
+                                           f'{script}\n')
+        (programs / "xdg-open").chmod(0o755)
+        return dict(DISPLAY=":99", XDG_RUNTIME_DIR=programs, PATH=f"{programs}:{os.environ['PATH']}"), process
+
+    def wait_for_the_end_of(self, process):
+        """The server has been told of the end by then: the process is no zombie."""
+        number = harness.wait_until(lambda: process.exists() and process.read_text().strip(), "xdg-open")
+        harness.wait_until(lambda: not Path(f"/proc/{number}").exists(), "the end of xdg-open")
+
+    def test_an_opener_that_fails(self):
+        """xdg-open starts, and cannot open the page: a sentence says so."""
+        for script, reason in (("exit 3", "xdg-open failed with exit status 3"),
+                               ("kill -9 $$", "xdg-open was ended by signal 9")):
+            with self.subTest(script=script):
+                variables, process = self.opener(script)
+                self.start(self.trace, **variables)
+                self.wait_for_the_end_of(process)
+                self.assertEqual(self.end(), (
+                    "", f"heapprof: serving {self.trace}; Ctrl-C ends it\n"
+                        f"heapprof: no browser was opened: {reason}; open the address above\n"))
+                self.assertEqual(list(process.parent.glob("heapprof-*")), [])
+
+    def test_an_opener_that_succeeds(self):
+        """Nothing is printed if xdg-open succeeds, still runs, or fails after the page was sent."""
+        serving = ("", f"heapprof: serving {self.trace}; Ctrl-C ends it\n")
+        variables, process = self.opener("exit 0")
+        self.start(self.trace, **variables)
+        self.wait_for_the_end_of(process)
+        self.assertEqual(len(list(process.parent.glob("heapprof-*"))), 1)  # the browser may still read it
+        self.assertEqual(self.end(), serving)
+        self.assertEqual(list(process.parent.glob("heapprof-*")), [])
+        # The server neither waits for it nor ends it.
+        fails_later = 'read line <"$(dirname "$0")/ending"; exit 1'
+        variables, process = self.opener(fails_later)
+        self.start(self.trace, **variables)
+        number = harness.wait_until(lambda: process.exists() and process.read_text().strip(), "xdg-open")
+        self.assertEqual(self.end(), serving)
+        self.assertTrue(Path(f"/proc/{number}").exists())
+        (process.parent / "ending").write_text("now\n")
+        # Who has the page needs no sentence.
+        variables, process = self.opener(fails_later)
+        self.start(self.trace, **variables)
+        self.assertEqual(self.request("/")[0], 200)
+        (process.parent / "ending").write_text("now\n")
+        self.wait_for_the_end_of(process)
+        self.assertEqual(self.end(), serving)
 
     def test_a_port_that_is_taken(self):
         self.start(self.trace)

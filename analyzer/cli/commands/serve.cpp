@@ -92,9 +92,19 @@ class BrowserPage {
   /// Why the browser was not started; empty: it was.
   const std::string& error() const noexcept { return error_; }
 
+  /// After a child of this process has ended: why xdg-open failed; empty: it did not, or still runs. Does not wait.
+  std::string reason_of_failure() {
+    int status = 0;
+    if (opener_ < 0 || ::waitpid(opener_, &status, WNOHANG) != opener_) return {};
+    opener_ = -1;
+    if (WIFSIGNALED(status)) return "xdg-open was ended by signal " + std::to_string(WTERMSIG(status));
+    if (WEXITSTATUS(status) == 0) return {};
+    return "xdg-open failed with exit status " + std::to_string(WEXITSTATUS(status));
+  }
+
  private:
-  /// Two forks: the browser is a child of init, and nothing waits for it. If xdg-open cannot be executed, the reason
-  /// comes through a pipe, which closes when it is executed.
+  /// Nothing waits for xdg-open: it may be as long there as the browser, in a session of its own, and outlive this
+  /// process. If it cannot be executed, the reason comes through a pipe, which closes when it is executed.
   void open() {
     int failure[2];
     if (::pipe2(failure, O_CLOEXEC) != 0) {
@@ -103,7 +113,6 @@ class BrowserPage {
     }
     const pid_t child = ::fork();
     if (child == 0) {
-      if (::fork() != 0) ::_exit(0);
       ::setsid();
       const int nothing = ::open("/dev/null", O_RDWR);
       for (const int descriptor : {0, 1, 2}) ::dup2(nothing, descriptor);
@@ -115,12 +124,16 @@ class BrowserPage {
     ::close(failure[1]);
     if (child > 0) {
       // The server's signals may arrive already.
-      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-      }
       ssize_t bytes = 0;
       while ((bytes = ::read(failure[0], &reason, sizeof reason)) < 0 && errno == EINTR) {
       }
-      if (bytes != sizeof reason) reason = 0;
+      if (bytes != sizeof reason) {
+        reason = 0;
+        opener_ = child;
+      } else {
+        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+        }
+      }
     }
     ::close(failure[0]);
     if (reason == ENOENT) error_ = "there is no xdg-open in PATH";
@@ -128,6 +141,7 @@ class BrowserPage {
   }
 
   std::string path_, error_;
+  pid_t opener_ = -1;  ///< xdg-open, until its end was seen
 };
 
 int serve_traces(const ServeOptions& options) {
@@ -156,14 +170,21 @@ int serve_traces(const ServeOptions& options) {
                   (server.host() == "127.0.0.1" ? "the address above"
                                                 : "http://127.0.0.1:" + port + url.substr(url.rfind('/'))));
   std::optional<BrowserPage> page;
+  const auto report_failure = [&page](const std::string& reason) {
+    page.reset();
+    print_message("no browser was opened: " + reason + "; open the address above");
+  };
   if (options.open && !is_set("SSH_CONNECTION")) {
     std::string reason = "DISPLAY and WAYLAND_DISPLAY are not set";
     if (is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")) reason = page.emplace(url).error();
-    if (!reason.empty()) {
-      page.reset();
-      print_message("no browser was opened: " + reason + "; open the address above");
-    }
+    if (!reason.empty()) report_failure(reason);
   }
+  if (page)
+    server.on_end_of_child([&] {
+      const std::string reason = page ? page->reason_of_failure() : std::string();
+      // xdg-open may end with the browser, long after it has shown the page.
+      if (!reason.empty() && !server.has_sent_page()) report_failure(reason);
+    });
   print_message("serving " +
                 (traces.size() == 1 ? traces.front() : render::exact_number(traces.size()) + " recordings") +
                 "; Ctrl-C ends it");
