@@ -26,16 +26,21 @@ symbols::Symbolizer symbolizer_of(const model::Profile& profile, const symbols::
 StackNames::StackNames(const model::Profile& profile, const symbols::Options& options)
     : profile_(profile), options_(options), resolved_of_address_(profile.addresses.size(), model::kNoIndex) {}
 
+KnownFrames::Key KnownFrames::key_of(const model::Module& module) {
+  return {module.path, module.build_id, module.build_id.empty() ? module.map_bytes : 0};
+}
+
 const std::vector<symbols::SourceFrame>* KnownFrames::find(const model::Module& module, std::uint64_t offset) const {
-  const auto frames = by_module_.find({module.path, module.build_id});
+  if (module.lost) return nullptr;  // it has no path, like generated code
+  const auto frames = by_module_.find(key_of(module));
   if (frames == by_module_.end()) return nullptr;
   const auto at = frames->second.find(offset);
   return at == frames->second.end() ? nullptr : &at->second;
 }
 
 void KnownFrames::add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames) {
-  if (module.path.empty() && frames.back().function.empty()) return;
-  by_module_[{module.path, module.build_id}][offset] = std::move(frames);
+  if (module.lost || module.is_python || (module.path.empty() && frames.back().function.empty())) return;
+  by_module_[key_of(module)][offset] = std::move(frames);
 }
 
 void StackNames::resolve(const std::vector<std::uint32_t>& nodes, KnownFrames* known) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,17 +33,22 @@ struct Frame {
 /// Whether the frame is a line of Python.
 inline bool is_python(const Frame& frame) { return frame.module != nullptr && frame.module->is_python; }
 
-/// The frames of addresses that were looked up before, for the names of a call tree that grows.
+/// The frames of addresses that were looked up before, for the names of the call tree of one recording, which grows.
 class KnownFrames {
  public:
   /// Null: the address was not looked up. Valid until the next add().
   const std::vector<symbols::SourceFrame>* find(const model::Module& module, std::uint64_t offset) const;
-  /// Generated code without a name is not added: a just-in-time compiler may write its perf map later.
+  /// Not added is what may have another name later: generated code without one, whose just-in-time compiler may write
+  /// its perf map later; and lines of Python, whose definitions can follow, and which need no files.
   void add(const model::Module& module, std::uint64_t offset, std::vector<symbols::SourceFrame> frames);
 
  private:
+  /// Path, build ID, and without one the length of the mapping: a file can be replaced while the program runs, and
+  /// loaded again.
+  using Key = std::tuple<std::string, std::string, std::uint64_t>;
   using Frames = std::unordered_map<std::uint64_t, std::vector<symbols::SourceFrame>>;
-  std::map<std::pair<std::string, std::string>, Frames> by_module_;  // path and build ID
+  static Key key_of(const model::Module& module);
+  std::map<Key, Frames> by_module_;
 };
 
 class StackNames {

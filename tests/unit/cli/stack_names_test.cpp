@@ -4,10 +4,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "analyzer/cli/text/stack_names.h"
+#include "analyzer/symbols/module_symbols.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 #include "tests/unit/cli/libc_frame.h"
@@ -58,6 +60,68 @@ TEST_CASE("generated code is looked up until it has a name") {
   library.path = "/usr/lib/libx.so.1";
   known.add(library, 0x10, std::vector<symbols::SourceFrame>(1));
   CHECK(known.find(library, 0x10) != nullptr);
+}
+
+TEST_CASE("frames that were looked up are those of one file") {
+  const auto named = [](const char* function) {
+    std::vector<symbols::SourceFrame> frames(1);
+    frames[0].function = function;
+    return frames;
+  };
+  KnownFrames known;
+  const auto name = [&](const model::Module& module) {
+    const auto* const frames = known.find(module, 0x10);
+    return frames == nullptr ? std::string("(not known)") : frames->back().function;
+  };
+  // A library without build ID that was replaced while the program ran, and loaded again.
+  model::Module before, after;
+  before.path = after.path = "/usr/lib/libx.so.1";
+  before.map_bytes = 0x5000;
+  after.map_bytes = 0x6000;
+  known.add(before, 0x10, named("before"));
+  CHECK(name(before) == "before");
+  CHECK(name(after) == "(not known)");
+  known.add(after, 0x10, named("after"));
+  CHECK(name(before) == "before");
+  CHECK(name(after) == "after");
+  // With a build ID, the mapped length does not matter.
+  model::Module with_id = before, in_part = after;
+  with_id.build_id = in_part.build_id = "0011223344";
+  known.add(with_id, 0x10, named("with build ID"));
+  CHECK(name(in_part) == "with build ID");
+  CHECK(name(before) == "before");
+  // Nobody knows which file a module with a lost definition is; it is not generated code.
+  model::Module generated, lost;
+  lost.lost = true;
+  known.add(generated, 0x10, named("compiled"));
+  CHECK(name(generated) == "compiled");
+  CHECK(name(lost) == "(not known)");
+  known.add(lost, 0x10, named("something"));
+  CHECK(name(generated) == "compiled");
+}
+
+TEST_CASE("a line of Python is named once its code is defined") {
+  model::Profile profile;
+  profile.modules.resize(2);
+  profile.modules[1].path = "Python 3.11";
+  profile.modules[1].is_python = true;
+  profile.addresses.push_back({1, 0x100});
+  profile.nodes.resize(2);
+  profile.nodes[1].address = 0;
+  KnownFrames known;
+  const auto name = [&](const char* function) {
+    symbols::ModuleSymbols python;
+    python.path = profile.modules[1].path;
+    python.addresses = {0x100};
+    python.frames.assign(1, std::vector<symbols::SourceFrame>(1));
+    python.frames[0][0].function = function;
+    profile.python_symbols = std::make_shared<const symbols::ModuleSymbols>(python);
+    StackNames names(profile, {});
+    names.resolve({1}, &known);
+    return names.frames_of_node(1).at(0).function;
+  };
+  CHECK(name("(unknown Python code) +1") == "(unknown Python code) +1");
+  CHECK(name("handle") == "handle");
 }
 
 TEST_CASE("a function in a library that exists is named") {
