@@ -43,6 +43,9 @@ struct Moment {
   std::optional<EventPosition> position = {};
 };
 
+/// Which blocks are selected by whether they are freed at the end of the slice, or of the recording without a slice.
+enum class Freed { kAny, kYes, kNo };
+
 /// A block is selected when it matches every part.
 struct Selection {
   std::optional<Moment> from;
@@ -51,6 +54,7 @@ struct Selection {
   std::optional<Moment> survivors;  ///< follow the blocks of the slice, and only these, until this moment
   std::optional<std::uint64_t> min_lifetime_ns;  ///< the lifetime of a block that is never freed ends with the trace
   std::optional<std::uint64_t> max_lifetime_ns;  ///< a block that is never freed does not match
+  Freed freed = Freed::kAny;                     ///< with `survivors`, the end of the slice is that moment
   /// Returns for each node of a profile whether its stack is selected (0 or 1). The profile has its call tree, but no
   /// costs yet.
   std::function<std::vector<std::uint8_t>(const model::Profile&)> select_stacks;
@@ -90,7 +94,8 @@ struct Selection {
     return thread_ids.empty() && thread_names.empty() && excluded_thread_ids.empty() && excluded_thread_names.empty();
   }
   bool is_slice() const noexcept { return from || to; }  ///< always with `survivors`
-  bool needs_lifetimes() const noexcept { return (live_at && !only_live) || min_lifetime_ns || max_lifetime_ns; }
+  bool has_lifetimes() const noexcept { return min_lifetime_ns || max_lifetime_ns || freed != Freed::kAny; }
+  bool needs_lifetimes() const noexcept { return (live_at && !only_live) || has_lifetimes(); }
   /// Whether every block and mapping of the slice is selected.
   bool all_blocks() const noexcept {
     return all_sizes() && all_threads() && !needs_lifetimes() && !select_stacks && !survivors;

@@ -14,8 +14,8 @@ namespace {
 using Names = std::string_view;  ///< words with a space between two
 
 constexpr Names kSelection =
-    "from to at live-at survivors min-size max-size thread not-thread min-lifetime max-lifetime module not-module "
-    "function not-function kind";
+    "from to at live-at survivors min-size max-size thread not-thread min-lifetime max-lifetime freed module "
+    "not-module function not-function kind";
 constexpr Names kSymbolSwitches = "no-inlines short-names no-symbols interpreter-frames no-index";
 constexpr Names kOwnCode = "own";
 constexpr Names kOwnCodeSwitches = "only-own";

@@ -113,6 +113,8 @@ class Blocks(harness.Case):
                           ("--function", "site_malloc", "--live-at", f"{second}%"),
                           ("--not-function", "site_", "--min-lifetime", "20us"),
                           ("--live-at", f"{second}%", "--max-lifetime", "10ms"),
+                          ("--from", f"{first}%", "--to", f"{second}%", "--freed", "no"),
+                          ("--from", f"{first}%", "--to", f"{second}%", "--freed", "yes"),
                           ("--kind", "mmap"), ("--kind", "all"), ("--kind", "all", "--from", f"{first}%")):
             with self.subTest(selection=selection):
                 blocks = self.blocks(trace, *selection)

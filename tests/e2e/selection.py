@@ -61,6 +61,26 @@ class Selection(harness.Case):
         self.assertGreater(live["peak_bytes"], 0)
         self.assertLessEqual(live["peak_bytes"], self.whole["peak_bytes"])
 
+    def test_classes_of_the_histogram(self):
+        """Options select each class of sizes and lifetimes, also in a slice and of a moment."""
+        for selection in ((), ("--from", "20%", "--to", "60%"), ("--live-at", "50%")):
+            cells = json.loads(self.heapprof("histogram", self.trace, "--json", *selection))["cells"]
+            left = [cell for cell in cells if cell["from_ns"] is None]
+            freed = [cell for cell in cells if cell["from_ns"] is not None]
+            self.assertTrue(left and freed)
+            for cell in left[::8] + freed[::8]:
+                options = ["--min-size", cell["from_bytes"], "--max-size", cell["to_bytes"]]
+                if cell["from_ns"] is None:
+                    options += ["--freed", "no"]
+                else:
+                    options += ["--freed", "yes", "--min-lifetime", f"{cell['from_ns']}ns"]
+                if cell["below_ns"] is not None:
+                    options += ["--max-lifetime", f"{cell['below_ns'] - 1}ns"]
+                with self.subTest(selection=selection, options=options):
+                    found = json.loads(self.heapprof("histogram", self.trace, "--json", *selection, *options))
+                    self.assertEqual(found["cells"], [cell])
+                    self.assertEqual((found["allocations"], found["allocated_bytes"]), (cell["blocks"], cell["bytes"]))
+
     def test_outputs_name_the_selection(self):
         """Every output of a selection names the selection."""
         chosen = ("--function", "site_.*", "--min-size", "8K", "--live-at", "50%")
@@ -74,7 +94,8 @@ class Selection(harness.Case):
 
     def test_invalid_selections(self):
         for options in (("--from", "x"), ("--from", "101%"), ("--function", "(("), ("--min-lifetime", "5%"),
-                        ("--live-at", "1", "--kind", "mmap"), ("--min-size", "9", "--max-size", "8")):
+                        ("--live-at", "1", "--kind", "mmap"), ("--freed", "no", "--kind", "mmap"),
+                        ("--min-size", "9", "--max-size", "8")):
             with self.subTest(options=options):
                 self.heapprof("report", self.trace, *options, status=2)
         self.heapprof("report", self.trace, "--from", "2ms", "--to", "1ms", status=2)

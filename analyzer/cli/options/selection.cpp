@@ -170,6 +170,7 @@ std::vector<SelectingOption> selecting_options(const SelectionTexts& texts, cons
   if (selection.max_size != all.max_size) add("--max-size", std::to_string(selection.max_size));
   add("--min-lifetime", texts.min_lifetime);
   add("--max-lifetime", texts.max_lifetime);
+  if (selection.freed != replay::Freed::kAny) add("--freed", selection.freed == replay::Freed::kYes ? "yes" : "no");
   add("--live-at", texts.live_at);
   if (selection.kind == model::Kind::kMmap) add("--kind", "mmap");
   if (selection.kind == model::Kind::kAll) add("--kind", "all");
@@ -259,7 +260,7 @@ std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionT
   selection.max_lifetime_ns = duration("--max-lifetime", texts.max_lifetime);
   if (selection.needs_lifetimes() && selection.kind != model::Kind::kHeap)
     throw std::invalid_argument(
-        "--live-at, --min-lifetime and --max-lifetime select single blocks of the heap; use --kind heap");
+        "--live-at, --min-lifetime, --max-lifetime and --freed select single blocks of the heap; use --kind heap");
   if (selection.min_size > selection.max_size) throw std::invalid_argument("--min-size exceeds --max-size");
   if (selection.min_lifetime_ns && selection.max_lifetime_ns &&
       *selection.min_lifetime_ns > *selection.max_lifetime_ns)

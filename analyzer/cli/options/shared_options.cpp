@@ -84,6 +84,12 @@ void add_selection(CLI::App& command, replay::Selection& selection, SelectionTex
        "Select blocks that live at least TIME (20us, 1.5); blocks that are never freed live until the end of the "
        "trace");
   text("--max-lifetime", texts.max_lifetime, "TIME", "Select blocks that are freed within TIME");
+  add_word<replay::Freed>(
+      command, "--freed", selection.freed,
+      {{"any", replay::Freed::kAny}, {"yes", replay::Freed::kYes}, {"no", replay::Freed::kNo}},
+      "Select the blocks that are freed by the end of the recording, or by the time of --to (yes), or those that are "
+      "not (no)")
+      ->group(kSelection);
   list("--thread", texts.threads, "THREAD", "Select allocations of THREAD, a tid or a name (repeatable)");
   list("--not-thread", texts.not_threads, "THREAD", "Exclude allocations of THREAD (repeatable)");
   list("--module", texts.modules, "PATTERN",
@@ -513,7 +519,7 @@ void refuse_selected_blocks(const TraceOptions& options, const std::string& opti
   const replay::Selection& selection = options.selection;
   if (texts.selects_stacks() || texts.selects_threads() || !texts.from.empty() || !texts.live_at.empty() ||
       !texts.survivors.empty() || !texts.min_lifetime.empty() || !texts.max_lifetime.empty() ||
-      !selection.all_sizes() || selection.kind != model::Kind::kHeap)
+      selection.freed != replay::Freed::kAny || !selection.all_sizes() || selection.kind != model::Kind::kHeap)
     refuse(option + " is about all blocks together; of the selection, give --to only" +
            (texts.live_at.empty() ? "" : ": --to " + texts.live_at));
 }

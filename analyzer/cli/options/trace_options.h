@@ -16,7 +16,7 @@ struct TraceOptions {
   bool takes_several = false;       ///< the command answers for several recordings
   std::string output = "-";
   bool json = false;
-  replay::Selection selection;  ///< sizes and kind only; the rest is in `texts` until the trace is opened
+  replay::Selection selection;  ///< sizes, kind and freed only; the rest is in `texts` until the trace is opened
   SelectionTexts texts;
   bool at_own_peak = false;  ///< not the slice, but the moment in it when most selected bytes were live
   symbols::Options symbols;

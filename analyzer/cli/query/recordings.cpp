@@ -109,7 +109,8 @@ std::shared_ptr<Recording> Recordings::recording(std::uint32_t id) {
 bool Recordings::selects_times() const noexcept {
   const SelectionTexts& texts = options_.texts;
   return !texts.from.empty() || !texts.to.empty() || !texts.live_at.empty() || !texts.survivors.empty() ||
-         !texts.min_lifetime.empty() || !texts.max_lifetime.empty();
+         !texts.min_lifetime.empty() || !texts.max_lifetime.empty() ||
+         options_.selection.freed != replay::Freed::kAny;
 }
 
 std::vector<RecordedProcess> in_order_of_tree(std::vector<RecordedProcess> recordings) {

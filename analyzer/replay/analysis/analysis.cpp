@@ -23,6 +23,35 @@
 namespace heapprof::replay {
 namespace {
 
+/// A moment that the events of a replay pass.
+class UntilMoment {
+ public:
+  /// It is before the first event of `end_ticks`; or after so many allocations of the tick before that, if there are.
+  UntilMoment(std::uint64_t end_ticks, std::uint64_t allocations) noexcept
+      : end_ticks_(end_ticks), has_position_(allocations != 0), allocations_left_(allocations) {}
+
+  /// Whether the next event, which has this time, is after the moment.
+  bool is_passed(std::uint64_t ticks) const noexcept {
+    return ticks >= end_ticks_ || (has_position_ && allocations_left_ == 0 && ticks + 1 == end_ticks_);
+  }
+  void count_allocation(std::uint64_t ticks) noexcept {
+    if (allocations_left_ != 0 && ticks + 1 == end_ticks_) --allocations_left_;
+  }
+
+ private:
+  const std::uint64_t end_ticks_;
+  const bool has_position_;
+  std::uint64_t allocations_left_;
+};
+
+/// How the life of a block ended.
+struct EndOfLife {
+  std::uint64_t ticks = 0;  ///< of the free, or of the end of the trace
+  bool is_freed = false;
+  bool is_before_moment = false;  ///< freed before the moment of --live-at
+  bool is_in_slice = false;       ///< freed before the end of the slice
+};
+
 /// Whether a pass over the whole trace leaves an index in the cache.
 bool leaves_index(const trace::TraceFile& file, const IndexUse& use) {
   return use.use && use.keep && file.recorder() != trace::RecorderState::kRecording &&
@@ -69,10 +98,11 @@ Analysis::Analysis(const std::string& path, const Selection& selection, const Pr
     if (selection_.needs_marks()) read_marks(passes);
     if (selection_.is_slice()) resolve_slice();
     if (selection_.survivors) resolve_survivors();
+    const ResolvedFilter slice = filter_;
     if (selection_.only_live && selection_.live_at) end_at_moment();
     if (selection_.select_stacks) resolve_stacks();
     if (counts_live_at()) resolve_live_at();
-    if (needs_blocks_first()) resolve_lifetimes(passes);
+    if (needs_blocks_first()) resolve_lifetimes(passes, slice);
     // From here on the filter is final.
   }
 
@@ -271,7 +301,7 @@ void Analysis::resolve_stacks() {
 /// Whether the pass that counts finds the blocks that are live at the moment itself.
 bool Analysis::counts_live_at() const noexcept {
   return selection_.live_at && selection_.only_costs && !selection_.with_timeline && !selection_.only_live &&
-         !selection_.is_slice() && !selection_.min_lifetime_ns && !selection_.max_lifetime_ns;
+         !selection_.is_slice() && !selection_.has_lifetimes();
 }
 
 /// Sets the moment of --live-at.
@@ -280,35 +310,34 @@ void Analysis::resolve_live_at() {
   filter_.only_blocks = true;
 }
 
-/// Finds the blocks that match the lifetimes or are live at the given moment, in a pass over the trace.
-void Analysis::resolve_lifetimes(PassProgress& passes) {
+/// Finds the blocks that match the lifetimes or are live at the given moment, in a pass over the trace. `slice`: the
+/// filter before end_at_moment() changes its end.
+void Analysis::resolve_lifetimes(PassProgress& passes, const ResolvedFilter& slice) {
   filter_.only_blocks = true;
   if (selection_.live_at) resolve_live_at();
-  selected_blocks_ = blocks_of_lifetimes(passes, profile_.resident);
+  selected_blocks_ = blocks_of_lifetimes(passes, profile_.resident, slice);
   filter_.blocks = &selected_blocks_;
 }
 
 /// Precondition: live_at_ns is set if the selection has such a moment. `resident`: set if there was a sample before.
-std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident) const {
+std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident,
+                                                const ResolvedFilter& slice) const {
   const auto to_ns = [&](std::uint64_t ticks) { return clock_.to_ns(trace::Ticks{ticks}); };
   const std::uint64_t moment_ns = profile_.live_at_ns.value_or(0);
   std::vector<bool> selected;  // by ordinal
-  const EventPosition* const position =
-      selection_.live_at && selection_.live_at->position ? &*selection_.live_at->position : nullptr;
+  const std::optional<EventPosition> position =
+      selection_.live_at ? selection_.live_at->position : std::optional<EventPosition>();
+  UntilMoment until_moment(position ? position->ticks + 1 : clock_.first_tick_at(moment_ns + 1),
+                           position ? position->allocations : 0);
+  UntilMoment until_end(slice.end_ticks, slice.allocations_at_end);
   bool after_moment = false;           // the events are
   std::size_t ordinals_at_moment = 0;  // of blocks that were allocated before it
-  std::uint64_t allocations_left =     // of the time of the position, before it
-      position != nullptr ? position->allocations : 0;
-  const std::uint64_t ticks_after = clock_.first_tick_at(moment_ns + 1);
-  const auto is_after_moment = [&](std::uint64_t ticks) {
-    if (position == nullptr) return ticks >= ticks_after;
-    return ticks > position->ticks || (ticks == position->ticks && allocations_left == 0);
-  };
-  const auto matches = [&](const Block& block, std::uint64_t to_ticks, bool freed, bool freed_before_moment) {
-    const std::uint64_t lifetime_ns = to_ns(to_ticks) - to_ns(block.time);
-    if (selection_.live_at && (block.size >= ordinals_at_moment || freed_before_moment)) return false;
+  const auto matches = [&](const Block& block, const EndOfLife& end) {
+    const std::uint64_t lifetime_ns = to_ns(end.ticks) - to_ns(block.time);
+    if (selection_.live_at && (block.size >= ordinals_at_moment || end.is_before_moment)) return false;
+    if (selection_.freed != Freed::kAny && end.is_in_slice != (selection_.freed == Freed::kYes)) return false;
     if (selection_.min_lifetime_ns && lifetime_ns < *selection_.min_lifetime_ns) return false;
-    return !selection_.max_lifetime_ns || (freed && lifetime_ns <= *selection_.max_lifetime_ns);
+    return !selection_.max_lifetime_ns || (end.is_freed && lifetime_ns <= *selection_.max_lifetime_ns);
   };
   trace::MergedReader reader(file_);
   Replay replay(file_, Selection{});
@@ -316,12 +345,13 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
   std::vector<ResolvedEvent> events;
   const auto take_events = [&] {
     for (const ResolvedEvent& event : events) {
-      if (selection_.live_at && !after_moment && is_after_moment(event.time)) {
+      if (selection_.live_at && !after_moment && until_moment.is_passed(event.time)) {
         after_moment = true;
         ordinals_at_moment = selected.size();
       }
       if (event.kind == ResolvedKind::kAllocation) {
-        if (position != nullptr && event.time == position->ticks && allocations_left != 0) --allocations_left;
+        until_moment.count_allocation(event.time);
+        until_end.count_allocation(event.time);
         bool fresh;
         Block& block = ordinals.insert(event.address, fresh);
         block.size = selected.size();
@@ -330,7 +360,10 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
       } else if (event.kind == ResolvedKind::kFree) {
         Block* const block = ordinals.find(event.address);
         if (block == nullptr) continue;
-        selected[block->size] = matches(*block, event.time, true, !after_moment);
+        selected[block->size] = matches(*block, {.ticks = event.time,
+                                                 .is_freed = true,
+                                                 .is_before_moment = !after_moment,
+                                                 .is_in_slice = !until_end.is_passed(event.time)});
         ordinals.erase(block);
       } else if (selection_.live_at && to_ns(event.time) <= moment_ns) {
         resident = {to_ns(event.time), event.size};
@@ -350,7 +383,7 @@ std::vector<bool> Analysis::blocks_of_lifetimes(PassProgress& passes, model::Res
   take_events();
   if (!after_moment) ordinals_at_moment = selected.size();
   ordinals.for_each(
-      [&](const Block& block) { selected[block.size] = matches(block, summary_->last_time, false, false); });
+      [&](const Block& block) { selected[block.size] = matches(block, {.ticks = summary_->last_time}); });
   return selected;
 }
 
@@ -408,7 +441,7 @@ std::unique_ptr<Analysis::Run> Analysis::start() const {
       const Progress none;
       PassProgress passes(file_, none, 1);
       model::ResidentAt known;
-      selected_blocks_ = blocks_of_lifetimes(passes, known);
+      selected_blocks_ = blocks_of_lifetimes(passes, known, filter_);
     }
     std::string why_not;
     if (!stored_->snapshot_chosen) return choose_snapshot(why_not);

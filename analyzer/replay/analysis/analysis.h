@@ -249,8 +249,9 @@ class Analysis {
   bool needs_blocks_first() const noexcept { return selection_.needs_lifetimes() && !counts_live_at(); }
   std::uint64_t ticks_after_moment() const;
   void resolve_live_at();
-  void resolve_lifetimes(PassProgress& passes);
-  std::vector<bool> blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident) const;
+  void resolve_lifetimes(PassProgress& passes, const ResolvedFilter& slice);
+  std::vector<bool> blocks_of_lifetimes(PassProgress& passes, model::ResidentAt& resident,
+                                        const ResolvedFilter& slice) const;
   bool can_leave_out_intervals() const noexcept;
   void read_events(const std::function<void(std::span<const ResolvedEvent>)>& sink, const Progress& progress,
                    const EventFilter& which) const;

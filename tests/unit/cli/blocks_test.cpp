@@ -59,6 +59,9 @@ TEST_CASE("blocks follows the selection, in a slice its own blocks, and with --l
   CHECK(sizes_of({trace.path(), "--from", "15ms", "--to", "35ms"}) == Sizes{kC, kB});
   CHECK(sizes_of({trace.path(), "--from", "15ms", "--to", "35ms", "--live-at", "35ms"}) == Sizes{kC, kB, kA});
   CHECK(sizes_of({trace.path(), "--live-at", "30ms", "--max-lifetime", "25ms"}) == Sizes{kB});
+  CHECK(sizes_of({trace.path(), "--live-at", "30ms", "--freed", "no"}) == Sizes{kC});
+  CHECK(sizes_of({trace.path(), "--live-at", "30ms", "--to", "45ms", "--freed", "no"}) == Sizes{kC, kA});
+  CHECK(sizes_of({trace.path(), "--cost", "peak", "--to", "45ms", "--freed", "no"}) == Sizes{kC, kA});
   CHECK(run({"blocks", trace.path(), "--from", "50ms", "--live-at", "40ms"}).status == 2);
   CHECK(run({"blocks", trace.path(), "--live-at", "3s"}).status == 2);
 }

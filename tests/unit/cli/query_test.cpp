@@ -51,6 +51,9 @@ TEST_CASE("query reads allocations of a part of the time, with their frees") {
   CHECK(rows(trace.path(), "SELECT size_bytes FROM allocations WHERE freeing_thread_id <> thread_id") == "1024\n");
   CHECK(rows(trace.path(), "SELECT count(*), count(freed_ns) FROM allocations WHERE allocated_ns > 1e12") == "0,0\n");
   CHECK(rows(trace.path(), "SELECT sum(size_bytes) FROM allocations", {"--thread", "worker"}) == "4096\n");
+  // Freed by the end of the recording, not of that part.
+  CHECK(rows(trace.path(), "SELECT size_bytes FROM allocations WHERE allocated_ns < 35000000", {"--freed", "no"}) ==
+        "4096\n");
 }
 
 TEST_CASE("query has the blocks of a moment") {

@@ -96,13 +96,21 @@ TEST_CASE("--from and --to select a slice of time, in seconds, with a unit or in
   CHECK(report.number("/slice/to_ns") == 65 * kMs);
 }
 
-TEST_CASE("--live-at, --min-lifetime and --max-lifetime select blocks by when they lived") {
+TEST_CASE("--live-at, --min-lifetime, --max-lifetime and --freed select blocks by when they lived") {
   const KnownTrace trace;
   CHECK(selected(trace, {"--live-at", "45ms"}) == Figures{2, kA + kC, kA + kC, kC});
   CHECK(selected(trace, {"--live-at", "100%"}) == Figures{2, kC + kE, kC + kE, kC + kE});
   CHECK(selected(trace, {"--min-lifetime", "30ms"}) == Figures{3, kA + kC + kE, kA + kC, kC + kE});
   CHECK(selected(trace, {"--max-lifetime", "20ms"}) == Figures{2, kB + kD, kB, 0});
   CHECK(selected(trace, {"--min-lifetime", "1ms", "--max-lifetime", "30ms"}) == Figures{1, kB, kB, 0});
+  CHECK(selected(trace, {"--freed", "yes"}) == Figures{3, kA + kB + kD, kA + kB, 0});
+  CHECK(selected(trace, {"--freed", "no"}) == Figures{2, kC + kE, kC + kE, kC + kE});
+  CHECK(selected(trace, {"--freed", "any"}) == Figures{kAllocations, kAllocatedBytes, kPeakBytes, kLeakedBytes});
+  // By 45 ms, B is freed, and A and C are not.
+  CHECK(selected(trace, {"--to", "45ms", "--freed", "yes"}) == Figures{1, kB, kB, 0});
+  CHECK(selected(trace, {"--to", "45ms", "--freed", "no"}) == Figures{2, kA + kC, kA + kC, kA + kC});
+  CHECK(selected(trace, {"--live-at", "30ms", "--freed", "no"}) == Figures{1, kC, kC, kC});
+  CHECK(selected(trace, {"--live-at", "30ms", "--freed", "yes", "--min-lifetime", "30ms"}) == Figures{1, kA, kA, 0});
 }
 
 TEST_CASE("--survivors selects of the blocks of a slice those that are live later") {
@@ -240,6 +248,8 @@ TEST_CASE("invalid or contradictory values are a wrong command line") {
                                              {"--function", "("},
                                              {"--not-function", "[z"},
                                              {"--live-at", "1ms", "--kind", "mmap"},
+                                             {"--freed", "no", "--kind", "mmap"},
+                                             {"--freed", "never"},
                                              {"--kind", "stack"}}) {
     std::vector<std::string> arguments = {"report", trace.path()};
     arguments.insert(arguments.end(), options.begin(), options.end());

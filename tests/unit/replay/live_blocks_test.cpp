@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <random>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -148,6 +149,63 @@ TEST_CASE("Live blocks add up to the figures of the profile, with and without an
     CHECK(without.totals.live_bytes == without.bytes);
   }
   CHECK(began_at_snapshot >= 6);
+}
+
+TEST_CASE("The blocks of a selection are those that are freed by its end, and those that are left then") {
+  const auto seed = static_cast<std::uint64_t>(GENERATE(61, 62));
+  TraceBuilder trace;
+  heapprof::test::random_program(trace, seed, 16'000);
+  // Of the random blocks, all may be freed at the end.
+  TraceBuilder::Stream& stream = trace.stream(300);
+  stream.thread(300, "kept");
+  stream.alloc(1, 0xa0000000, 300, 0);
+  const TemporaryFile path;
+  trace.write(path.path());
+  const Removed index{index_trace(path.path(), 2'000)};
+  const std::vector<std::function<void(Selection&)>> parts = {
+      [](Selection&) {},
+      [](Selection& part) { part.min_size = 100; },
+      [](Selection& part) {
+        part.from = Moment{20, true}, part.to = Moment{60, true};
+      },
+      [](Selection& part) {
+        part.to = Moment{40, true}, part.survivors = Moment{41, true};
+      },
+      [](Selection& part) {
+        part.live_at = Moment{50, true};
+      },
+      [](Selection& part) {
+        part.from = Moment{20, true}, part.to = Moment{60, true}, part.live_at = Moment{59, true};
+      },
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Selection all;
+    parts[i](all);
+    for (const IndexUse& use : {kNoIndex, kIndex}) {
+      INFO("seed " << seed << ", part " << i << ", index " << use.use);
+      const auto heap = [&](Freed freed) {
+        Selection selection = all;
+        selection.freed = freed;
+        return Analysis(path.path(), selection, {}, use).profile().heap;
+      };
+      const model::HeapTotals any = heap(Freed::kAny), freed = heap(Freed::kYes), left = heap(Freed::kNo);
+      CHECK(freed.allocations > 0);
+      CHECK(left.allocations > 0);
+      CHECK(freed.allocations + left.allocations == any.allocations);
+      CHECK(freed.allocated_bytes + left.allocated_bytes == any.allocated_bytes);
+      CHECK(freed.leaked_blocks == 0);
+      CHECK(left.leaked_blocks == left.allocations);
+      CHECK(left.leaked_bytes == any.leaked_bytes);
+      CHECK(left.frees == 0);
+      // What was live at a moment of the slice, and is not freed by its end.
+      if (!all.live_at) continue;
+      Selection selection = all;
+      selection.freed = Freed::kNo;
+      if (all.is_slice()) selection.from = Moment{0, true};  // with the blocks from before the slice
+      const Analysis every(path.path(), selection, {}, use);
+      CHECK(live_blocks(path.path(), selection, use).bytes == every.profile().heap.leaked_bytes);
+    }
+  }
 }
 
 TEST_CASE("The survivors of a slice are the same with and without an index") {

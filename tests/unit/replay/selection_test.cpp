@@ -188,6 +188,74 @@ TEST_CASE("Lifetimes, and what is live at a moment") {
   CHECK(recorded.under(live).heap.allocations == 0);
 }
 
+TEST_CASE("Blocks that are freed by the end of the recording or of a slice, and those that are not") {
+  const Recorded recorded;
+  Selection freed, left;
+  freed.freed = Freed::kYes;
+  left.freed = Freed::kNo;
+  CHECK(recorded.under(freed).heap.allocated_bytes == 1'000 + 300 + 800);
+  CHECK(recorded.under(freed).heap.leaked_blocks == 0);
+  CHECK(recorded.under(left).heap.allocated_bytes == 500 + 50);
+  CHECK(recorded.under(left).heap.leaked_bytes == 500 + 50);
+
+  // D is freed after the slice, and A, which is older, in it.
+  for (Selection* const one : {&freed, &left}) {
+    one->from = at_ns(205);
+    one->to = at_ns(450);
+  }
+  CHECK(recorded.under(freed).heap.allocated_bytes == 300);
+  CHECK(recorded.under(freed).heap.peak_bytes == 1'000 + 300);
+  CHECK(recorded.under(freed).heap.frees == 2);
+  CHECK(recorded.under(left).heap.allocated_bytes == 500 + 800 + 50);
+  CHECK(recorded.under(left).heap.leaked_bytes == 500 + 800 + 50);
+  CHECK(recorded.under(left).heap.frees == 0);
+
+  // What was live at a moment of the slice is freed by the end of the slice, not by the moment.
+  for (Selection* const one : {&freed, &left}) {
+    one->live_at = at_ns(350);
+    one->only_live = true;
+  }
+  CHECK(recorded.under(freed).totals.live_bytes == 1'000);
+  CHECK(recorded.under(left).totals.live_bytes == 500 + 800);
+
+  // Survivors are followed until a later moment.
+  for (Selection* const one : {&freed, &left}) {
+    one->live_at.reset();
+    one->only_live = false;
+    one->survivors = at_ns(520);
+  }
+  CHECK(recorded.under(freed).heap.allocated_bytes == 300 + 800);
+  CHECK(recorded.under(left).heap.allocated_bytes == 500 + 50);
+
+  Selection longest;  // with lifetimes: A and D
+  longest.freed = Freed::kYes;
+  longest.min_lifetime_ns = 100;
+  CHECK(recorded.under(longest).heap.allocated_bytes == 1'000 + 800);
+}
+
+TEST_CASE("The end of a slice can be between two events of equal time, also for what is freed by then") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.thread(1, "main");
+  stream.module(2, "/usr/bin/demo", "\x01\x02", 0x1000, 0);
+  stream.node(1, 0, 2, 0xf);
+  stream.alloc(100, 0xa000, 1000, 1);
+  stream.alloc(200, 0xb000, 500, 1);
+  stream.free(200, 0xa000);
+  stream.alloc(200, 0xc000, 10, 1);
+  stream.free(300, 0xb000);
+  trace.header.end_kind = EndKind::kExit;
+  trace.header.end_ticks = 1'000;
+  const TemporaryFile path;
+  trace.write(path.path());
+  Selection left;
+  left.freed = Freed::kNo;
+  left.to = at_ns(200);
+  CHECK(Analysis(path.path(), left).profile().heap.leaked_bytes == 500 + 10);
+  left.to->position = EventPosition{200, 1};  // directly after B
+  CHECK(Analysis(path.path(), left).profile().heap.leaked_bytes == 1'000 + 500);
+}
+
 TEST_CASE("Failed calls, mappings and unmatched frees count where they can match the selection") {
   TemporaryFile path;
   TraceBuilder trace;

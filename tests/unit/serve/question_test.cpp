@@ -38,6 +38,8 @@ TEST_CASE("a request becomes the command line with the same options") {
   CHECK(words("report", {{"by", "function"}, {"function", "a"}, {"function", "b"}, {"only-own", "1"}}) ==
         Words{"report", "--by=function", "--function=a", "--function=b", "--only-own", "--json", "--sysroot=/root",
               "--no-config", "--", "/traces/a.heapprof"});
+  CHECK(words("histogram", {{"freed", "no"}}) ==
+        Words{"histogram", "--freed=no", "--json", "--sysroot=/root", "--", "/traces/a.heapprof"});
   CHECK(words("callers", {{"arg", "main"}, {"trace", "1"}}) ==
         Words{"callers", "--json", "--sysroot=/root", "--no-config", "--", "-b.heapprof", "main"});
   CHECK(words("source", {{"all", ""}}) == Words{"source", "--all", "--json", "--sysroot=/root", "--source-path=/src",
