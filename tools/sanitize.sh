@@ -56,10 +56,12 @@ test_in() {
 status=0
 for part in "${parts[@]}"; do
   if [ "$part" = analyzer ]; then
+    corpora=(tests/fuzz/corpus/*)
+    corpora=("${corpora[@]##*/}")
+    corpora=("${corpora[@]//_/-}")
     # Debian's libelf leaks memory when it rejects an ELF file.
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 ASAN_OPTIONS=detect_leaks=0 test_in build-asan \
-      trace common replay render export launch symbols \
-      corpus-{trace-file,trace-events,compacted,codec,symbols,recorder-elf,cfi,texts,settings,side-files} \
+      trace common replay render export launch symbols "${corpora[@]/#/corpus-}" \
       -- -Doptimization=0 -Db_sanitize=address,undefined || status=1
   else
     test_in build-tsan recorder -- -Doptimization=1 -Db_sanitize=thread -Dcore_sanitizer=thread || status=1
