@@ -86,12 +86,11 @@ function tableOf(answer, context, options = {}) {
 /// Adds live bytes over time to the largest rows. They need another pass over the recording, so the rows do not wait.
 function addLines(answer, context, table) {
   const {by} = answer;
-  if (recording.withMappings(context.state)) return;
+  if (recording.withMappings(context.state) || (ask.file && by !== 'function')) return;
   // Stacks that differ in their callers only have the same name and place.
   const keyOf = row => JSON.stringify([row.name, row.file, row.line, row.module, row.index, row.stack]);
   const wanted = ask.file ? context.ask('function_over_time', {}) :
     context.ask('over_time', {by, metric: context.metric});
-  if (ask.file && by !== 'function') return;
   wanted.then(lines => {
     const known = new Map(lines.rows.map(row => [keyOf(row), row.live_over_time]));
     for (const row of answer.rows) row.live_over_time = known.get(keyOf(row)) || null;
@@ -99,7 +98,12 @@ function addLines(answer, context, table) {
   }, () => {});
 }
 
-const orderOf = state => /^(-?)([\w-]+)$/.exec(state.sort);
+/// The order of the rows: that of the address, unless the columns of another metric, which had the key, are gone.
+function orderOf({state, metric}) {
+  const [, sign, key] = /^(-?)([\w-]+)$/.exec(state.sort) || [];
+  return columnsOf(metric, {}, '').some(column => column.key === key && column.value) ?
+    {key, ascending: sign === ''} : {key: `self-${metric}`, ascending: false};
+}
 const byOf = state => Object.hasOwn(KEYS, state.by) ? state.by : 'function';
 
 function head(context) {
@@ -109,9 +113,9 @@ function head(context) {
   const choice = make('div', {class: 'segments', role: 'group', 'aria-label': 'Rows by'},
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
-  const order = orderOf(state);
+  const {key: orderKey, ascending} = orderOf(context);
   // The command sorts by what the rows cost themselves, the highest first.
-  const ordered = order && order[1] === '-' && /^self-(\w+)$/.exec(order[2]);
+  const ordered = !ascending && /^self-(\w+)$/.exec(orderKey);
   const sort = ordered && Object.hasOwn(figures.metrics, ordered[1]) ? ordered[1] : metric;
   return {command: ['report', ['--by', by, '--sort', sort, '--top', by === 'stack' ? String(MAX_STACKS) : '0']],
           tools: [choice]};
@@ -132,7 +136,7 @@ async function stackRows({metric, ask: asked}) {
 async function show(context) {
   const {state, metric} = context;
   if (context.isPinned) return pinned.table(context);
-  const by = byOf(state), order = orderOf(state);
+  const by = byOf(state);
   const {command, tools} = head(context);
   const answer = await (by === 'function' ? context.ask('function_rows', {}) :
     by === 'stack' ? stackRows(context) : context.ask('rows', {by}));
@@ -142,7 +146,7 @@ async function show(context) {
   const table = tableOf(answer, context, {
     more: answer.rows.length < answer.all_rows ?
       `+${figures.plural(answer.all_rows - answer.rows.length, 'row')} with lower costs` : '',
-    ...order ? {sort: {key: order[2], ascending: order[1] === ''}} : {},
+    sort: orderOf(context),
     onSort: ({key, ascending}) => selection.change({sort: (ascending ? '' : '-') + key}, true)});
   return {node: table.host, tools, filter: table.filter, csv: table.csv, command, select: table.repaint,
           focus: table.focus, shown: `${figures.plural(answer.all_rows, 'row')}`};

@@ -58,6 +58,18 @@ class File(pages.PageCase):
         self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
         self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
 
+    def test_rows_without_their_lines(self):
+        """A file has lines over time of functions, if it has room for them. Other rows do not ask for them."""
+        self.browser.open(self.written(self.record_marks()).as_uri())
+        self.settled()
+        self.browser.evaluate("for (const key of Object.keys(ask.file.answers)) "
+                              "if (key.includes('columns=over-time')) delete ask.file.answers[key]; 0")
+        for by in ("function", "line", "site"):
+            with self.subTest(by=by):
+                self.select(view="table", by=by)
+                self.assertTrue(self.texts("#view tbody tr[data-index]"))
+                self.assertEqual(self.browser.errors, [])
+
     def check_has_answer(self):
         self.assertNotIn("does not contain the answer", self.text("#view"))
 

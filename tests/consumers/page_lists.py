@@ -191,6 +191,21 @@ class Lists(pages.PageCase):
         self.assertEqual(shown[:5], [row["name"] for row in printed][:5])
         self.assertIn("--sort allocated", self.text("#command"))
 
+    def test_order_after_another_metric(self):
+        """Where the column that the rows were sorted by is gone, they and the command have the order of the metric."""
+        for selection, control, text, metric in (
+                ({"metric": "allocations", "sort": "-self-allocations"}, "#selection .segments button", "Left at end",
+                 "leaked"),
+                ({"metric": "live", "at": "peak", "sort": "-self-live"}, "#selection .chip button", "\u00d7", "peak")):
+            with self.subTest(selection=selection):
+                self.open(self.real(), view="table", **selection)
+                self.assertEqual(self.texts("#view thead th[aria-sort]"), ["Self \u25be"])
+                self.click(control, text)
+                self.assertEqual(self.browser.evaluate("selection.now().metric"), metric)
+                self.assertEqual(self.texts("#view thead th[aria-sort]"), ["Self \u25be"])
+                self.assertIn(f"--sort {metric} ", self.text("#command"))
+                self.check_table(self.printed()["rows"], metric)
+
     def test_order_by_growth(self):
         """Growth is known of the hundred largest functions only, and later than the other figures."""
         functions = 130
