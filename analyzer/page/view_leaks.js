@@ -11,6 +11,12 @@ const RANK = 'Likeliest leaks first: by the bytes that are left; sites that grew
 /// The share of what the call site allocated that was freed. What a realloc moves counts neither as left nor as freed.
 const freedOf = site => 1 - site.survival;
 
+/// The age of the oldest block that is left, as `blocks` counts it: at the selected moment, or at the end of the range.
+/// Null where the answer has no trends.
+function ageOf(site, {live_at_ns: moment_ns, slice, duration_ns}) {
+  return site.first_ns === undefined ? null : (moment_ns ?? (slice ? slice.to_ns : duration_ns)) - site.first_ns;
+}
+
 /// As free_stacks_recorded() in analyzer/cli/commands/frees.cpp.
 const hasFreeStacks = ({HEAPPROF_FREE_STACKS: value}) => value !== undefined && !['0', 'off', 'no'].includes(value);
 
@@ -111,16 +117,16 @@ function viewOf(context, answer, isPending = false) {
       {key: 'trend', label: 'Trend', value: row => trendOf(row) || '', text: row => TRENDS[trendOf(row)] || ''},
       {key: 'freed', label: 'Freed', number: true, minor: 2, value: freedOf,
        text: row => figures.percent(freedOf(row), 1)},
-      {key: 'age', label: 'Oldest', number: true, minor: 4, value: row => row.first_ns,
-       text: row => row.first_ns === undefined ? '' : figures.time(answer.duration_ns - row.first_ns),
+      {key: 'age', label: 'Oldest', number: true, minor: 4, value: row => ageOf(row, answer),
+       csvLabel: ['oldest_age_ns'], text: row => figures.time(ageOf(row, answer)),
        exact: row => row.first_ns === undefined ? '' : `allocated at ${figures.time(row.first_ns)}`},
       {key: 'low', label: 'Over time', width: 104, minor: 3, cell: row => elements.sparkline(row.low_bytes),
        csv: () => [], csvLabel: []},
     ],
     isSelected: row => row.place && row.place.name === selection.now().name,
     onSelect: row => {
-      const stack = answer.top.find(entry => row.site !== null && entry.stack.some(place =>
-        JSON.stringify(frame(place)) === JSON.stringify(frame(row.site))));
+      // The command prints the largest stack of each call site in the order of the call sites.
+      const stack = answer.top[row.number];
       detailsPanel.showStack({
         title: row.place ? names.label(row.place.name) : '(no stack)', frames: stack ? stack.stack.map(frame) : [],
         name: row.place && row.place.name,

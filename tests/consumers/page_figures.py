@@ -133,6 +133,82 @@ class Figures(pages.PageCase):
             self.check_lifetimes(shown)
             self.assertEqual(self.texts("#details .error"), [])
 
+    def test_age_of_leaks(self):
+        """The oldest blocks of a call site have the age that `blocks` counts, also in a range and at a moment; the
+        first click on the heading sorts the oldest first."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            __attribute__((noinline)) void* early(void) { return malloc(100); }
+            __attribute__((noinline)) void* late(void) { return malloc(100000); }
+            void* volatile kept;
+            int main(void) {
+              kept = early();
+              usleep(50000);
+              kept = late();
+              usleep(100000);
+              kept = early();
+            }
+            """)).trace
+        self.open(self.trace, view="leaks", metric="leaked")
+        self.click("#view .more button", "show all columns")
+        for selection in ({}, {"from": "0%", "to": "80%"}, {"at": "80%"}):
+            with self.subTest(selection=selection):
+                self.select(view="leaks", metric="leaked", **selection)
+                ages = {}
+                options = ("--live-at" if option == "at" else f"--{option}" for option in selection)
+                for block in self.json("blocks", *(word for pair in zip(options, selection.values())
+                                                   for word in pair))["blocks"]:
+                    ages[block["name"]] = max(ages.get(block["name"], 0), block["age_ns"])
+                self.assertGreater(ages["early"], ages["late"])
+                self.click("#view thead th button", "Oldest")
+                head, *lines = self.saved_rows()
+                column = head.index("oldest_age_ns")
+                known = {line[head.index("name")]: int(line[column]) for line in lines}
+                self.assertEqual([known[name] for name in ("early", "late")], [ages[name] for name in ("early", "late")])
+                self.assertEqual([int(line[column]) for line in lines],
+                                 sorted((int(line[column]) for line in lines), reverse=True))
+                shown = self.browser.evaluate(
+                    "(() => { const [...heads] = document.querySelectorAll('#view thead th'); const column = "
+                    "heads.findIndex(head => head.textContent.startsWith('Oldest')); return Object.fromEntries("
+                    "[...document.querySelectorAll('#view tr[data-index]')].map(line => [line.querySelector('.called')"
+                    ".textContent, line.cells[column].textContent])); })()")
+                self.assertEqual(shown["late"], self.shown_as("time", ages["late"]))
+
+    def test_stack_of_a_leak(self):
+        """A row has its largest stack, also where that of another call site, which is larger, goes through it."""
+        self.trace = self.record(self.compiled("""
+            #include <search.h>
+            #include <stdlib.h>
+            static void* root;
+            void* volatile kept;
+            static int compare(const void* a, const void* b) {
+              kept = malloc(1000);
+              return (a > b) - (a < b);
+            }
+            __attribute__((noinline)) static void insert(void* key) { tsearch(key, &root, compare); }
+            int main(void) {
+              static char keys[100];
+              for (int i = 0; i < 100; ++i) insert(keys + i);
+            }
+            """)).trace
+        self.open(self.trace, view="leaks", metric="leaked")
+        answer = self.printed()
+        names = [(site["site"] or {}).get("function") for site in answer["sites"]]
+        self.assertLess(names.index("compare"), names.index("insert"))
+        for name in ("compare", "insert"):
+            with self.subTest(name):
+                stack = [frame["function"] for frame in answer["top"][names.index(name)]["stack"]]
+                self.assertIn("insert", stack)
+                self.assertEqual("compare" in stack, name == "compare")
+                self.click("#view tbody tr[data-index] th", name)
+                shown = self.texts("#details .stack li button")
+                self.assertTrue(shown)
+                self.assertEqual([function for function in shown if not function.startswith("\u2026")],
+                                 [function for function in stack if function in shown])
+                self.assertIn("insert", shown)
+                self.assertEqual("compare" in shown, name == "compare")
+
     def test_pairs_of_threads(self):
         """The CSV of the threads also has who frees whose blocks."""
         self.trace = self.record(self.compiled("""
