@@ -5,7 +5,7 @@
 const selection = (() => {
 /// Options of a selection that may be given several times, as chips.
 const FILTERS = ['function', 'not-function', 'module', 'not-module', 'thread', 'not-thread', 'min-size', 'max-size',
-                 'min-lifetime', 'max-lifetime', 'kind', 'own'];
+                 'min-lifetime', 'max-lifetime', 'freed', 'kind', 'own'];
 const FIELDS = {view: 'summary', metric: 'peak', from: '', to: '', at: '', by: 'function', name: '', shown: '',
                 file: '', before: '', after: '', sort: '', zoom: '', series: '', trace: '0',
                 other: ''};

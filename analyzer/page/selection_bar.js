@@ -14,13 +14,14 @@ function chip(text, remove, exact) {
 const FILTER_TEXTS = {function: 'function', 'not-function': 'not function', module: 'module',
                       'not-module': 'not module', thread: 'thread', 'not-thread': 'not thread',
                       'min-size': 'size from', 'max-size': 'size up to', 'min-lifetime': 'lives at least',
-                      'max-lifetime': 'freed within', kind: 'kind', own: 'own code'};
+                      'max-lifetime': 'freed within', freed: 'freed', kind: 'kind', own: 'own code'};
 
 /// What the values of filters look like, and what to type instead of others.
 const SIZE = /^\d+([kmgt](i?b)?|b)?$/i, LIFETIME = /^\d+(\.\d+)?\s*(ns|us|ms|s|m|min|h)?$/i;
 const SIZE_TEXT = 'a size, such as 500, 4K or 200M', LIFETIME_TEXT = 'a time, such as 20us, 5ms or 2s';
 const VALUES = {'min-size': [SIZE, SIZE_TEXT], 'max-size': [SIZE, SIZE_TEXT], 'min-lifetime': [LIFETIME, LIFETIME_TEXT],
-                'max-lifetime': [LIFETIME, LIFETIME_TEXT], kind: [/^(heap|mmap|all)$/, 'heap, mmap or all']};
+                'max-lifetime': [LIFETIME, LIFETIME_TEXT], freed: [/^(yes|no)$/, 'yes or no'],
+                kind: [/^(heap|mmap|all)$/, 'heap, mmap or all']};
 
 /// The forms that are open, by the ids of their buttons. What is typed stays while the bar is drawn again.
 const forms = new Map();

@@ -4,15 +4,32 @@
 const viewLifetimes = (() => {
 const {make, draw} = elements;
 
-/// Selects sizes and lifetimes; others that were selected are replaced. Unknown limits are left out.
-function narrow(limits) {
-  const added = Object.entries(limits).filter(([, value]) => value !== null).map(([option, value]) =>
-    ({option, value: option.endsWith('lifetime') ? `${value}ns` : String(value)}));
-  selection.change({filters: [...selection.now().filters.filter(({option}) => !Object.hasOwn(limits, option)),
-                              ...added]});
+const UNITS = {size: {'': 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40},
+               lifetime: {'': 1e9, ns: 1, us: 1e3, ms: 1e6, s: 1e9, m: 6e10, min: 6e10, h: 3.6e12}};
+/// Bytes or nanoseconds of a filter's value: "4K", "4KiB", "20us". NaN: it is not valid.
+function limitOf(option, text) {
+  const parts = /^([\d.]+)\s*([a-z]*?)(?:i?b)?$/.exec(text.toLowerCase());
+  return parts ? parts[1] * UNITS[option.split('-')[1]][parts[2]] : NaN;
 }
+
+/// Selects the blocks of a class, of those that are selected: filters with narrower limits stay. `limits`: by option;
+/// null: the class has none.
+function narrow(limits) {
+  const isKept = ({option, value}) => !Object.hasOwn(limits, option) || limits[option] === null ||
+    (option.startsWith('min-') && limitOf(option, value) > limits[option]) ||
+    (option.startsWith('max-') && limitOf(option, value) < limits[option]);
+  const kept = selection.now().filters.filter(isKept);
+  const added = Object.entries(limits)
+    .filter(([option, limit]) => limit !== null && !kept.some(filter => filter.option === option))
+    .map(([option, limit]) => ({option, value: option.endsWith('lifetime') ? `${limit}ns` : String(limit)}));
+  selection.change({filters: [...kept, ...added]});
+}
+const isRange = () => Boolean(selection.now().from || selection.now().to);
 const sizesOf = part => ({'min-size': part.from_bytes, 'max-size': part.to_bytes});
-const lifetimesOf = part => ({'min-lifetime': part.from_ns || null, 'max-lifetime': part.below_ns});
+/// Of freed blocks. A maximum excludes those that are not freed, but not those that are freed after the range.
+const lifetimesOf = ({from_ns: from, below_ns: below}) => ({'min-lifetime': from || null,
+  'max-lifetime': below === null ? null : below - 1, freed: below === null || isRange() ? 'yes' : null});
+const LEFT = {'min-lifetime': null, 'max-lifetime': null, freed: 'no'};
 
 const sizeText = part => part.from_bytes === part.to_bytes ? figures.bytes(part.from_bytes) :
   `${figures.bytes(part.from_bytes)} to ${figures.bytes(part.to_bytes)}`;
@@ -21,12 +38,13 @@ const shortTime = ns => ns < 60e9 ? figures.time(ns) : `${figures.count(ns / 1e9
 /// Of consecutive parts: each begins where the one before ends.
 const lifeText = part => part.below_ns === null ? `from ${shortTime(part.from_ns)}` :
   `below ${shortTime(part.below_ns)}`;
-const timeOfCell = cell => cell.from_ns === null ? 'never freed' : lifeText(cell);
+const leftText = () => isRange() ? 'not freed' : 'never freed';
+const timeOfCell = cell => cell.from_ns === null ? leftText() : lifeText(cell);
 /// For the last line of the page: of what the figures are.
 const sentenceOf = (bytes, allocations) => [selection.isNarrowed() ? 'Selection: ' : 'Whole recording: ',
   make('b', {}, figures.bytes(bytes)), ` in ${figures.plural(allocations, 'allocation')}`];
 
-/// A distribution as rows: [label, count, bytes, limits that a click selects].
+/// A distribution as rows: [label, count, bytes, limits that a click selects, if there are blocks].
 function distribution(title, parts, unit) {
   const most = Math.max(1, ...parts.map(part => part[1]));
   return make('table', {class: 'distribution'}, make('caption', {}, title),
@@ -34,7 +52,7 @@ function distribution(title, parts, unit) {
         'Blocks'),
                            make('th', {scope: 'col', class: 'n'}, 'Bytes'))),
     make('tbody', {}, ...parts.map(([label, count, bytes, limits]) => make('tr', {},
-      make('th', {scope: 'row'}, limits ? elements.button(label, () => narrow(limits), {class: 'plain'}) : label),
+      make('th', {scope: 'row'}, count ? elements.button(label, () => narrow(limits), {class: 'plain'}) : label),
       make('td', {class: 'n', title: figures.grouped(count)}, elements.bar(count / most), figures.count(count)),
       make('td', {class: 'n', title: figures.grouped(bytes) + ' bytes'}, figures.bytes(bytes))))));
 }
@@ -76,7 +94,7 @@ function heatMap(cells) {
   const chart = draw('svg', {class: 'heat', role: 'group',
                              'aria-label': 'Bytes by size and lifetime of their blocks; the tables below have ' +
                                'sums. Arrow keys move, Enter selects.'});
-  const choose = cell => narrow({...sizesOf(cell), ...lifetimesOf(cell)});
+  const choose = cell => narrow({...sizesOf(cell), ...cell.from_ns === null ? LEFT : lifetimesOf(cell)});
   const places = cells.map(cell => ({column: lives.findIndex(([key]) => key === cell.from_ns),
                                      row: sizes.findIndex(([key]) => key === cell.from_bytes)}));
   let fields = [];   // the elements of the cells
@@ -210,7 +228,7 @@ async function show(context) {
     return {node: viewParts.emptySelection('No block was allocated'), tools, command};
   const sizes = histogram.sizes.map(part => [sizeText(part), part.allocations, part.bytes, sizesOf(part)]);
   const lives = histogram.lifetimes.map(part => [lifeText(part), part.blocks, part.bytes, lifetimesOf(part)]);
-  lives.push(['never freed', histogram.not_freed.blocks, histogram.not_freed.bytes]);
+  lives.push([leftText(), histogram.not_freed.blocks, histogram.not_freed.bytes, LEFT]);
   const limits = ['from_bytes', 'to_bytes', 'from_ns', 'below_ns'];
   const limitsOf = part => limits.map(key => part ? part[key] : null);
   const map = histogram.cells && histogram.cells.length ? heatMap(histogram.cells) : null;

@@ -209,6 +209,72 @@ class Figures(pages.PageCase):
                 self.assertIn("insert", shown)
                 self.assertEqual("compare" in shown, name == "compare")
 
+    def test_classes_of_blocks(self):
+        """A click on a cell, a size or a lifetime selects the blocks that it counts: of a recording whose times are
+        rounded, in a range, of a moment, and among sizes and lifetimes that are selected already."""
+        recorded = self.record(self.compiled("""
+            #include <pthread.h>
+            #include <stdlib.h>
+            #include <unistd.h>
+            static void* work(void* unused) {
+              for (int i = 0; i < 5000; ++i) {
+                void* volatile block = malloc(100);
+                for (volatile int wait = 0; wait < i % 500; ++wait) {}
+                free(block);
+              }
+              return unused;
+            }
+            int main(void) {
+              static void* volatile kept[60];
+              pthread_t thread;
+              for (int i = 0; i < 60; ++i) kept[i] = malloc(i % 2 ? 100 : 5000);
+              if (pthread_create(&thread, NULL, work, NULL) != 0) return 1;
+              work(NULL);
+              pthread_join(thread, NULL);
+              for (int i = 0; i < 20; ++i) free(kept[i]);
+              usleep(50000);
+              for (int i = 20; i < 40; ++i) free(kept[i]);
+            }
+            """)).trace
+        self.trace = self.dir / "compacted.heapprof"
+        self.heapprof("compact", recorded, "-o", self.trace)
+        up_to_limit, below = (self.json("histogram", "--max-lifetime", limit)["allocations"]
+                              for limit in ("1us", "999ns"))
+        self.assertGreater(up_to_limit, below, "no block has lived exactly as long as the limit of a class")
+        self.open(self.trace, view="lifetimes")
+        for selection in ({}, {"from": "0%", "to": "40%"}, {"at": "40%"},
+                          {"max-size": "2K", "min-lifetime": "3us"}):
+            self.select(view="lifetimes", **selection)
+            answer = self.printed()
+            self.assertIn(None, [cell["from_ns"] for cell in answer["cells"]])
+            for i, cell in enumerate(answer["cells"]):
+                with self.subTest(selection=selection, cell=cell):
+                    self.choose_class(selection, f"document.querySelectorAll('.heat rect')[{i}]")
+                    self.assertEqual(self.printed()["cells"], [cell])
+                    self.assertEqual(self.text(".shown"), f"{self.shown_as('plural', cell['blocks'], 'allocation')}, "
+                                                          f"{self.shown_as('bytes', cell['bytes'])}")
+            parts = [[(part["allocations"], part["bytes"]) for part in answer["sizes"]],
+                     [(part["blocks"], part["bytes"]) for part in [*answer["lifetimes"], answer["not_freed"]]]]
+            for table, rows in enumerate(parts):
+                for i, (blocks, size) in enumerate(rows):
+                    button = f"document.querySelectorAll('.distribution')[{table}].tBodies[0].rows[{i}]" \
+                        ".querySelector('button')"
+                    with self.subTest(selection=selection, table=table, row=i):
+                        if blocks == 0:
+                            self.select(view="lifetimes", **selection)
+                            self.assertIsNone(self.browser.evaluate(button))
+                            continue
+                        self.choose_class(selection, button)
+                        found = self.printed()
+                        self.assertEqual((found["allocations"], found["allocated_bytes"]), (blocks, size))
+
+    def choose_class(self, selection, element):
+        """Clicks an element of the view Lifetimes of a selection."""
+        self.select(view="lifetimes", **selection)
+        self.browser.evaluate(f"{element}.dispatchEvent(new MouseEvent('click', {{bubbles: true}})); "
+                              "new Promise(done => setTimeout(done, 0))")
+        self.settled()
+
     def test_pairs_of_threads(self):
         """The CSV of the threads also has who frees whose blocks."""
         self.trace = self.record(self.compiled("""
