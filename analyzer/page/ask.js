@@ -71,6 +71,7 @@ async function received(address, how) {
     if (answer.ok && type.startsWith('text/csv')) return await answer.blob();
     content = await answer.json();
   } catch (error) {
+    if (error.name === 'AbortError') throw error;
     throw new Error(`The server answered with status ${answer.status} and no JSON. Load the page again.`);
   }
   if (!answer.ok) throw new Error(content.error || `The server answered with status ${answer.status}.`);

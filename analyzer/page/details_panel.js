@@ -71,7 +71,7 @@ async function refresh(isOther = false) {
   } catch (error) {
     // The selection may exclude it, for example by "Without this".
     const isAbsent = error.message.includes('no stack with costs has a function');
-    replace([make('h2', {}, names.oneLine(state.name)), isAbsent ?
+    replace([make('h2', {}, title), isAbsent ?
       make('p', {class: 'muted'}, 'No block of this selection was allocated in this function.') :
       make('p', {class: 'error'}, error.message)]);
   } finally {

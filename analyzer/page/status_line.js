@@ -35,7 +35,7 @@ function draw(state, report, result) {
   if (state.metric === 'pinned') {
     pinned.sentence(recording.contextOf(state)).then(nodes => {
       if (mine === turn) at('sentence').replaceChildren(...nodes);
-    }, () => at('sentence').replaceChildren());
+    }, () => { if (mine === turn) at('sentence').replaceChildren(); });
     return;
   }
   const about = figures.metrics[state.metric];

@@ -124,6 +124,18 @@ class Details(pages.PageCase):
         self.select(view="summary")
         self.assertEqual((self.text("#details h2"), self.texts("#details dl")), (None, []))
 
+    def test_stack_without_figures(self):
+        """If the figures of a stack cannot be asked for, the reason is below the name of its row."""
+        self.open(self.real(), view="table", by="stack", metric="allocated", **{"min-size": "1"})
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
+            "/report.*by=function/.test(address) ? Promise.resolve(new Response(JSON.stringify({error: "
+            "'The functions are lost.'}), {status: 422})) : fetched(address, ...more); })()")
+        row = max(self.printed()["rows"], key=lambda row: row["self"]["allocated_bytes"])
+        self.click("#view tbody tr[data-index] th")
+        self.assertEqual(self.texts("#details .error"), ["The functions are lost."])
+        self.assertEqual(self.text("#details h2"), self.browser.evaluate(f"names.label({json.dumps(row['name'])})"))
+
     def check_figures(self, figures, metric):
         """The details have the selected metric, and those beside it."""
         shown = self.details()

@@ -51,6 +51,36 @@ class Progress(pages.PageCase):
         self.assertEqual(int(re.sub(r"\D", "", self.browser.evaluate("document.querySelector('.tile').title"))),
                          self.json("report")["heap"]["peak_bytes"])
 
+    def test_sentence_of_another_metric_that_fails_late(self):
+        """A question about pinned memory that fails later does not clear the sentence of the metric chosen since."""
+        self.open(self.folder / "plain.heapprof", view="threads", metric="allocated")
+        sentence = self.text("#sentence")
+        self.assertTrue(sentence)
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => !/pins/.test(address) ? "
+            "fetched(address, ...more) : new Promise(done => { window.failLate = () => done(new Response("
+            "JSON.stringify({error: 'The pages are lost.'}), {status: 422})); }); })()")
+        self.browser.evaluate("location.hash = 'view=threads&metric=pinned'; 0")
+        harness.wait_until(lambda: self.browser.evaluate("typeof window.failLate") == "function",
+                           "pinned memory is not asked for")
+        self.browser.evaluate("location.hash = 'view=threads&metric=allocated'; 0")
+        harness.wait_until(lambda: self.text("#sentence") == sentence and self.browser.evaluate(
+            "document.querySelector('#sentence.waiting') === null"), "the sentence does not come back")
+        self.browser.evaluate("failLate(); 0")
+        self.settled()
+        self.assertEqual(self.text("#sentence"), sentence)
+
+    def test_answers_that_are_given_up(self):
+        """Also while their body arrives, they are given up, and no error of the server."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.assertEqual(self.browser.evaluate(
+            "(async () => { const fetched = window.fetch; let arrives; const isArriving = new Promise(done => "
+            "{ arrives = done; }); window.fetch = async (address, {signal}) => { window.fetch = fetched; "
+            "const answer = await fetched(address); answer.json = () => { arrives(); return new Promise((done, fail) => "
+            "signal.addEventListener('abort', () => fail(signal.reason))); }; return answer; }; "
+            "const asked = ask.template('growth', {}, {'min-size': '3'}).catch(error => error.name); "
+            "await isArriving; ask.giveUp(); return asked; })()"), "AbortError")
+
     def test_leaks_before_their_trends(self):
         """Trends need every event: until they are known, what is left is shown without them."""
         self.open(self.real(), view="summary")
