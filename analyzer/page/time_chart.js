@@ -49,7 +49,8 @@ function highestOfColumns(data, columns) {
 /// options: onRange(from_ns, to_ns), onMoment(ns), onPeak(), onMark(ns), onPin(ns), onClear(), onSite(site); tools:
 /// elements below the chart.
 function create(host, options) {
-  let data = null, marked = {from: null, to: null, at: null, pins: []};
+  let data = null, marked = {from: null, to: null, at: null, pins: []};   // what is selected
+  let draft = null;   // {from, to}: the range that is dragged, or extended by keys, and is not selected yet
   let pointer = null, dragging = null;
   let lines = [];   // of the process: {label, style, time, bytes, highest, isCut, isOutside}
   const chart = draw('svg', {class: 'time-chart', tabindex: '0', role: 'application'});
@@ -188,11 +189,24 @@ function create(host, options) {
     still.replaceChildren(...parts);
   }
 
+  /// What is drawn as selected.
+  const seen = () => draft ? {...marked, at: null, ...draft} : marked;
+  function selectDraft() {
+    marked = seen();   // until the selection has changed
+    draft = null;
+    options.onRange(marked.from, marked.to);
+  }
+  function dropDraft() {
+    if (!draft) return;
+    draft = null;
+    paint();
+  }
+
   function paintSelection() {
     const w = width(), bottom = height() - BOTTOM;
-    const parts = [];
-    if (marked.from !== null || marked.to !== null) {
-      const from = xOf(marked.from ?? data.start_ns), to = xOf(marked.to ?? data.duration_ns);
+    const parts = [], {from: first, to: last, at, pins} = seen();
+    if (first !== null || last !== null) {
+      const from = xOf(first ?? data.start_ns), to = xOf(last ?? data.duration_ns);
       parts.push(draw('rect', {class: 'outside', x: LEFT, y: TOP, width: Math.max(0, from - LEFT),
                                height: bottom - TOP}),
                  draw('rect', {class: 'outside', x: to, y: TOP, width: Math.max(0, w - RIGHT - to),
@@ -202,9 +216,9 @@ function create(host, options) {
       for (const x of [from, to])
         parts.push(draw('rect', {class: 'edge', x: x - 3, y: (TOP + bottom) / 2 - 12, width: 6, height: 24, rx: 2}));
     }
-    if (marked.at !== null)
-      parts.push(draw('line', {class: 'at', x1: xOf(marked.at), x2: xOf(marked.at), y1: TOP - 6, y2: bottom}));
-    marked.pins.forEach((ns, i) => parts.push(draw('g', {class: 'pin'},
+    if (at !== null)
+      parts.push(draw('line', {class: 'at', x1: xOf(at), x2: xOf(at), y1: TOP - 6, y2: bottom}));
+    pins.forEach((ns, i) => parts.push(draw('g', {class: 'pin'},
       draw('line', {x1: xOf(ns), x2: xOf(ns), y1: TOP, y2: bottom}),
       draw('circle', {cx: xOf(ns), cy: TOP, r: 8}),
       draw('text', {x: xOf(ns), y: TOP + 4, 'text-anchor': 'middle'}, 'AB'[i]))));
@@ -259,6 +273,7 @@ function create(host, options) {
   chart.addEventListener('pointerdown', event => {
     if (!data || event.button !== 0) return;
     chart.setPointerCapture(event.pointerId);
+    draft = null;   // of keys
     const x = position(event), edge = edgeAt(x);
     dragging = {x, moved: false, isPin: event.altKey,
                 fixed: edge === 'from' ? marked.to ?? data.duration_ns :
@@ -271,7 +286,7 @@ function create(host, options) {
     if (dragging && (dragging.moved || Math.abs(x - dragging.x) > 3)) {
       dragging.moved = true;
       const other = nsOf(x);
-      marked = {...marked, at: null, from: Math.min(other, dragging.fixed), to: Math.max(other, dragging.fixed)};
+      draft = {from: Math.min(other, dragging.fixed), to: Math.max(other, dragging.fixed)};
     }
     const isOnMark = !dragging && markOf(event) !== null;
     chart.classList.toggle('on-mark', isOnMark);
@@ -283,7 +298,7 @@ function create(host, options) {
     const {moved, edge, isPin} = dragging;
     dragging = null;
     const ns = nsOf(position(event)), mark = markOf(event);
-    if (moved) options.onRange(marked.from, marked.to);
+    if (moved) selectDraft();
     else if (isPin) options.onPin(ns);
     else if (mark !== null) options.onMark(mark.time_ns);
     else if (edge) return;
@@ -291,6 +306,11 @@ function create(host, options) {
              (ns < (marked.from ?? data.start_ns) || ns > (marked.to ?? data.duration_ns))) options.onClear();
     else if (data.peak && data.peak.bytes > 0 && Math.abs(xOf(ns) - xOf(data.peak.time_ns)) <= HANDLE) options.onPeak();
     else options.onMoment(ns);
+  });
+  // The browser has taken the pointer for something else: nothing was chosen.
+  chart.addEventListener('pointercancel', () => {
+    dragging = pointer = null;
+    dropDraft();
   });
   chart.addEventListener('pointerleave', () => { pointer = null; if (data && !dragging) paint(); });
   chart.addEventListener('keydown', event => {
@@ -302,13 +322,14 @@ function create(host, options) {
     if (Object.hasOwn(moves, event.key)) {
       pointer = Math.round(Math.min(data.duration_ns, Math.max(data.start_ns, here + moves[event.key])));
       if (event.shiftKey) {
-        const fixed = marked.from === null ? here : Math.abs(here - marked.from) < 1 ? marked.to : marked.from;
-        marked = {...marked, at: null, from: Math.min(fixed, pointer), to: Math.max(fixed, pointer)};
+        const {from, to} = seen(), first = from ?? data.start_ns;
+        const fixed = from === null && to === null ? here : Math.abs(here - first) < 1 ? to ?? data.duration_ns : first;
+        draft = {from: Math.min(fixed, pointer), to: Math.max(fixed, pointer)};
       }
       paint();
       feedback.announce(moment.textContent);
     } else if (event.key === 'Enter') {
-      if (event.shiftKey && marked.from !== null) options.onRange(marked.from, marked.to);
+      if (draft) selectDraft();
       else if (data.peak && data.peak.bytes > 0 && here === data.peak.time_ns) options.onPeak();
       else options.onMoment(here);
     } else if (event.key === 'p') {
@@ -317,10 +338,9 @@ function create(host, options) {
     event.preventDefault();
     event.stopPropagation();
   });
-  chart.addEventListener('keyup', event => {
-    if (event.key === 'Shift' && data && marked.from !== null && document.activeElement === chart)
-      options.onRange(marked.from, marked.to);
-  });
+  // Shift may have been pressed for something else, as Shift and Tab to come here.
+  chart.addEventListener('keyup', event => { if (event.key === 'Shift' && draft && !dragging) selectDraft(); });
+  chart.addEventListener('blur', () => { if (!dragging) dropDraft(); });
   new ResizeObserver(paint).observe(chart);
 
   return {
@@ -343,6 +363,7 @@ function create(host, options) {
       spoken.textContent = text;
       paint();
     },
+    /// A range that is dragged, or extended by keys, stays meanwhile.
     mark(next) { marked = next; if (!dragging) paint(); },
     data: () => data,
     picture: () => chart,

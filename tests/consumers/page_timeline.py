@@ -117,6 +117,91 @@ class Timeline(pages.PageCase):
             self.select(view="table", function="(")
         self.browser.errors.clear()  # the browser reports answers that are errors
 
+    def mouse(self, kind, share):
+        """An event of the mouse with its left button, at a share of the time."""
+        left, top, width, height = self.place_of_the_timeline()
+        # The chart begins right of its scale: LEFT and RIGHT of time_chart.js.
+        self.browser.call("Input.dispatchMouseEvent", type=kind, x=left + 68 + (width - 68 - 24) * share,
+                          y=top + height / 2, button="left", buttons=0 if kind == "mouseReleased" else 1, clickCount=1)
+
+    def shift(self, *keys):
+        """Presses these keys while Shift is down. None: the program has gone on."""
+        shift = {"key": "Shift", "code": "ShiftLeft", "windowsVirtualKeyCode": 16}
+        self.browser.call("Input.dispatchKeyEvent", type="rawKeyDown", modifiers=browser.SHIFT, **shift)
+        for key in keys:
+            if key is None:
+                self.browser.evaluate("timeline.refresh(true)")
+            else:
+                self.browser.press(key, modifiers=browser.SHIFT)
+        self.browser.call("Input.dispatchKeyEvent", type="keyUp", **shift)
+        self.browser.settle()
+        self.settled()
+
+    def chosen_range(self):
+        """The selected range as shares of the duration; None for an end that is not selected."""
+        return self.browser.evaluate(
+            "[selection.now().from, selection.now().to].map(end => end === '' ? null : "
+            "selection.nanoseconds(end, recording.info().duration_ns) / recording.info().duration_ns)")
+
+    def test_range_while_the_program_goes_on(self):
+        """New figures leave a range that is dragged, or extended by keys, and is not selected yet."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.mouse("mouseMoved", 0.3)
+        self.mouse("mousePressed", 0.3)
+        self.mouse("mouseMoved", 0.7)
+        self.browser.evaluate("timeline.refresh(true)")
+        self.browser.settle()
+        self.assertEqual(len(self.texts(".time-chart .range")), 1)
+        self.mouse("mouseReleased", 0.7)
+        self.browser.settle()
+        self.settled()
+        begin, end = self.chosen_range()
+        self.assertAlmostEqual(begin, 0.3, delta=0.02)
+        self.assertAlmostEqual(end, 0.7, delta=0.02)
+        self.open(self.folder / "names.heapprof", view="table")
+        self.browser.evaluate("document.querySelector('.time-chart').focus()")
+        self.browser.press("Home", "PageDown")
+        self.shift("PageDown", "PageDown", None)
+        begin, end = self.chosen_range()
+        self.assertAlmostEqual(begin, 0.1, delta=0.02)
+        self.assertAlmostEqual(end, 0.3, delta=0.02)
+
+    def test_shift_without_a_range(self):
+        """Shift extends a range only together with a key that moves; a range without an end has that of the recording.
+        A range that is left with Tab is not selected."""
+        self.open(self.folder / "plain.heapprof", view="table", **{"from": "40%"})
+        self.browser.evaluate("document.querySelector('.time-chart').focus()")
+        self.shift()
+        self.assertEqual(self.chosen_range(), [0.4, None])
+        self.browser.press("Home", *["PageDown"] * 4)
+        self.shift("PageDown")  # from the beginning of the range
+        begin, end = self.chosen_range()
+        self.assertAlmostEqual(begin, 0.5, delta=0.02)
+        self.assertEqual(end, 1)
+        selected = self.browser.evaluate("location.hash")
+        self.shift("PageDown", "Tab")
+        self.assertEqual(self.browser.evaluate(
+            "[location.hash, document.activeElement.classList.contains('time-chart')]"), [selected, False])
+
+    def test_drag_that_the_browser_ends(self):
+        """After `pointercancel`, as of a gesture, no range is dragged or selected any more."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        selected = self.browser.evaluate("location.hash")
+        self.mouse("mouseMoved", 0.3)
+        self.mouse("mousePressed", 0.3)
+        self.mouse("mouseMoved", 0.7)
+        self.browser.settle()
+        self.assertEqual(len(self.texts(".time-chart .range")), 1)
+        self.browser.evaluate("document.querySelector('.time-chart').dispatchEvent("
+                              "new PointerEvent('pointercancel', {pointerId: 1, bubbles: true}))")
+        self.assertEqual(self.texts(".time-chart .range"), [])
+        self.mouse("mouseMoved", 0.5)
+        self.mouse("mouseReleased", 0.5)
+        self.browser.settle()
+        self.settled()
+        self.assertEqual(self.texts(".time-chart .range"), [])
+        self.assertEqual(self.browser.evaluate("location.hash"), selected)
+
 
 if __name__ == "__main__":
     pages.main()

@@ -24,7 +24,7 @@ PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chrom
 # All pages in one process: a new process for every page needs some 0.1 s of processor time more. Not for measuring how
 # long a page takes to load.
 ONE_PROCESS = ("--renderer-process-limit=1", "--disable-features=IsolateOrigins,site-per-process,BackForwardCache")
-ALT = 1  # of `modifiers`
+ALT, SHIFT = 1, 8  # of `modifiers`
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""),
         "PageUp": (33, ""),
         "PageDown": (34, ""), "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""),
