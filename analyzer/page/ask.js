@@ -5,8 +5,18 @@
 const ask = (() => {
 const stored = document.getElementById('answers');
 const file = stored ? JSON.parse(stored.textContent) : null;
-const MAX_KEPT = 80;
-const kept = new Map();   // key: promise; the oldest first
+/// Answers are kept for a view that is chosen again. The largest ones have 32 MB of text, and take more as objects.
+const MAX_KEPT = 80, MAX_KEPT_BYTES = 64 << 20;
+const kept = new Map();   // key: {answer: promise, bytes, shownUntil_ms}; the one that was asked longest ago first
+function dropOldest() {
+  let bytes = 0;
+  for (const entry of kept.values()) bytes += entry.bytes;
+  for (const [wanted, entry] of kept) {
+    if (kept.size < 2 || (kept.size <= MAX_KEPT && bytes <= MAX_KEPT_BYTES)) return;
+    kept.delete(wanted);
+    bytes -= entry.bytes;
+  }
+}
 
 class NotInFile extends Error {}
 
@@ -35,11 +45,11 @@ function count(change) {
   document.documentElement.dataset.pending = String(pending);
 }
 
-/// `how`: options of the request.
-async function fetched(address, how = {}) {
+/// `how`: options of the request. `onBytes` is called with the size of the answer.
+async function fetched(address, how = {}, onBytes = () => {}) {
   count(1);
   try {
-    return await received(address, how);
+    return await received(address, how, onBytes);
   } finally {
     count(-1);
   }
@@ -56,7 +66,7 @@ function expectSame(address, {pid, program}) {
     throw new Error('The file has another recording now. Load the page again.');
 }
 
-async function received(address, how) {
+async function received(address, how, onBytes) {
   let answer;
   try {
     answer = await fetch('/api/' + address, {credentials: 'same-origin', ...how});
@@ -64,6 +74,7 @@ async function received(address, how) {
     if (error.name === 'AbortError') throw error;
     throw new Error('The server does not answer. Start it again: heapprof serve TRACE');
   }
+  onBytes(Number(answer.headers.get('Content-Length')));
   let content;
   try {
     const type = answer.headers.get('Content-Type') || '';
@@ -87,27 +98,29 @@ function question(command, options = {}, isSlow = false) {
     return answer === undefined ? Promise.reject(new NotInFile('This file does not contain the answer.')) :
       Promise.resolve(answer);
   }
-  let answer = kept.get(wanted);
-  if (!answer) {
+  let entry = kept.get(wanted);
+  if (!entry) {
     const controller = new AbortController();
     if (isSlow) slow.set(wanted, controller);
     const asked_ms = performance.now();
-    const asked = answer = fetched(wanted, {signal: controller.signal});
+    const asked = entry = {bytes: 0, shownUntil_ms: 0};
+    entry.answer = fetched(wanted, {signal: controller.signal}, bytes => { asked.bytes = bytes; });
     const forget = () => { if (slow.get(wanted) === controller) slow.delete(wanted); };
-    answer.then(() => {
+    entry.answer.then(() => {
       forget();
       const now = performance.now();
-      if (isSlow) shownUntil_ms.set(wanted, now + SHOWN_TIMES * (now - asked_ms));
+      if (isSlow) asked.shownUntil_ms = now + SHOWN_TIMES * (now - asked_ms);
+      dropOldest();
     }, () => {
       forget();
       if (kept.get(wanted) === asked) kept.delete(wanted);
     });
-    if (kept.size >= MAX_KEPT) kept.delete(kept.keys().next().value);
   } else {
     kept.delete(wanted);
   }
-  kept.set(wanted, answer);
-  return answer;
+  kept.set(wanted, entry);
+  dropOldest();
+  return entry.answer;
 }
 
 /// Questions that need another pass over the recording, and whose answers are added to a view later. They are given
@@ -116,7 +129,6 @@ function question(command, options = {}, isSlow = false) {
 const SLOW = ['over_time', 'function_over_time', 'growth', 'short_lived'];
 const SHOWN_TIMES = 10;
 const slow = new Map();   // key: controller of the request
-const shownUntil_ms = new Map();   // key: of an answer
 function giveUp() {
   for (const [wanted, controller] of slow) {
     kept.delete(wanted);
@@ -137,9 +149,8 @@ function isPast(wanted, until_ns) {
 let forgotten_ns = 0;   // all answers that are kept were asked for when the program was at least as far
 function forget(all, duration_ns) {
   const now = performance.now();
-  for (const wanted of [...kept.keys()])
-    if (all || !(slow.has(wanted) || shownUntil_ms.get(wanted) > now || isPast(wanted, forgotten_ns)))
-      kept.delete(wanted);
+  for (const [wanted, {shownUntil_ms: until}] of kept)
+    if (all || !(slow.has(wanted) || until > now || isPast(wanted, forgotten_ns))) kept.delete(wanted);
   forgotten_ns = duration_ns;
 }
 

@@ -164,6 +164,20 @@ class Progress(pages.PageCase):
         head, *lines = self.saved_rows()
         self.assertEqual([int(line[head.index("Peak")]) for line in lines], sorted(peaks, reverse=True))
 
+    def test_answers_that_are_kept(self):
+        """The last answers are kept for views that are chosen again, as far as they have some 64 MB."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        for size, again in ((1000, []), (30_000_000, ["1", "2"])):
+            with self.subTest(size=size):
+                asked = self.browser.evaluate(
+                    "(async () => { const fetched = window.fetch, asked = []; window.fetch = async address => { "
+                    "asked.push(new URLSearchParams(address.slice(address.indexOf('?'))).get('number')); "
+                    "return new Response('{}', {headers: {'Content-Type': 'application/json', "
+                    f"'Content-Length': '{size}'}}}}); }};"
+                    "for (const number of [1, 2, 3, 4, 4, 3, 1, 2]) await ask.question('report', "
+                    f"{{number, size: {size}}}); window.fetch = fetched; return asked; }})()")
+                self.assertEqual(asked, ["1", "2", "3", "4", *again])
+
 
 if __name__ == "__main__":
     pages.main()
