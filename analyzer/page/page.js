@@ -79,11 +79,13 @@ function fail(error) {
 
 /// Asks again what is shown, when the program has allocated in between, at most twice a second, and less often if the
 /// answers take longer. Events that arrive meanwhile are one; the header shows each at once. A view whose answers take
-/// long does not delay the timeline, and takes at most a third of a processor. Returns a function that ends it.
+/// long does not delay the timeline, and takes at most a third of a processor. A hidden page has no connection: a
+/// browser has six to a server, for all its tabs, and the server needs a process that reads the events. Returns a
+/// function that ends it.
 function follow() {
   const MIN_INTERVAL_MS = 500, MAX_INTERVAL_MS = 1000, MAX_WAIT_MS = 1000, LONG_MS = 2000, RETRY_MS = 3000;
   const {trace} = selection.now();
-  let events = null, retrying = 0, isLost = false, isOver = false;
+  let events = null, retrying = 0, isLost = false, isOver = false, hasEnded = false;
   let shown = -1, latest = null, busy = false, view = null, long = {key: '', times: 0, until_ms: 0};
   const pause = ms => new Promise(done => setTimeout(done, ms));
   async function update() {
@@ -118,6 +120,11 @@ function follow() {
           document.documentElement.dataset.followedNs = String(recording.info().duration_ns);
       } catch (error) {
         if (!isOver) feedback.fail(error);
+        // No event follows the last one.
+        if (ended) {
+          latest = {events: count, ended};
+          await pause(RETRY_MS);
+        }
       }
       const passed = performance.now() - began;
       const interval = Math.min(MAX_INTERVAL_MS, Math.max(MIN_INTERVAL_MS, 2 * passed));
@@ -126,6 +133,8 @@ function follow() {
     busy = false;
   }
   function connect() {
+    disconnect();
+    if (document.hidden || hasEnded) return;
     events = new EventSource('/api/events?trace=' + encodeURIComponent(trace));
     events.addEventListener('open', () => {
       if (isLost) feedback.clear();
@@ -134,23 +143,29 @@ function follow() {
     });
     events.addEventListener('message', message => {
       latest = JSON.parse(message.data);
-      if (latest.ended) events.close();
+      hasEnded = latest.ended;
+      if (hasEnded) disconnect();
       else header.draw(recording.info(), latest);
       if (!busy) update();
     });
     // A browser does not connect again by itself if a server with another token answers.
     events.addEventListener('error', () => {
-      events.close();
+      disconnect();
       isLost = true;
       retrying = setTimeout(connect, RETRY_MS);
       recording.loadTraces().catch(error => { if (!isOver) feedback.fail(error); });
     });
   }
+  function disconnect() {
+    clearTimeout(retrying);
+    if (events) events.close();
+  }
+  document.addEventListener('visibilitychange', connect);
   connect();
   return () => {
     isOver = true;
-    clearTimeout(retrying);
-    events.close();
+    document.removeEventListener('visibilitychange', connect);
+    disconnect();
   };
 }
 

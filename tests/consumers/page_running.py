@@ -160,6 +160,54 @@ class Running(pages.PageCase):
         self.assertEqual(self.text("#progress"), "")
         self.browser.errors.clear()  # the browser reports requests that fail
 
+    def show_tab(self, shown):
+        """What a browser does when another tab is chosen, or this one again."""
+        self.browser.evaluate(f"Object.defineProperty(document, 'hidden', {{value: {json.dumps(not shown)}, "
+                              "configurable: true}); document.dispatchEvent(new Event('visibilitychange')); 0")
+
+    def test_hidden_tab(self):
+        """A hidden tab has no connection for events, of which a browser has six; the tab has the newest figures when it
+        is shown again, also of a program that has ended meanwhile."""
+        trace = self.dir / "run.heapprof"
+        process = self.start_commanded(trace)
+        self.open(trace, view="table", metric="allocated")
+        harness.wait_until(lambda: " live in " in self.text("#about"), "the program is not followed")
+        # The paths of the connections that the page ends.
+        self.browser.evaluate("window.ended = []; const close = EventSource.prototype.close; "
+                              "EventSource.prototype.close = function () { "
+                              "ended.push(new URL(this.url).pathname); close.call(this); }; 0")
+        self.show_tab(False)
+        self.assertEqual(self.browser.evaluate("ended"), ["/api/events"])
+        self.command("ab")
+        self.show_tab(True)
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 20_000, "the tab is not followed again")
+        self.show_tab(False)
+        self.command("a")
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 0)
+        self.show_tab(True)
+        harness.wait_until(lambda: "exited" in self.text("#about"), "the end is not shown")
+        self.settled()
+        self.assertEqual(self.shown_bytes("grow_first"), 30_000)
+
+    def test_end_that_is_asked_for_again(self):
+        """The end of a program is shown also if a request fails when it ends: no other event follows."""
+        trace = self.dir / "run.heapprof"
+        process = self.start_commanded(trace)
+        self.open(trace, view="table", metric="allocated")
+        harness.wait_until(lambda: " live in " in self.text("#about"), "the program is not followed")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.lost = 0; window.fetch = (address, ...more) => "
+            "address === '/api/' && ++lost === 1 ? Promise.reject(new TypeError('lost')) : fetched(address, ...more); "
+            "})()")
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 0)
+        harness.wait_until(lambda: "exited" in self.text("#about") and
+                           "Pause" not in self.texts("#selection button"), "the end is not shown")
+        self.settled()
+        self.assertGreater(self.browser.evaluate("lost"), 1)
+        self.assertEqual(self.text("#progress"), "")
+
 
 if __name__ == "__main__":
     pages.main()
