@@ -219,6 +219,38 @@ class FlameGraphAndTree(pages.PageCase):
         for text in ("Callers of middle", "Callees of middle", "first", "take_many"):
             self.assertTrue(any(text in shown for shown in texts), text)
 
+    def test_graphs_that_are_drawn_again(self):
+        """None of them stays in memory: the view of a running program draws one twice a second."""
+        self.open(self.real(), view="flame", metric="allocated")
+
+        def nodes():
+            self.browser.settle()
+            self.browser.call("HeapProfiler.collectGarbage")
+            return self.browser.call("Memory.getDOMCounters")["nodes"]
+        draw = "(async () => { for (let i = 0; i < 10; ++i) await viewPanel.refresh(true); })()"
+        self.browser.evaluate(draw)
+        before = nodes()
+        self.browser.evaluate(draw)
+        drawn = self.browser.evaluate("document.querySelectorAll('.flame *').length")
+        self.assertGreater(drawn, 50)
+        self.assertLess(nodes() - before, 3 * drawn)
+
+    def test_graph_that_gets_less_room(self):
+        """Frames have the width of the graph also after the details have appeared beside it."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=1080, height=900, deviceScaleFactor=1,
+                          mobile=False)
+        self.open(self.real(), view="flame", metric="allocated")
+        widths = ("[document.querySelector('.flame svg').clientWidth, Math.max(...[...document.querySelectorAll("
+                  "'.flame svg g rect')].map(frame => frame.getBoundingClientRect().width))]")
+        wide, widest = self.browser.evaluate(widths)
+        self.assertAlmostEqual(widest, wide, delta=1)
+        self.select(view="flame", metric="allocated", name="main")
+        self.browser.settle()
+        narrow, widest = self.browser.evaluate(widths)
+        self.assertLess(narrow, wide - 100)
+        self.assertAlmostEqual(widest, narrow, delta=1)
+
 
 if __name__ == "__main__":
     pages.main()

@@ -195,6 +195,8 @@ let spareRows = 0;       // empty ones above them
 
 const isAbove = i => i < zoomed && end[i] >= end[zoomed];
 const chartWidth = () => Math.max(50, frames.clientWidth || chart.clientWidth - 32);
+const sizeNow = () => `${chartWidth()} ${chart.clientHeight}`;
+let laidOut = '';        // the size for which the boxes are laid out
 
 /// Lays out the boxes that are wide enough to be drawn.
 function layOut() {
@@ -235,6 +237,7 @@ function layOut() {
   const room = flames ? Math.floor((chart.clientHeight - 20) / ROW) : 0;
   spareRows = Math.max(0, room - boxRows.length);
   frames.setAttribute('height', (Math.max(boxRows.length, 1) + spareRows) * ROW + 10);
+  laidOut = sizeNow();
 }
 
 const rowTop = row => (flames ? spareRows + boxRows.length - 1 - row : row) * ROW;
@@ -714,11 +717,10 @@ flipButton.addEventListener('click', () => setFlames(!flames));
 outsideUp.addEventListener('click', () => scrollByWindow(-1));
 outsideDown.addEventListener('click', () => scrollByWindow(1));
 chart.addEventListener('scroll', () => requestAnimationFrame(() => paint()));
-const onResize = () => {
-  if (page.isConnected) requestAnimationFrame(refresh);
-  else window.removeEventListener('resize', onResize);
-};
-window.addEventListener('resize', onResize);
+// Not a listener of the window: a page draws graphs again and again, and each would stay in memory with its data.
+new ResizeObserver(() => {
+  if (page.isConnected && sizeNow() !== laidOut) requestAnimationFrame(refresh);
+}).observe(chart);
 
 /// The address has the state, so that a view can be bookmarked and Back undoes a zoom. Browsers may refuse to change
 /// the address of a local file; the viewer does not need it.
