@@ -145,15 +145,16 @@ function sandwich(root, name, exact = null, row = null) {
 
 const styleOf = entry => entry ? `o-${entry[6] || 'unknown'}` : 'o-merged';
 
-/// The zoomed frame is a part of the selection: as the names on the path to it, or as "function", the widest frame of
-/// the selected function. Longer paths are not kept.
+/// The zoomed frame is a part of the selection: as the names on the path to it, as # and the hash of a longer path, or
+/// as "function", the widest frame of the selected function.
 const WIDEST = 'function';
 const MAX_PATH = 8000;
 const textOf = path => {
   const text = path.length ? JSON.stringify(path) : '';
-  return text.length > MAX_PATH ? '' : text;
+  return text.length > MAX_PATH ? `#${flameGraph.hashOf(path)}` : text;
 };
 function pathOf(text) {
+  if (text.startsWith('#')) return Number(text.slice(1));
   try {
     const path = JSON.parse(text || '[]');
     return Array.isArray(path) ? path.map(String) : [];

@@ -1,5 +1,6 @@
 """Flame graph, tree and sandwich of the page: their figures, levels that are outside, zoom, and what is left out."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import harness
@@ -250,6 +251,49 @@ class FlameGraphAndTree(pages.PageCase):
         narrow, widest = self.browser.evaluate(widths)
         self.assertLess(narrow, wide - 100)
         self.assertAlmostEqual(widest, narrow, delta=1)
+
+    def click_frame(self, begin):
+        """Clicks the frame whose label begins with this text."""
+        self.browser.click(*self.browser.evaluate(
+            "(() => { const label = [...document.querySelectorAll('.flame svg text.label')].find(label => "
+            f"label.textContent.startsWith({json.dumps(begin)})); const at = label.getBoundingClientRect();"
+            "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
+        self.browser.settle()
+        self.settled()
+
+    def test_zoom_to_a_long_path(self):
+        """A frame whose callers have very long names is zoomed to as others are: the address and Back keep it."""
+        names = [f"level_{i}_{'x' * 1900}" for i in range(6)]
+        calls = "".join(f"SITE void {name}(void) {{ {below}(); kept = malloc(100); }}\n"
+                        for name, below in zip(names[::-1], ["take", *names[:0:-1]]))
+        self.trace = self.record(self.compiled(f"""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            void* volatile kept;
+            SITE void take(void) {{ kept = malloc(1000); }}
+            {calls}
+            int main(void) {{ {names[0]}(); kept = malloc(100); }}
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated")
+
+        def wait_for_zoom(begin):
+            harness.wait_until(lambda: (self.text(".flame .crumbs [aria-current]") or "").startswith(begin),
+                               f"{begin} is not zoomed to")
+            self.settled()
+        self.click_frame("level_1_")
+        wait_for_zoom("level_1_")
+        for name in ("level_5_", "take"):
+            with self.subTest(name=name):
+                self.click_frame(name)
+                wait_for_zoom(name)
+                self.assertRegex(self.text("#details h2"), f"^{name}")
+                bookmark = self.browser.evaluate("location.hash")
+                for step, begin in (("back", "level_1_"), ("forward", name), ("back", "level_1_")):
+                    self.browser.evaluate(f"history.{step}()")
+                    wait_for_zoom(begin)
+        self.browser.open(self.address(self.trace) + bookmark)
+        self.settled()
+        self.assertEqual(self.text(".flame .crumbs [aria-current]"), "take")
 
 
 if __name__ == "__main__":

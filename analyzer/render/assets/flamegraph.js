@@ -5,8 +5,9 @@
 // flameGraph(data, part): `part` is null in a picture. In a page it has `host`, the element to fill;
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
 // `mergedNote`, a sentence about merged frames; `isSelected(function)`, whether its frames are marked; `zoom`, the
-// names of the frames from the outermost one to the one that fills the width; `onZoom(names)`, called when that
-// changes; and `onSelect(function, names)`, called instead when a frame is clicked, with its entry of `functions`.
+// names of the frames from the outermost one to the one that fills the width, or their hash; `onZoom(names)`, called
+// when that changes; and `onSelect(function, names)`, called instead when a frame is chosen, with its entry of
+// `functions`.
 // `data.figures`, if given, has each frame's figures as lines of [label, text...] for the tooltip.
 'use strict';
 function flameGraph(data, part) {
@@ -428,19 +429,34 @@ function zoom(i, remember = true) {
 /// The names of the frame's callers and of itself, outermost first, without the root.
 function namesTo(i) {
   const path = [];
-  for (let p = i; p > 0; p = parent[p]) path.unshift(nameOf(p));
-  return path;
+  for (let p = i; p > 0; p = parent[p]) path.push(nameOf(p));
+  return path.reverse();
 }
-/// Zooms to the frame with these names, or as far as they are found.
+/// Zooms to the frame with these names, or as far as they are found; or to the one with their flameGraph.hashOf().
 function zoomTo(path) {
   let to = 0;
-  for (const name of path) {
-    let next = to + 1;
-    while (next < end[to] && (isMerged(next) || nameOf(next) !== name)) next = end[next];
-    if (next >= end[to]) break;
-    to = next;
+  if (typeof path === 'number') {
+    to = frameWith(path);
+  } else {
+    for (const name of path) {
+      let next = to + 1;
+      while (next < end[to] && (isMerged(next) || nameOf(next) !== name)) next = end[next];
+      if (next >= end[to]) break;
+      to = next;
+    }
   }
   if (to !== zoomed) zoom(to, false);
+}
+/// The frame whose path has this hash: of several, the zoomed one; 0 if there is none.
+function frameWith(hash) {
+  if (flameGraph.hashOf(namesTo(zoomed)) === hash) return zoomed;
+  const hashes = new Int32Array(count);
+  for (let i = 1; i < count; ++i) {
+    if (isMerged(i)) continue;
+    hashes[i] = flameGraph.nextHash(hashes[parent[i]], nameOf(i));
+    if (hashes[i] === hash) return i;
+  }
+  return 0;
 }
 /// Zooms to the widest frame that `isWanted` (of an entry of `functions`) accepts. Frames within such a frame do not
 /// count. Returns {frames, share}: how many there are, and the share of their values that this one has; null: none.
@@ -765,8 +781,18 @@ if (flames) {
   paint();
 }
 if (!part) loadState();
-return {search: text => search(text, false), zoomTo, zoomToFunction, repaint: () => paint(true), drawn: () => frames};
+return {search: text => search(text, false), zoomTo, zoomToFunction, restoreFocus, repaint: () => paint(true),
+        drawn: () => frames};
 }
+
+/// The hash of a path whose last name is `name`, from the hash of the path before it (FNV-1a).
+flameGraph.nextHash = (hash, name) => {
+  const PRIME = 0x01000193, END = 0x10000;   // END is no character
+  for (let i = 0; i < name.length; ++i) hash = Math.imul(hash ^ name.charCodeAt(i), PRIME);
+  return Math.imul(hash ^ END, PRIME);
+};
+/// A number for a path whose names are too long to be kept.
+flameGraph.hashOf = path => path.reduce((hash, name) => flameGraph.nextHash(hash, name), 0);
 
 // A picture contains its frames; a page that includes this file calls flameGraph() itself.
 {
