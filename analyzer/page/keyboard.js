@@ -8,6 +8,8 @@ const at = id => document.getElementById(id);
 const KEYS = [['1 \u2026 9', 'the views'], ['/', 'search the rows of the view; Enter makes a filter of the text'],
               ['Escape, Back', 'undo the last step'], ['\u2191 \u2193, Enter', 'move in a table, select a row'],
               ['\u2190 \u2192', 'open and close a branch of the tree'],
+              ['\u2190 \u2192 \u2191 \u2193, Enter', 'move in a flame graph, select a function and zoom to it'],
+              ['Home; n, N; f', 'in a flame graph: all of it; the next and the previous match of a search; flip it'],
               ['\u2190 \u2192 \u2191 \u2193, Enter', 'move in the heat map, select sizes and lifetimes'],
               ['Tab',
                'to the timeline: \u2190 \u2192 move, Shift extends a range, Enter selects a moment, p sets a pin'],

@@ -313,6 +313,9 @@ async function show(context) {
     parts.push(host, below);
   }
   const graphs = [];
+  // A graph that is drawn again keeps the focus, for those who work without a mouse.
+  const focused = [...document.querySelectorAll('#view .flame')]
+    .findIndex(host => host.contains(document.activeElement));
   return {
     node: make('div', {class: 'stacked'}, ...parts), tools: [choice, note, legend()], command,
     attached() {
@@ -326,6 +329,7 @@ async function show(context) {
             [recording.metricLabel(key, state).toLowerCase(), figures.ofMetric(key,
                 all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0, small));
+        if (i === focused && document.activeElement === document.body) graphs[i].restoreFocus();
       });
       if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom);
     },

@@ -295,6 +295,42 @@ class FlameGraphAndTree(pages.PageCase):
         self.settled()
         self.assertEqual(self.text(".flame .crumbs [aria-current]"), "take")
 
+    def test_flame_graph_by_keyboard(self):
+        """Enter selects the function of a frame and zooms to it, as a click does, and the graph keeps the focus."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            static void* volatile kept;
+            static void inner(void) { kept = malloc(3000); }
+            static void outer(void) { inner(); kept = malloc(1000); }
+            int main(void) { outer(); kept = malloc(10); }
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated")
+        zoomed = ".flame .crumbs [aria-current]"
+        is_focused = "document.activeElement === document.querySelector('.flame svg')"
+        self.browser.evaluate("document.querySelector('.flame svg').focus()")
+        frames = self.texts(".flame svg text.label")
+        self.press_each(*["ArrowDown"] * frames.index("outer"), "Enter")
+        self.assertEqual([self.text(zoomed), self.text("#details h2")], ["outer", "outer"])
+        self.press_each("ArrowDown", "Enter")
+        self.assertEqual([self.text(zoomed), self.text("#details h2")], ["inner", "inner"])
+        self.press_each("Enter")  # as a second click: out again
+        self.assertEqual([self.text(zoomed), self.text("#details h2")], ["outer", "inner"])
+        self.press_each("Home")
+        self.assertEqual(self.text(zoomed), "all")
+        self.assertEqual(self.text("#details h2"), "inner")
+        self.assertTrue(self.browser.evaluate(is_focused))
+        # The search is that of the page.
+        self.press_each("/", *"oute")
+        self.assertEqual(self.browser.evaluate("[document.activeElement.id, document.activeElement.value]"),
+                         ["search", "oute"])
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.flame svg rect.lit').length"), 1)
+        # A sandwich of another function is drawn in the place of this one.
+        self.select(view="flame", metric="allocated", shown="sandwich", name="outer")
+        self.browser.evaluate("document.querySelectorAll('.flame svg')[1].focus()")
+        self.press_each("ArrowDown", "ArrowDown", "Enter")
+        self.assertEqual(self.texts("#view h3"), ["Callers of inner", "Callees of inner"])
+        self.assertTrue(self.browser.evaluate("document.activeElement === document.querySelectorAll('.flame svg')[1]"))
+
 
 if __name__ == "__main__":
     pages.main()

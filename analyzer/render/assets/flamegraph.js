@@ -116,7 +116,7 @@ const flipButton = make('button', {type: 'button', 'aria-pressed': 'false',
 const crumbs = make('nav', {class: 'crumbs', 'aria-label': 'Zoomed frame and its callers'});
 const legend = make('div', {class: 'legend'});
 const frames = draw('svg', {tabindex: '0', role: 'application', 'aria-label':
-  'Flame graph. Arrow keys move the selection, Enter zooms in, Escape zooms out.'});
+  `Flame graph. Arrow keys move, Enter ${part ? 'selects a function and ' : ''}zooms in, Escape zooms out.`});
 const ring = draw('rect', {class: 'ring', height: BAR, rx: 2});
 const pointed = draw('rect', {class: 'pointed', height: BAR, rx: 2});
 frames.append(draw('g', {}), pointed, ring);
@@ -625,16 +625,20 @@ frames.addEventListener('mousemove', event => {
   else hideTip();
 });
 frames.addEventListener('mouseleave', () => { point(null); hideTip(); });
+/// Zooms to a frame; out of it, if it is the zoomed one. A page selects its function in the same step.
+function choose(i) {
+  const isSelected = part && fn[i] >= 0;
+  zoom(i === zoomed ? Math.max(parent[i], 0) : i, !isSelected);
+  if (isSelected) part.onSelect(data.functions[fn[i]], namesTo(zoomed));
+}
+
 frames.addEventListener('click', event => {
   chart.classList.remove('keys');
   const box = boxAt(event);
   if (!box) return;
-  // A stub: zoom to the caller, where its frames are wider. The zoomed frame: zoom out.
-  const isFrame = box.n === 0 && fn[box.i] >= 0;
-  const to = box.n > 0 ? (parent[box.i] === zoomed ? box.i : parent[box.i]) :
-    box.i === zoomed ? Math.max(parent[zoomed], 0) : box.i;
-  zoom(to, !(part && isFrame));
-  if (part && isFrame) part.onSelect(data.functions[fn[box.i]], namesTo(zoomed));
+  if (box.n === 0) choose(box.i);
+  // A stub: zoom to the caller, where its frames are wider.
+  else zoom(parent[box.i] === zoomed ? box.i : parent[box.i]);
 });
 
 // ---- Keyboard -------------------------------------------------------------------------------------
@@ -678,12 +682,19 @@ frames.addEventListener('keydown', event => {
     if (to >= 0) select(to);
   } else if (event.key === 'Enter' || event.key === ' ') {
     const i = current;
-    zoom(i === zoomed ? Math.max(parent[i], 0) : i);
+    choose(i);
     select(i);
   } else return;
   event.preventDefault();
 });
-frames.addEventListener('focus', () => { if (frames.matches(':focus-visible')) select(current); });
+let isRestoring = false;
+frames.addEventListener('focus', () => { if (!isRestoring && frames.matches(':focus-visible')) select(current); });
+/// For a graph that is drawn again: no tooltip and no announcement, which would come with each update of a program.
+function restoreFocus() {
+  isRestoring = true;
+  frames.focus({preventScroll: true});
+  isRestoring = false;
+}
 frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(); });
 
 // In a page these keys act where the graph has the focus; Escape then undoes the page's steps where there is no step
@@ -699,7 +710,7 @@ frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(
   } else if (event.target === input) {
     if (event.key === 'Enter') nextMatch(event.shiftKey ? -1 : 1);
     else return;
-  } else if (event.key === '/') {
+  } else if (event.key === '/' && !part) {   // a page has its own field
     input.focus();
     input.select();
   } else if (event.key === 'Home') zoom(0);
