@@ -19,9 +19,11 @@ const TITLES = {
 
 const optionsOf = ({selected, state}) => ({trace: selected.trace, ...state.at ? {'live-at': state.at} : {}});
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
+/// Of stacks, there are as many rows as in the table of other metrics, and for the same reason.
+const topOf = by => by === 'stack' ? String(viewTable.MAX_STACKS) : '0';
 /// `isSlow`: a view does not wait for the answer, and it is given up with the view.
 const groups = (context, by = 'function', isSlow = false) =>
-  ask.template('pins', {}, {}, {...optionsOf(context), by}, isSlow);
+  ask.template('pins', {}, {}, {...optionsOf(context), by, top: topOf(by)}, isSlow);
 
 /// What the figures are about, beside the title of a view.
 const about = (context, answer) => `${figures.bytes(answer.pinned_bytes)} pinned at ${figures.time(answer.at_ns)}, ` +
@@ -44,7 +46,7 @@ function tableHead(context) {
     ...Object.entries(KEYS).map(([key, label]) => elements.button(label, () => selection.change({by: key}),
                                                                   {'aria-pressed': String(key === by)})));
   return {tools: [choice], selects: 'nothing',
-          command: ['pins', ['--by', by, '--top', '0', ...wordsOf(context)]]};
+          command: ['pins', ['--by', by, '--top', topOf(by), ...wordsOf(context)]]};
 }
 
 /// The rows of the table, by function, call site or stack.
@@ -56,6 +58,8 @@ async function table(context) {
                                               exact: row => `${figures.grouped(row[key])} bytes`, ...more});
   const rows = rowTable.create({
     label: `Pinned memory by ${KEYS[by].toLowerCase()}`, rows: answer.groups, sort: {key: 'overhead_bytes'},
+    more: answer.groups.length < answer.all_groups ?
+      `+${figures.plural(answer.all_groups - answer.groups.length, 'row')} with less overhead` : '',
     columns: [
       {key: 'name', label: KEYS[by], wide: true, value: row => row.name, search: row => row.name,
        cell: row => viewTable.nameCell({...row, file: null, module: null})},

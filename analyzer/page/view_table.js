@@ -153,5 +153,5 @@ async function show(context) {
 }
 
 return {key: 'table', title: 'Table', hasPinned: true, head, show, nameCell, figureColumn, countColumn, shareColumn,
-        tableOf, growthOf};
+        tableOf, growthOf, MAX_STACKS};
 })();

@@ -179,6 +179,25 @@ class Memory(pages.PageCase):
         rest = line["bytes"] - sum(sums.values())
         return parts + ([("others", rest)] if line["name"] == "mmap" and parts and rest else [])
 
+    def test_pinned_memory_of_many_stacks(self):
+        """The answer with all of them is too large: the table has those with the highest overhead, also below the flame
+        graph."""
+        self.open(self.folder / "many.heapprof", view="table", metric="pinned", by="stack")
+        answer = self.printed()
+        self.assertEqual(len(answer["groups"]), 500)
+        more = f"+{self.shown_as('plural', answer['all_groups'] - 500, 'row')} with less overhead"
+        self.assertGreater(answer["all_groups"], 10_000)
+        for view in ("table", "flame"):
+            with self.subTest(view=view):
+                self.select(view=view, metric="pinned", by="stack")
+                self.assertEqual(self.texts("#view .error"), [])
+                self.assertIn(more, self.texts("#view .more"))
+        self.assertRegex(self.text(".flame svg text.label"), "^all: ")
+        self.select(view="table", metric="pinned", by="stack")
+        head, *lines = self.saved_rows()
+        self.assertEqual([int(line[head.index("Overhead")]) for line in lines],
+                         [group["overhead_bytes"] for group in answer["groups"]])
+
 
 if __name__ == "__main__":
     pages.main()
