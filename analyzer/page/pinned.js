@@ -105,7 +105,8 @@ async function tree(context) {
                            self: {[WIDTH]: 0}, total: {[WIDTH]: 0}, children: [], index: new Map()});
   const root = nodeOf('');
   for (const line of folded.split('\n')) {
-    const [, stack, bytes] = /^(.*) (\d+)$/.exec(line) || [];
+    // Names may have characters that end a line for a regular expression, but no line feed.
+    const [, stack, bytes] = /^([^]*) (\d+)$/.exec(line) || [];
     if (stack === undefined) continue;
     let node = root;
     node.total[WIDTH] += Number(bytes);

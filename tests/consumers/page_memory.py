@@ -198,6 +198,26 @@ class Memory(pages.PageCase):
         self.assertEqual([int(line[head.index("Overhead")]) for line in lines],
                          [group["overhead_bytes"] for group in answer["groups"]])
 
+    def test_pinned_memory_of_a_name_with_a_line_separator(self):
+        """It is a character of a name, and ends no line of the folded stacks."""
+        program = self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take___separator(void) { return malloc(5000); }
+            void* kept[100];
+            int main(void) { for (int i = 0; i < 100; ++i) kept[i] = take___separator(); }
+            """)
+        name = "take\u2028separator"
+        program.write_bytes(program.read_bytes().replace(b"take___separator", name.encode()))
+        self.trace = self.record(program).trace
+        folded = self.heapprof("flamegraph", self.trace, "--cost", "pinned", "--format", "folded")
+        stacks = [line.rpartition(" ") for line in folded.split("\n") if line]
+        with_name = sum(int(size) for stack, _, size in stacks if name in stack.split(";"))
+        self.assertGreater(with_name, 100_000)
+        self.open(self.trace, view="flame", metric="pinned")
+        head, *lines = self.saved_rows()
+        self.assertEqual([line[-1] for line in lines if line[0] == "0"], [str(sum(int(size) for *_, size in stacks))])
+        self.assertEqual([line[-1] for line in lines if line[1] == name], [str(with_name)])
+
 
 if __name__ == "__main__":
     pages.main()
