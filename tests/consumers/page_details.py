@@ -175,6 +175,21 @@ class Details(pages.PageCase):
                 return f"{self.shown_as(form, part[low])} to {self.shown_as(form, part[high])}"
         return None
 
+    def test_mean_size(self):
+        """It has three digits where the sum is no multiple of the number of blocks."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            void* kept[3];
+            int main(void) { for (int i = 0; i < 3; ++i) kept[i] = malloc(i < 2 ? 30 : 40); }
+            """)).trace
+        self.open(self.trace, view="table", by="stack", metric="allocated")
+        self.click("#view tbody tr[data-index] th", "main")
+        figures = dict(zip(self.texts("#details dt"), self.texts("#details dd")))
+        self.assertEqual(figures["allocated"], "100 B in 3 allocations")
+        self.assertEqual(figures["mean size"], "33.3 B")
+        self.assertEqual([self.shown_as("bytes", size) for size in (0.5, 1.25, 100.5, 1023, 1023.7, -33.25)],
+                         ["0.50 B", "1.25 B", "101 B", "1023 B", "1.00 KiB", "\u221233.3 B"])
+
 
 if __name__ == "__main__":
     pages.main()

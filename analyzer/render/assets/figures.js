@@ -7,9 +7,10 @@ const digits = x => x < 9.995 ? x.toFixed(2) : x < 99.95 ? x.toFixed(1) : x.toFi
 /// With commas. Also of a text, for values above 2^53.
 const grouped = x => String(x).replace(/\B(?=(\d{3})+$)/g, ',');
 
+/// A mean may have a fraction.
 function bytes(x) {
   if (x < 0) return '\u2212' + bytes(-x);
-  if (x < 1024) return x + ' B';
+  if (x < 1023.5) return (Number.isInteger(x) ? x : digits(x)) + ' B';
   let unit = -1;
   for (; x >= 1023.5 && unit < 5; ++unit) x /= 1024;
   return digits(x) + ' ' + 'KMGTPE'[unit] + 'iB';
