@@ -12,12 +12,13 @@ function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-/// A field of RFC 4180. A text that a spreadsheet would take for a formula begins with an apostrophe.
+/// A field of RFC 4180. A text that a spreadsheet would take for a formula begins with an apostrophe; so does a part of
+/// it after a semicolon or a tab, since some separate fields there, and then know no quotes within a field.
 function field(value) {
   if (value === null || value === undefined) return '';
   if (typeof value === 'number') return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? "'" + value : value;
-  return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  const text = (/^[=+\-@\t\r]/.test(value) ? "'" : '') + String(value).replace(/[;\t\r\n](?=[=+\-@\t\r])/g, "$&'");
+  return /[",;\t\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
 }
 const csv = rows => rows.map(row => row.map(field).join(',') + '\n').join('');
 

@@ -1,5 +1,7 @@
 """Names that are difficult for the page: none becomes markup."""
 
+import csv
+import io
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -47,6 +49,23 @@ class Names(pages.PageCase):
                                                     "name.title).join()"))
         picture = ElementTree.fromstring(self.saved("SVG"))
         self.assertIn(self.text("#view thead th"), "".join(picture.itertext()))
+
+    def test_names_that_look_like_formulas(self):
+        """No field of a CSV file begins with a formula, whatever separates fields for the spreadsheet."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        texts = ["=1+1", "x;=HYPERLINK(1)", "x;@SUM(A1);-2;+3", "\t=1", "a\t=1", "a\n=1", "a;b, c; -d", "-"]
+        saved = self.browser.evaluate(f"saving.csv({json.dumps([[text, 'x', text, -1] for text in texts])})")
+        rows = list(csv.reader(io.StringIO(saved)))
+        self.assertEqual([row[1::2] for row in rows], [["x", "-1"]] * len(texts))
+        self.assertEqual([(row[0].replace("'", ""), row[2].replace("'", "")) for row in rows],
+                         [(text, text) for text in texts])
+        self.assertEqual([row[0] for row in rows[-2:]], ["a;b, c; -d", "'-"])
+        # A name, which is the first field of a row, stays whole.
+        first = next(csv.reader(io.StringIO(saved.splitlines()[1]), delimiter=";"))[0]
+        self.assertTrue(first.startswith("x;'=HYPERLINK(1)"), first)
+        for separator in (",", ";", "\t"):
+            fields = [field for row in csv.reader(io.StringIO(saved), delimiter=separator) for field in row]
+            self.assertEqual([field for field in fields if field[:1] in set("=+-@\t\r") and field != "-1"], [])
 
 
 if __name__ == "__main__":
