@@ -31,9 +31,9 @@ function tableOf(context, rows, sort) {
     label: 'Recordings', rows, sort,
     columns: [
       {key: 'name', label: 'Recording', wide: true, value: row => row.name, search: row => row.name,
-       text: row => row.error ? `${row.name}: ${row.error}` : row.name},
+       text: row => names.oneLine(row.error ? `${row.name}: ${row.error}` : row.name)},
       {key: 'program', label: 'Program', minor: 1, value: row => row.report ? names.base(row.report.program) : '',
-       text: row => row.report ? names.base(row.report.program) : ''},
+       text: row => row.report ? names.oneLine(names.base(row.report.program)) : ''},
       {key: 'pid', label: 'Process', number: true, minor: 2, value: row => row.report ? row.report.pid : null,
        text: row => row.report ? String(row.report.pid) : ''},
       heap('peak_bytes', 'Peak'), heap('leaked_bytes', 'Left at end'), heap('allocated_bytes', 'Allocated'),

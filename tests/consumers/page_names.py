@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -66,6 +67,25 @@ class Names(pages.PageCase):
         for separator in (",", ";", "\t"):
             fields = [field for row in csv.reader(io.StringIO(saved), delimiter=separator) for field in row]
             self.assertEqual([field for field in fields if field[:1] in set("=+-@\t\r") and field != "-1"], [])
+
+    def test_names_of_recordings(self):
+        """In the list of recordings, a file's name and a program's cannot hide a direction or a line break."""
+        folder = self.dir / "recordings"
+        folder.mkdir()
+        program = self.compiled("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }")
+        trace = self.record(program.rename(self.dir / "pro\u202egram")).trace
+        for file in ("a\u202eb.heapprof", "c\nd.heapprof", "e\u2067f.heapprof"):
+            shutil.copy(trace, folder / file)
+        self.address(folder)
+        (folder / "e\u2067f.heapprof").unlink()  # it is listed with an error
+        self.open(folder, view="processes")
+        lines = self.texts("#view tbody tr[data-index]")
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(re.findall("[\\n\u202e\u2067]", "".join(lines)), [])
+        for name in ("a\u00b7b.heapprof", "c\u00b7d.heapprof", "e\u00b7f.heapprof: "):
+            self.assertEqual(len([line for line in lines if line.startswith(name)]), 1, lines)
+        self.assertEqual(len([line for line in lines if "pro\u00b7gram" in line]), 2, lines)
+        self.browser.errors.clear()  # the browser reports answers that are errors
 
 
 if __name__ == "__main__":
