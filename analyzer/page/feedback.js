@@ -16,22 +16,24 @@ function fail(error) {
   place().replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
 }
 
-/// Copies a text; `button`, which was pressed, says so for a moment.
+/// Copies a text; `button`, which was pressed, says so for a moment, or that the browser did not allow it.
 async function copy(text, button) {
+  let isCopied = true;
   try {
     await navigator.clipboard.writeText(text);
   } catch (error) {
     // Without a permission or a secure context: by a text field.
-    const area = make('textarea', {class: 'unseen'}, text);
+    const area = make('textarea', {class: 'unseen'}, text), focused = document.activeElement;
     document.body.append(area);
     area.select();
-    document.execCommand('copy');
+    isCopied = document.execCommand('copy');
     area.remove();
+    if (focused) focused.focus({preventScroll: true});
   }
-  announce('Copied: ' + text);
+  announce(`${isCopied ? 'Copied' : 'Not copied, because the browser does not allow it'}: ${text}`);
   if (button.dataset.label) return;   // it says so already
   button.dataset.label = button.textContent;
-  button.textContent = 'Copied';
+  button.textContent = isCopied ? 'Copied' : 'Not copied';
   setTimeout(() => {
     button.textContent = button.dataset.label;
     delete button.dataset.label;

@@ -278,6 +278,24 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_copying(self):
+        """The button says whether the browser has copied the command, and keeps the focus in both cases."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        command = self.text("#command")
+        for works in (True, False):
+            self.browser.evaluate(
+                "window.copied = ''; navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed'));"
+                "document.execCommand = () => { copied = String(document.getSelection()); "
+                f"return {json.dumps(works)}; }}; document.querySelector('#copy').focus(); 0")
+            self.press_each("Enter")
+            self.assertEqual(self.browser.evaluate("copied"), command)
+            self.assertEqual(self.text("#copy"), "Copied" if works else "Not copied")
+            said = self.text("#announce")
+            self.assertEqual((said.startswith("Copied: "), said.startswith("Not copied")), (works, not works))
+            self.assertTrue(said.endswith(command))
+            self.assertEqual(self.browser.evaluate("document.activeElement.id"), "copy")
+            harness.wait_until(lambda: self.text("#copy") == "Copy as command", "the button keeps its other text")
+
 
 if __name__ == "__main__":
     pages.main()
