@@ -49,7 +49,6 @@ class File(pages.PageCase):
         left, top, width, height = self.place_of_the_timeline()
         self.select(view="summary")
         self.browser.drag((left + width * 0.4, top + height / 2), (left + width * 0.5, top + height / 2))
-        self.browser.settle()
         self.settled()
         self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
         self.assertTrue(self.texts(".tile"))
@@ -139,14 +138,12 @@ class File(pages.PageCase):
             "const at = document.querySelector('.time-chart').getBoundingClientRect();"
             "return [line.left + line.width / 2, at.top + at.height / 2, at.left, at.width]; })()")
         self.browser.click(peak - 4, middle)
-        self.browser.settle()
         self.settled()
         self.assertIn(f"--live-at {self.json('report')['heap']['peak_time_ns']}ns", self.text("#command"))
         self.check_sentence("live")
         self.assertEqual(self.printed()["total"]["live_bytes"], 80_000)
         # Of other moments it has none.
         self.browser.click(left + width * 0.42, middle)
-        self.browser.settle()
         self.settled()
         self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
 

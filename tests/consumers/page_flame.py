@@ -72,7 +72,6 @@ class FlameGraphAndTree(pages.PageCase):
             "const at = places.findLast(place => place.bottom < end);"
             "return [at.left + at.width / 2, at.top + at.height / 2]; })()")
         self.browser.click(*at)
-        self.browser.settle()
         self.settled()
         zoomed = self.texts(".flame .crumbs [aria-current]")
         self.assertEqual(len(zoomed), 1)

@@ -14,7 +14,6 @@ class Input(pages.PageCase):
         left, top, width, height = self.place_of_the_timeline()
         middle = top + height / 2
         self.browser.drag((left + width * 0.3, middle), (left + width * 0.7, middle))
-        self.browser.settle()
         self.settled()
         self.assertIn("--from", self.text("#command"))
         self.check_sentence("peak")
@@ -23,18 +22,15 @@ class Input(pages.PageCase):
         edge = self.browser.evaluate("(() => { const at = document.querySelectorAll('.edge')[1]"
                                      ".getBoundingClientRect(); return at.left + at.width / 2; })()")
         self.browser.drag((edge, middle), (left + width * 0.5, middle))
-        self.browser.settle()
         self.settled()
         changed = self.text("#command")
         self.assertEqual(re.search("--from [^ ]*", changed)[0], re.search("--from [^ ]*", command)[0])
         self.assertNotEqual(re.search("--to [^ ]*", changed)[0], re.search("--to [^ ]*", command)[0])
         self.check_sentence("peak")
         self.browser.click(left + width * 0.9, middle)  # the background: the whole recording again
-        self.browser.settle()
         self.settled()
         self.assertNotIn("--from", self.text("#command"))
         self.browser.click(left + width * 0.6, middle)
-        self.browser.settle()
         self.settled()
         self.assertIn("--live-at", self.text("#command"))
         self.check_sentence("live")
@@ -44,7 +40,6 @@ class Input(pages.PageCase):
         peak = self.browser.evaluate("(() => { const at = document.querySelector('.time-chart line.peak')"
                                      ".getBoundingClientRect(); return at.left + at.width / 2; })()")
         self.browser.click(peak - 4, middle)
-        self.browser.settle()
         self.settled()
         self.assertIn("--live-at peak", self.text("#command"))
         self.check_sentence("live")
@@ -69,7 +64,6 @@ class Input(pages.PageCase):
         self.open(self.folder / "plain.heapprof", view="summary")
         for key, view in zip("123456789", pages.VIEWS):
             self.browser.press(key)
-            self.browser.settle()
             self.settled()
             self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), view)
         self.browser.press("Escape")
@@ -77,7 +71,6 @@ class Input(pages.PageCase):
                            "Escape does not undo the last step")
         self.settled()
         self.browser.press("3")
-        self.browser.settle()
         self.settled()
         self.browser.press("/", *"libleaf")
         self.browser.settle()
@@ -103,7 +96,6 @@ class Input(pages.PageCase):
         harness.wait_until(lambda: self.browser.evaluate("document.querySelector('#view').dataset.view") == "flame",
                            "the key 2 does not choose the flame graph")
         self.browser.press("3")
-        self.browser.settle()
         self.settled()
         self.browser.evaluate("document.activeElement.blur()")
         # Tab reaches the table from anywhere; arrow keys move, Enter selects.

@@ -39,7 +39,6 @@ class Timeline(pages.PageCase):
         def pin(shares, set_pin):
             for number, share in enumerate(shares):
                 set_pin(share)
-                self.browser.settle()
                 self.settled()
                 self.assertEqual(self.texts(".time-chart .pin text"), ["A", "B"][:number + 1])
             self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), "compare")

@@ -20,6 +20,28 @@ METRICS = {"peak": "peak_bytes", "leaked": "leaked_bytes", "allocated": "allocat
 VIEWS = ("summary", "flame", "table", "tree", "leaks", "blocks", "lifetimes", "threads", "source", "compare",
          "resident")
 
+# Fulfilled when nothing is awaited any more. The first task is after that of a changed address, in which the page asks.
+# Between two answers, nothing may be awaited for an instant; and tables choose their columns in the next frame. So it
+# must still be true after a frame, whose last step is before the timer.
+SETTLED = """(async () => {
+  const isDrawn = () => ['#view', '#details'].every(part => {
+    const {asked, drawn} = (document.querySelector(part) || {dataset: {}}).dataset;
+    return asked !== undefined && asked === drawn;
+  }) && document.querySelector('.waiting') === null &&
+    ['0', undefined].includes(document.documentElement.dataset.pending);
+  const task = () => new Promise(done => setTimeout(done, 0));
+  const change = () => new Promise(done => {
+    const observer = new MutationObserver(() => { observer.disconnect(); done(); });
+    observer.observe(document, {subtree: true, childList: true, attributes: true});
+  });
+  const frame = () => new Promise(done => requestAnimationFrame(() => done(task())));
+  await task();
+  do {
+    while (!isDrawn()) await change();
+    await frame();
+  } while (!isDrawn());
+})()"""
+
 
 class PageCase(consumers.Case):
     """A browser, and servers of traces."""
@@ -68,17 +90,10 @@ class PageCase(consumers.Case):
         self.settled()
 
     def settled(self):
-        """Waits until everything that was asked is on the page, and tables have their columns: those are chosen with
-        the next frame."""
-        drawn = ("new Promise(done => { const check = () => ['#view', '#details'].every(part => { "
-                 "const shown = (document.querySelector(part) || {}).dataset; "
-                 "return shown && shown.asked !== undefined && shown.asked === shown.drawn; }) && "
-                 "document.querySelector('.waiting') === null && "
-                 "['0', undefined].includes(document.documentElement.dataset.pending) ? "
-                 "requestAnimationFrame(() => requestAnimationFrame(done)) : setTimeout(check, 20); check(); })")
+        """Waits until the page has acted on what was pressed or chosen, and shows the answers to what it asks then."""
         for _ in range(10):
             try:
-                return self.browser.evaluate(drawn)
+                return self.browser.evaluate(SETTLED)
             except RuntimeError as error:
                 if "navigated" not in str(error):  # the page before was still there
                     raise
@@ -87,7 +102,7 @@ class PageCase(consumers.Case):
     def select(self, **selection):
         """Adds to the address, as a link does."""
         fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}" for key, value in selection.items())
-        self.browser.evaluate(f"location.hash = {json.dumps(fragment)}; new Promise(done => setTimeout(done, 0))")
+        self.browser.evaluate(f"location.hash = {json.dumps(fragment)}")
         self.settled()
 
     def text(self, selector):
@@ -107,7 +122,6 @@ class PageCase(consumers.Case):
             "})()")
         self.assertIsNotNone(where, f"nothing matches {selector} {text}")
         self.browser.click(*where)
-        self.browser.settle()
         self.settled()
 
     def saved(self, label, button=".saves button"):
@@ -245,7 +259,6 @@ class PageCase(consumers.Case):
             self.browser.click(*self.browser.evaluate(
                 f"(() => {{ const at = document.querySelectorAll('.mark path')[{i}].getBoundingClientRect();"
                 "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
-            self.browser.settle()
             self.settled()
             self.assertIn(f"--live-at {mark['time_ns']}ns", self.text("#command"))
             self.check_sentence("live")
@@ -264,7 +277,6 @@ class PageCase(consumers.Case):
     def press_each(self, *keys):
         for key in keys:
             self.browser.press(key)
-            self.browser.settle()
             self.settled()
 
     def press_enter(self, selector, text):
@@ -276,7 +288,6 @@ class PageCase(consumers.Case):
             "return control !== undefined && document.activeElement === control; })()"),
             f"{selector} {text} cannot be focused")
         self.browser.press("Enter")
-        self.browser.settle()
         self.settled()
 
     def recordings(self, *names):
