@@ -8,12 +8,15 @@ const PROGRESS_AFTER_MS = 300, ASK_EVERY_MS = 100, UPDATE_AFTER_MS = 2000;
 
 function announce(text) { document.getElementById('announce').textContent = text; }
 
-const place = () => document.getElementById('progress');
-function clear() { place().replaceChildren(); }
-function fail(error) {
+/// Messages are about what is shown, or about a file that is being saved. Neither kind replaces the other.
+const SHOWN = 'progress', SAVED = 'saving';
+const placeOf = about => document.getElementById(about);
+function clear(about = SHOWN) { placeOf(about).replaceChildren(); }
+function fail(error, about = SHOWN) {
   if (error.name === 'AbortError') return;   // given up, because the view has changed
-  if (place().textContent === error.message) return;   // it is announced once
-  place().replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
+  const place = placeOf(about);
+  if (place.textContent === error.message) return;   // it is announced once
+  place.replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
 }
 
 /// Copies a text; `button`, which was pressed, says so for a moment, or that the browser did not allow it.
@@ -49,9 +52,10 @@ const soFar = sums => make('p', {class: 'so-far'},
 /// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
 /// returned is called. `command` answers the view's first question. `isUpdate`: of a running program, whose figures are
 /// asked for twice a second; the page would flicker. `onWait` is called again and again, once the wait is long enough
-/// to be shown.
+/// to be shown. `task`: what the questions are asked for, and a remark about it, which may change meanwhile.
 const dim = () => document.getElementById('view').classList.add('waiting');
-function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
+const READING = {about: SHOWN, text: 'Reading the recording', remark: ''};
+function showProgress(command, isCurrent, isUpdate = false, onWait = dim, task = READING) {
   const began = performance.now();
   let running = [], isAsking = false;
   const ticking = setInterval(async () => {
@@ -61,12 +65,12 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
     // The question that the view waits for, or the index that this one waits for.
     const one = running.find(entry => entry.command === 'index') ||
       running.find(entry => entry.command === command) || running[0];
-    const what = one && one.command === 'index' ? 'Reading the recording, and writing its index' :
-      'Reading the recording';
+    const what = one && one.command === 'index' ? `${READING.text}, and writing its index` : task.text;
     const done = [...one && one.share > 0 ? [figures.percent(one.share, 1), figures.plural(one.events, 'event')] : [],
                   ...passed < 1000 ? [] : [`${Math.floor(passed / 1000)} s`]];
-    place().replaceChildren(make('span', {class: 'busy'}), `${what} \u2026 ${done.join(', ')}`,
-                            ...one && one.so_far ? [soFar(one.so_far)] : []);
+    placeOf(task.about).replaceChildren(make('span', {class: 'busy'}), `${what} \u2026 ${done.join(', ')}`,
+                                        ...task.remark ? [`${done.length ? '. ' : ''}${task.remark}`] : [],
+                                        ...one && one.so_far ? [soFar(one.so_far)] : []);
     if (isAsking) return;
     isAsking = true;
     running = await ask.progress();
@@ -75,5 +79,5 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim) {
   return () => clearInterval(ticking);
 }
 
-return {PROGRESS_AFTER_MS, announce, clear, fail, copy, showProgress};
+return {PROGRESS_AFTER_MS, SAVED, announce, clear, fail, copy, showProgress};
 })();

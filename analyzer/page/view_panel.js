@@ -60,8 +60,11 @@ async function refresh(isUpdate = false) {
     drawHead(view, head);
     statusLine.wait(head, false);
   }
-  // A search is in the rows of one view.
-  if (shown && shown.key !== view.key) at('search').value = '';
+  // A search is in the rows of one view, and a file that was not written has those of one.
+  if (shown && shown.key !== view.key) {
+    at('search').value = '';
+    if (written === null) feedback.clear(feedback.SAVED);
+  }
   context.searched = at('search').value.trim();
   const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate, () => {
     if (isPartlyDrawn) return;
@@ -119,21 +122,30 @@ function drawHead(view, {tools, shown: said}, ...saves) {
                           make('span', {class: 'shown muted'}, said || ''), make('span', {class: 'saves'}, ...saves));
 }
 
-/// `csv` returns the rows, or a promise of a Blob with their text, which may have to be read from the recording.
-let isSaving = false;
+/// The file that is being written, as a task of feedback.showProgress(); one at a time.
+let written = null;
+/// `csv` returns the rows, or a promise of a Blob with their text, which may have to be read from the recording. The
+/// file is that of the click, also if another view or recording is chosen until it is written.
 async function saveCsv({key}, csv) {
-  if (isSaving) return;
-  isSaving = true;
-  const stopProgress = feedback.showProgress(COMMANDS[key], () => true, false, () => {});
+  if (written !== null) {
+    written.remark = 'Only one file is written at a time.';
+    feedback.announce(`${written.text}. ${written.remark}`);
+    return;
+  }
+  const name = recording.fileName(key + '.csv');
+  written = {about: feedback.SAVED, text: `Writing ${name}`, remark: ''};
+  feedback.clear(feedback.SAVED);   // an error of the file before
+  const stopProgress = feedback.showProgress(COMMANDS[key], () => true, false, () => {}, written);
   try {
     const content = await csv();
-    saving.save(recording.fileName(key + '.csv'), 'text/csv', content instanceof Blob ? content : saving.csv(content));
-    feedback.clear();
-  } catch (error) {
-    feedback.fail(error);
-  } finally {
+    saving.save(name, 'text/csv', content instanceof Blob ? content : saving.csv(content));
     stopProgress();
-    isSaving = false;
+    feedback.clear(feedback.SAVED);
+  } catch (error) {
+    stopProgress();
+    feedback.fail(new Error(`${name} was not written: ${error.message}`), feedback.SAVED);
+  } finally {
+    written = null;
   }
 }
 
@@ -187,6 +199,7 @@ function wait() {
   drawHead(viewOf(selection.now().view), {});
   statusLine.wait({command: null}, true);
   at('view').classList.add('waiting', 'stale');
+  if (written === null) feedback.clear(feedback.SAVED);
 }
 
 /// The recording cannot be read: the reason in place of its figures. The list of recordings has no need of them.
