@@ -168,13 +168,15 @@ function optionsOf(name, values, selected, more) {
 /// The answer to the question of a template. `isSlow`: it is added later, as those of SLOW.
 const template = (name, values, selected, more = {}, isSlow = false) =>
   question(...optionsOf(name, values, selected, more), isSlow || SLOW.includes(name));
-/// What the command prints with --csv, as a Blob: the browser need not keep it in memory. Only with a server.
-function csv(name, values, selected, more = {}) {
+/// The answer as it is now, also if the same question was answered before. Only with a server.
+function fresh(name, values, selected, more = {}) {
   const [command, options] = optionsOf(name, values, selected, more);
-  return fetched(key(command, selection.applicable(command, {...options, csv: '1'})));
+  return fetched(key(command, selection.applicable(command, options)));
 }
 
 /// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
+/// What the command prints with --csv, as a Blob: the browser need not keep it in memory. Only with a server.
+const csv = (name, values, selected, more = {}) => fresh(name, values, selected, {...more, csv: '1'});
 /// options: {COMMAND: [WORD]}}.
 async function traces() {
   if (file) return {traces: [{name: file.trace, path: file.trace, n: 0, running: false}], options: file.options};
@@ -194,5 +196,5 @@ async function progress() {
 /// Controls a recording: {trace, text}, its number, and the text of a mark.
 const control = (action, options) => fetched('control/' + key(action, options), {method: 'POST'});
 
-return {question, template, csv, hasMoment, giveUp, traces, progress, control, NotInFile, file, forget};
+return {question, template, fresh, csv, hasMoment, giveUp, traces, progress, control, NotInFile, file, forget};
 })();

@@ -5,6 +5,7 @@ const viewBlocks = (() => {
 const {make} = elements;
 const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
 const PIECE = 100_000;   // rows of a question for the CSV: a server limits the bytes of an answer
+const MAX_TRIES = 3;   // to read the list of a program that runs
 const TYPING_MS = 300;   // without a key, until a text is searched
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
@@ -16,18 +17,23 @@ function head(context, isOfPeak = mayBeOfPeak(context)) {
           command: ['blocks', ['--sort', sort, ...isOfPeak ? ['--cost', 'peak'] : []]]};
 }
 
-/// All `count` rows, as `heapprof blocks --csv` prints them. `askFor(options)` asks for some of them, fewer where their
-/// names are so long that the server refuses the answer.
-async function wholeCsv(askFor, count) {
+/// All rows, as `heapprof blocks --csv` prints them. `askFor(options)` asks for some of them, fewer where their names
+/// are so long that the server refuses the answer.
+async function wholeCsv(askFor) {
+  const NEWLINE = 10;
   const pieces = [];
   let top = PIECE;
-  for (let skip = 0; skip < count;) {
+  for (let skip = 0, isLast = false; !isLast;) {
     try {
       const piece = await askFor({skip: String(skip), top: String(top)});
-      // Each one begins with the headings.
-      const headings = (await piece.slice(0, 4096).text()).indexOf('\n') + 1;
+      const bytes = new Uint8Array(await piece.arrayBuffer());
+      // Each one begins with the headings. The command writes no line break into a field.
+      const headings = bytes.indexOf(NEWLINE) + 1;
+      let rows = 0;
+      for (let at = headings; (at = bytes.indexOf(NEWLINE, at) + 1) > 0;) ++rows;
       pieces.push(skip === 0 ? piece : piece.slice(headings));
       skip += top;
+      isLast = rows < top;
     } catch (error) {
       if (top === 1 || !error.message.startsWith('the answer has more than')) throw error;
       top = Math.ceil(top / 2);
@@ -36,12 +42,42 @@ async function wholeCsv(askFor, count) {
   return new Blob(pieces);
 }
 
+/// Options that select the blocks of the answer `first` also after the program has gone on. `report`: that of the same
+/// selection, if the blocks are those of its peak.
+function momentOf(first, {state, selected}, report) {
+  const at = `${first.at_ns}ns`, {slice} = first;
+  if (report !== null) {
+    // A range in which never more was live than before it has its peak just before its first event.
+    const isBefore = report.slice !== null && first.at_ns < report.slice.from_ns;
+    return isBefore ? {cost: '', from: '', to: '', 'live-at': at} : {to: at};
+  }
+  // The time of the peak alone would also have the events of this time that follow it.
+  const SELECT_NO_BLOCKS = ['trace', 'live-at', 'own', 'only-own'];
+  if (state.at === 'peak' && Object.keys(selected).every(key => SELECT_NO_BLOCKS.includes(key)))
+    return {cost: 'peak', 'live-at': '', to: at};
+  if (state.at) return {'live-at': at};
+  return {...slice ? {from: `${slice.from_ns}ns`} : {}, to: at};
+}
+
+/// wholeCsv() of a program that still runs. Its pieces are of one moment, but what is known of the moment can change:
+/// events of the same time may follow, the clock is read more exactly, and a lifetime is known when the block is freed.
+/// Then everything is asked for again. `askTotal` asks for {blocks, bytes}.
+async function unchangedCsv(askFor, askTotal) {
+  for (let tries = MAX_TRIES; tries > 0; --tries) {
+    const before = await askTotal(), rows = await wholeCsv(askFor), after = await askTotal();
+    if (before.blocks === after.blocks && before.bytes === after.bytes) return rows;
+  }
+  throw new Error('The blocks that are selected changed while they were read. Remove filters by lifetime, or pause ' +
+                  'the recording.');
+}
+
 async function show(context) {
   const {state, info} = context;
   const sort = Object.hasOwn(SORTS, state.sort) ? state.sort : 'size';
   const {selected} = context;
   // Of a selection in which nothing was live, there is no peak.
-  const isOfPeak = mayBeOfPeak(context) && (await context.report).heap.peak_bytes > 0;
+  const report = mayBeOfPeak(context) ? await context.report : null;
+  const isOfPeak = report !== null && report.heap.peak_bytes > 0;
   const question = isOfPeak ? 'blocks_at_peak' : 'blocks';
   const firstOf = chosen => ask.template(question, {sort, skip: '0'}, chosen);
   const whole = await firstOf(selected);
@@ -86,10 +122,13 @@ async function show(context) {
       },
       need: askNext,
     };
-    // All pieces are of one moment, also while the program goes on. The peak is one.
-    const moment = first.total.blocks > PIECE && recording.isRunning() && !isOfPeak && !state.at && !state.to ?
-      {to: `${first.at_ns}ns`} : {};
-    const csvOf = options => ask.csv(question, {sort}, chosen, {...options, ...moment});
+    const moment = recording.isRunning() ? momentOf(first, {state, selected: chosen}, isOfPeak ? report : null) : null;
+    function wholeList() {
+      const askFor = options => ask.csv(question, {sort}, chosen, {...moment, ...options});
+      const askTotal = async () =>
+        (await ask.fresh(question, {sort, skip: '0'}, chosen, {...moment, top: '1'})).total;
+      return moment === null ? wholeCsv(askFor) : unchangedCsv(askFor, askTotal);
+    }
     const known = first.blocks.length;
     const table = rowTable.create({
       label: shown, ...ask.file ? {rows: first.blocks.map(block => ({...block, answer: first}))} : {source},
@@ -119,7 +158,7 @@ async function show(context) {
                     ['thread', threadOf(block)], ['call site', names.label(block.name)]]});
       },
     });
-    return {...table, csv: ask.file ? table.csv : () => wholeCsv(csvOf, Math.max(1, first.total.blocks))};
+    return {...table, csv: ask.file ? table.csv : wholeList};
   }
 
   if (ask.file) {
