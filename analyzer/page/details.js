@@ -5,10 +5,9 @@
 const details = (() => {
 const {make, button} = elements;
 
-function list(entries) {
-  return make('dl', {}, ...entries.filter(entry => entry && entry[1]).flatMap(([label, text, exact]) =>
-    [make('dt', {}, label), make('dd', {title: exact}, text)]));
-}
+const rowsOf = entries => entries.filter(entry => entry && entry[1]).flatMap(([label, text, exact]) =>
+  [make('dt', {}, label), make('dd', {title: exact}, text)]);
+const list = entries => make('dl', {}, ...rowsOf(entries));
 
 /// A stack, innermost first: own frames in bold; neighbours of other origin are folded into one line that opens.
 function stackOf(frames, originOf) {
@@ -86,14 +85,40 @@ function missing(error) {
 
 /// Sizes and lifetimes of what is selected, of a function of it if there is a name. Null where they cannot be asked
 /// for: of mappings, and of a function beside other ones, since a block need match only one of several functions.
-async function histogramOf({state, selected}, name = '') {
+function histogramOf({state, selected}, name = '') {
   const filters = name ? selection.ofFunction(name, selected) : selected;
-  return recording.withMappings(state) || filters === null ? null :
-    ask.template('histogram', {}, filters).catch(missing);
+  if (recording.withMappings(state) || filters === null) return null;
+  const asked = ask.template('histogram', {}, filters).catch(missing);
+  asked.catch(() => {});   // of no interest if the figures beside it cannot be drawn
+  return asked;
 }
 const mediansOf = histogram => histogram ? [
   ['median size', median(histogram.sizes, 'allocations', 'from_bytes', 'to_bytes', figures.bytes)],
   ['median lifetime', median(histogram.lifetimes, 'blocks', 'from_ns', 'below_ns', figures.time)]] : [];
+
+/// A list of figures, to which the medians of a histogram are added when it is known: it needs another pass over the
+/// recording. Their rows have their place at once, so that nothing below them moves. `heading` is that of a list that
+/// has nothing else. Returns what is to be drawn.
+function withMedians(known, histogram, heading = null) {
+  if (histogram === null) return heading ? [] : [known];
+  const awaited = ['median size', 'median lifetime'].flatMap(label =>
+    [make('dt', {class: 'waiting'}, label), make('dd', {class: 'waiting'}, '\u2026')]);
+  known.append(...awaited);
+  const host = make('div', {}, heading, known);
+  const replaceAwaited = rows => {
+    for (const part of awaited) part.remove();
+    known.append(...rows);
+  };
+  histogram.then(answer => {
+    const rows = rowsOf(mediansOf(answer));
+    replaceAwaited(rows);
+    if (heading && !rows.length) host.replaceChildren();
+  }, error => {
+    replaceAwaited([]);
+    host.append(make('p', {class: 'error', role: 'alert'}, `Sizes and lifetimes are unknown: ${error.message}`));
+  });
+  return [host];
+}
 
 /// A figure of the selected metric, and those of the others.
 const figureOf = ({metric, state}, total) =>
@@ -118,9 +143,9 @@ async function largestStack(context, largest, all) {
 async function functionDetails(context, name) {
   const {metric, state} = context;
   const about = figures.metrics[metric];
-  const [callers, histogram, rows] = await Promise.all([
+  const histogram = histogramOf(context, name);
+  const [callers, rows] = await Promise.all([
     name.length > selection.MAX_NAME ? null : context.ask('callers', {name, metric}).catch(missing),
-    histogramOf(context, name),
     ask.file || name.length > selection.MAX_NAME ? context.ask('function_rows', {}).catch(missing) : null,
   ]);
   const all = await context.report;
@@ -135,13 +160,12 @@ async function functionDetails(context, name) {
   if (total) {
     const whole = metric === 'temporary' ? all.total.blocks : about.unit === 'count' ? all.total.blocks :
       all.total.bytes;
-    nodes.push(list([
+    nodes.push(...withMedians(list([
       figureOf(context, total),
       ['itself', figures.ofMetric(metric, self[about.value]), figures.exact(metric, self[about.value])],
       ['share', figures.percent(total[about.value], whole)],
       ...otherFigures(context, total),
-      ...mediansOf(histogram),
-    ]));
+    ]), histogram));
   }
   nodes.push(...actions(name, place && place.file));
   if (largest) nodes.push(...await largestStack(context, largest, total[about.value]));
@@ -174,10 +198,10 @@ async function selectionDetails(context) {
   const {state, metric} = context;
   const title = make('h2', {}, titleOf(state));
   try {
-    const [rows, report, histogram] = await Promise.all([context.ask('function_rows', {}), context.report,
-                                                         histogramOf(context)]);
-    const nodes = [title, list([figureOf(context, rows.total), ...otherFigures(context, rows.total),
-                                ...mediansOf(histogram)])];
+  const histogram = histogramOf(context);
+    const [rows, report] = await Promise.all([context.ask('function_rows', {}), context.report]);
+    const nodes = [title, ...withMedians(list([figureOf(context, rows.total), ...otherFigures(context, rows.total)]),
+                                         histogram)];
     const [largest] = report.top;
     if (largest)
       nodes.push(...await largestStack(context, largest, rows.total[figures.metrics[metric].value]));
@@ -192,11 +216,11 @@ async function figuresOfStack(context, frames, self) {
   const originOf = await origins(context);
   const frame = frames.find(candidate => originOf(candidate) === 'own') || frames[0];
   const {name, unresolved} = frame ? names.ofFrame(frame) : {unresolved: true};
-  const medians = mediansOf(unresolved ? null : await histogramOf(context, name)).filter(([, text]) => text);
   return [
     list([figureOf(context, self), ...otherFigures(context, self),
           ['mean size', self.allocations ? figures.bytes(self.allocated_bytes / self.allocations) : '']]),
-    ...medians.length ? [make('h3', {}, `All blocks of ${names.label(name)}`), list(medians)] : []];
+    ...withMedians(list([]), unresolved ? null : histogramOf(context, name),
+                   make('h3', {}, `All blocks of ${names.label(name)}`))];
 }
 
 /// A stack that a view shows: {title, entries: [[label, text]], frames, self}. `self` has all its figures, if it is
