@@ -34,9 +34,11 @@ function pairs(options) {
 const key = (command, options) => command + '?' +
   pairs(options).map(([name, text]) => `${encodeURIComponent(name)}=${encodeURIComponent(text)}`).join('&');
 
+/// The moments for which a file has answers.
+const moments = new Set(file === null ? [] : Object.keys(file.answers).filter(key => key.startsWith('report?'))
+  .map(key => new URLSearchParams(key.slice('report?'.length)).get('live-at')));
 /// Whether a file has the answers for a moment.
-const hasMoment = text => Object.keys(file.answers).some(key =>
-  key.startsWith('report?') && `${key}&`.includes(`&live-at=${text}&`));
+const hasMoment = text => moments.has(text);
 
 /// Questions without an answer yet, also those whose answer is not shown any more.
 let pending = 0;
@@ -173,10 +175,10 @@ function fresh(name, values, selected, more = {}) {
   const [command, options] = optionsOf(name, values, selected, more);
   return fetched(key(command, selection.applicable(command, options)));
 }
-
-/// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
 /// What the command prints with --csv, as a Blob: the browser need not keep it in memory. Only with a server.
 const csv = (name, values, selected, more = {}) => fresh(name, values, selected, {...more, csv: '1'});
+
+/// The traces that are served, and the options with which the commands answer: {traces: [{name, path, n, running}],
 /// options: {COMMAND: [WORD]}}.
 async function traces() {
   if (file) return {traces: [{name: file.trace, path: file.trace, n: 0, running: false}], options: file.options};

@@ -46,8 +46,8 @@ function highestOfColumns(data, columns) {
   return chosen;
 }
 
-/// options: onRange(from_ns, to_ns), onMoment(ns), onPeak(), onMark(ns), onPin(ns), onClear(), onSite(site); tools:
-/// elements below the chart.
+/// options: onRange(from_ns, to_ns), onMoment(ns), onPeak(), onMark(mark), onPin(ns), onClear(), onSite(site); tools:
+/// elements below the chart; remarkOfMark(mark): what the tooltip of a mark's flag adds, or an empty text.
 function create(host, options) {
   let data = null, marked = {from: null, to: null, at: null, pins: []};   // what is selected
   let draft = null;   // {from, to}: the range that is dragged, or extended by keys, and is not selected yet
@@ -56,8 +56,8 @@ function create(host, options) {
   const chart = draw('svg', {class: 'time-chart', tabindex: '0', role: 'application'});
   const legend = make('div', {class: 'legend'});
   const moment = make('span', {class: 'moment'});
-  const spoken = make('p', {class: 'unseen'});
-  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment, ...options.tools), spoken);
+  const spoken = make('p', {class: 'unseen'}), said = make('p', {class: 'more', role: 'status'});
+  host.replaceChildren(chart, make('div', {class: 'below'}, legend, moment, ...options.tools), said, spoken);
 
   const width = () => Math.max(200, chart.clientWidth || host.clientWidth);
   const height = () => Math.max(80, chart.clientHeight || 150);
@@ -170,12 +170,12 @@ function create(host, options) {
     for (const {style, time: times, bytes, isOutside} of lines)
       if (!isOutside) parts.push(draw('path', {class: style, 'clip-path': 'url(#plot)', d: 'M' + times.map((ns, i) =>
         `${xOf(ns).toFixed(1)} ${yOf(bytes[i]).toFixed(1)}`).join('L')}));
-    for (const {time_ns: ns, text} of data.marks) {
-      const x = xOf(ns);
+    for (const mark of data.marks) {
+      const {time_ns: ns, text} = mark, x = xOf(ns), remark = options.remarkOfMark(mark);
       parts.push(draw('g', {class: 'mark'}, draw('line', {x1: x, x2: x, y1: TOP - 8, y2: bottom}),
                       draw('path', {d: `M${x} ${TOP - 12}h9l-3 4l3 4h-9z`}),
-                      draw('text', {class: 'axis', x: x + 12, y: TOP - 4}, textOfMark({time_ns: ns, text})),
-                      draw('title', {}, `${text}, at ${figures.time(ns)}`)));
+                      draw('text', {class: 'axis', x: x + 12, y: TOP - 4}, textOfMark(mark)),
+                      draw('title', {}, `${text}, at ${figures.time(ns)}${remark && `; ${remark}`}`)));
     }
     if (data.peak && data.peak.bytes > 0) {
       const x = xOf(data.peak.time_ns), isRight = x > w - 140;
@@ -300,7 +300,7 @@ function create(host, options) {
     const ns = nsOf(position(event)), mark = markOf(event);
     if (moved) selectDraft();
     else if (isPin) options.onPin(ns);
-    else if (mark !== null) options.onMark(mark.time_ns);
+    else if (mark !== null) options.onMark(mark);
     else if (edge) return;
     else if ((marked.from !== null || marked.to !== null) &&
              (ns < (marked.from ?? data.start_ns) || ns > (marked.to ?? data.duration_ns))) options.onClear();
@@ -365,6 +365,8 @@ function create(host, options) {
     },
     /// A range that is dragged, or extended by keys, stays meanwhile.
     mark(next) { marked = next; if (!dragging) paint(); },
+    /// Shows a sentence below the chart, or none.
+    say(...nodes) { said.replaceChildren(...nodes); },
     data: () => data,
     picture: () => chart,
     csv() {

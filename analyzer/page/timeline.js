@@ -25,12 +25,26 @@ function storedMoment(ns) {
   return nearest === null ? null : `${nearest}ns`;
 }
 
+function changeTo(moment) {
+  const isPinned = selection.now().metric === 'pinned' && !ask.file;
+  return selection.change({at: moment, from: '', to: '', metric: isPinned ? 'pinned' : 'live'});
+}
 /// Selects a moment: `text` is how the selection names it. In a file the part of the recording that it has instead.
 function selectMoment(ns, text) {
   const moment = ask.file ? storedMoment(ns) : text;
   if (moment === null) return selection.change({...tenth(ns), ...selection.withoutMoment()});
-  const isPinned = selection.now().metric === 'pinned' && !ask.file;
-  return selection.change({at: moment, from: '', to: '', metric: isPinned ? 'pinned' : 'live'});
+  return changeTo(moment);
+}
+
+/// Of a mark whose moment is not in the file. A moment near it has other figures, so none is selected in its place.
+const NOT_IN_FILE = 'this file has no figures of this moment';
+const isMissing = ns => ask.file !== null && !ask.hasMoment(`${ns}ns`);
+/// Selects the moment of a mark.
+function selectMark({time_ns: ns, text}) {
+  if (!isMissing(ns)) return changeTo(`${ns}ns`);
+  return chart.say(`Mark "${names.oneLine(text)}" at ${figures.time(ns)}: ${NOT_IN_FILE}. Ask the recording: `,
+                   make('code', {}, recording.commandLine('report', ['--live-at', `${ns}ns`], [], 'filters')), ', or ',
+                   make('code', {}, `heapprof serve ${selection.quoted(recording.path())}`));
 }
 
 /// The chart is empty until refresh() has figures.
@@ -44,7 +58,8 @@ function create() {
     },
     /// Times are rounded, so one near the peak can be before the allocation that reached it.
     onPeak: () => selectMoment(chart.data().peak.time_ns, 'peak'),
-    onMark: ns => selectMoment(ns, `${ns}ns`),
+    onMark: selectMark,
+    remarkOfMark: ({time_ns: ns}) => isMissing(ns) ? NOT_IN_FILE : '',
     onMoment: ns => selectMoment(ns, selection.seconds(ns, duration())),
     onPin(ns) {
       const {before, after} = selection.now();
@@ -133,7 +148,9 @@ function showPause({pauses, duration_ns: duration}) {
   selectionBar.draw();
 }
 
+/// Shows the selection. What was said about another one is of no interest any more.
 function mark() {
+  chart.say();
   const {from, to, at: moment, before, after} = selection.now();
   const ns = text => {
     if (!text) return null;
