@@ -44,6 +44,7 @@ document.addEventListener('keydown', event => {
   } else if (event.key >= '1' && event.key <= '9') {
     selection.change({view: viewPanel.KEYS[event.key - 1]});
   } else if (event.key === '/') {
+    if (at('search').disabled) feedback.announce(at('search').title);
     at('search').focus();
     at('search').select();
   } else if (event.key === '?') showHelp();

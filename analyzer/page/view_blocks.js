@@ -197,7 +197,8 @@ async function show(context) {
   return {node: host, tools, command, select() {}, shown, csv: () => list ? list.csv() : [],
           focus: () => { if (list) list.focus(); },
           ...isSearchable ? {filter} :
-            {noSearch: 'Blocks are searched by the filter "function", which is set already. Remove it first.'}};
+            {noSearch: 'No search while the filter "function" is set: a second function would add blocks. ' +
+              'Remove it first.'}};
 }
 
 return {key: 'blocks', title: 'Blocks', metrics: ({at}) => at ? ['live', 'leaked'] : ['leaked', 'peak'], head, show};

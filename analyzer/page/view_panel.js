@@ -117,9 +117,13 @@ async function refresh(isUpdate = false) {
 /// What a view's name and command are, before its answer is there.
 const headOf = (view, context) => view.head ? view.head(context) : {command: [COMMANDS[view.key], []]};
 
-function drawHead(view, {tools, shown: said}, ...saves) {
+/// `noSearch`: why the rows of the view cannot be searched. A disabled field has no tooltip on a touch screen, and a
+/// screen reader passes it over.
+function drawHead(view, {tools, shown: said, noSearch}, ...saves) {
   elements.replaceContent(at('view-head'), make('h1', {}, view.title), ...tools || [],
-                          make('span', {class: 'shown muted'}, said || ''), make('span', {class: 'saves'}, ...saves));
+                          make('span', {class: 'shown muted'}, said || ''),
+                          make('span', {id: 'no-search', class: 'muted'}, noSearch || ''),
+                          make('span', {class: 'saves'}, ...saves));
 }
 
 /// The file that is being written, as a task of feedback.showProgress(); one at a time.
@@ -195,11 +199,11 @@ function zoom(frame) { if (shown && shown.zoom) shown.zoom(frame); }
 /// Another recording is selected, of which nothing is known yet.
 function wait() {
   at('view').dataset.asked = String(++turn);
+  if (written === null) feedback.clear(feedback.SAVED);
   drawList();
   drawHead(viewOf(selection.now().view), {});
   statusLine.wait({command: null}, true);
   at('view').classList.add('waiting', 'stale');
-  if (written === null) feedback.clear(feedback.SAVED);
 }
 
 /// The recording cannot be read: the reason in place of its figures. The list of recordings has no need of them.
