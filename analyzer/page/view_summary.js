@@ -47,8 +47,8 @@ function showIntegrity({integrity}) {
 function pinning({groups, resident}) {
   const [most] = groups;
   return !most || !resident || most.overhead_bytes * 10 < resident.rss_bytes ? [] :
-    [make('b', {}, names.label(most.name)), ` pins ${figures.bytes(most.overhead_bytes)} that could be returned to ` +
-      `the system: free memory in the pages of its ${figures.plural(most.blocks, 'live block')}.`];
+    [make('b', {}, names.label(most.name)), ` pins ${figures.bytes(most.overhead_bytes)} of free memory: the ` +
+      `pages of its ${figures.plural(most.blocks, 'live block')} cannot be returned to the system.`];
 }
 
 /// What the sentences are about: the recording, a range of it, or what is live at a moment, as `report` words it.
