@@ -173,8 +173,9 @@ async function functionDetails(context, name) {
     for (const [title, entries] of [['Callers', callers.callers], ['Callees', callers.callees]]) {
       if (!entries.length) continue;
       nodes.push(make('h3', {}, title), make('ul', {class: 'calls'}, ...entries.map(entry => make('li', {},
-        button(names.label(entry.name), () => selection.change({name: entry.name}),
-               {class: 'plain', title: entry.name}),
+        names.isFunction(entry.name) ? button(names.label(entry.name), () => selection.change({name: entry.name}),
+                                              {class: 'plain', title: entry.name}) :
+          make('span', {title: names.noFunctions[entry.name]}, entry.name),
         make('span', {}, figures.ofMetric(metric, entry.total[about.value]), ' ',
              make('small', {}, figures.percent(entry.total[about.value], total[about.value])))))));
     }
@@ -197,8 +198,8 @@ function titleOf({at, filters}) {
 async function selectionDetails(context) {
   const {state, metric} = context;
   const title = make('h2', {}, titleOf(state));
-  try {
   const histogram = histogramOf(context);
+  try {
     const [rows, report] = await Promise.all([context.ask('function_rows', {}), context.report]);
     const nodes = [title, ...withMedians(list([figureOf(context, rows.total), ...otherFigures(context, rows.total)]),
                                          histogram)];

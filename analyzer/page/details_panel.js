@@ -6,13 +6,6 @@ const detailsPanel = (() => {
 const {make, button} = elements;
 let stack = null, turn = 0;
 
-/// Rows and frames that are no functions, and what they stand for.
-const NO_FUNCTIONS = {
-  '(no own code)': 'Blocks whose call stacks have no function of the program\'s own code. Without "only own code", ' +
-    'the page shows their functions.',
-  '(no stack recorded)': 'Blocks whose call stacks were not recorded.',
-};
-
 /// Shows a stack instead of the selected function: {title, entries, frames, name}; `later` is a function that asks
 /// for more, and returns a promise of elements.
 function showStack(shown) {
@@ -46,8 +39,8 @@ async function refresh(isOther = false) {
   const title = stack ? stack.title : names.oneLine(state.name) || details.titleOf(state);
   document.getElementById('columns').classList.toggle('without-details', title === '');
   if (title === '') return replace(details.nothing());
-  if (!stack && Object.hasOwn(NO_FUNCTIONS, state.name))
-    return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, NO_FUNCTIONS[state.name])]);
+  if (!stack && !names.isFunction(state.name))
+    return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, names.noFunctions[state.name])]);
   const waiting = setTimeout(() => {
     if (mine !== turn) return;
     host.classList.add('waiting');

@@ -53,9 +53,17 @@ function ofFrame(frame) {
 }
 const originText = {own: 'own code', third_party: 'third party', standard: 'standard library', runtime: 'runtime',
                     unknown: 'unresolved'};
+/// Rows and frames that are no functions, and what they stand for.
+const noFunctions = {
+  '(no own code)': 'Blocks whose call stacks have no function of the program\'s own code. Without "only own code", ' +
+    'the page shows their functions.',
+  '(no stack recorded)': 'Blocks whose call stacks were not recorded.',
+  '(no caller)': 'Blocks of call stacks in which the function is the outermost one.',
+};
+const isFunction = name => !Object.hasOwn(noFunctions, name);
 /// The bytes of a name that a trace has cannot hide a direction or a line break in a short text.
 const oneLine = text => text.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '\u00b7');
 const label = name => oneLine(short(name || '(no stack)'));
 
-return {short, base, place, ofFrame, originText, oneLine, label};
+return {short, base, place, ofFrame, originText, noFunctions, isFunction, oneLine, label};
 })();

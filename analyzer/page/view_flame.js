@@ -245,7 +245,7 @@ function rowsOfSandwich([callers, callees]) {
 }
 
 const shownOf = state => ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
-const isSandwichOf = state => shownOf(state) === 'sandwich' && state.name !== '';
+const isSandwichOf = state => shownOf(state) === 'sandwich' && state.name !== '' && names.isFunction(state.name);
 
 function head(context) {
   const {state, metric} = context;
@@ -271,8 +271,8 @@ async function show(context) {
             command};
   const {root, exact} = asked;
   if (shown === 'sandwich' && !isSandwich)
-    return {node: elements.empty('No function is selected. Select one in the table or in a flame graph.'),
-            tools: [choice], command};
+    return {node: elements.empty(`${state.name ? `${state.name} is no function, so it has no callers and callees` :
+      'No function is selected'}. Select one in the table or in a flame graph.`), tools: [choice], command};
   if (exact ? valueOf(exact.total) === 0 : !root.children.length || valueOf(root.total) === 0)
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
   const parts = [];
