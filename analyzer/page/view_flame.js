@@ -55,16 +55,16 @@ const SANDWICH_SHARES = ['0.01', '0.1'];
 
 /// What a sandwich of the selected function is made of: the tree of its stacks, from which branches with less than
 /// `share` percent of `of` are left out, and its exact figures as `callers` has them. A file has the tree of all
-/// functions only. Null: no block was allocated in the function.
+/// functions only. `isOfOwnPeak`: the tree has what is live at the peak of the function's blocks, while `callers` has
+/// what is live at the peak of everything that is selected. Null: no block was allocated in the function.
 async function askSandwich(context) {
-  const {metric, state: {name, at}} = context;
+  const {metric, selected, state: {name, at}} = context;
   if (ask.file) return {root: await context.ask('tree', {metric}), exact: null, share: '0.1', of: 'everything'};
   // The peak of what a function allocates is at another time than that of the selection.
-  const only = metric === 'peak' && !at ? null : selection.ofFunction(name, context.selected);
+  const only = metric === 'peak' && !at ? null : selection.ofFunction(name, selected);
   const tree = async ([share, ...larger]) => {
     try {
-      return {share, root: await ask.question('tree', {...only || context.selected, cost: metric,
-                                                       'min-share': share})};
+      return {share, root: await ask.question('tree', {...only || selected, cost: metric, 'min-share': share})};
     } catch (error) {
       if (!larger.length || !error.message.startsWith('the answer has more than')) throw error;
       return tree(larger);
@@ -74,12 +74,22 @@ async function askSandwich(context) {
     // As in the details, whose question this is, too.
     const [found, exact] = await Promise.all([tree(SANDWICH_SHARES), name.length > selection.MAX_NAME ? null :
       context.ask('callers', {name, metric})]);
-    return {...found, exact, of: only ? 'it' : 'everything'};
+    return {...found, exact, of: only ? 'it' : 'everything', isOfOwnPeak: Boolean(only && !at && !selected.function)};
   } catch (error) {
     if (error.message.includes('no stack with costs has a function')) return null;
     throw error;
   }
 }
+
+/// The peak at which the figures of a sandwich are live: "selection", "function", or "unknown".
+function peakOf({isOfOwnPeak, exact}) {
+  if (!isOfOwnPeak) return 'selection';
+  // What the function allocates as a helper is in no tree, and how much of it is live at this peak is not known.
+  return exact && Object.values(exact.as_helper).some(value => value > 0) ? 'unknown' : 'function';
+}
+/// `exact` with what is live at the peak of the function's blocks, of which `root` is the tree.
+const exactAtOwnPeak = (exact, {total: {peak_bytes, peak_blocks}}) =>
+  exact && {...exact, total: {...exact.total, peak_bytes, peak_blocks}};
 
 /// The trees below and above all outermost occurrences of a function: {callees, callers, found}. With `exact` figures
 /// of the function, both have its total, and a frame for what is in branches that are left out: `rest`. The frames
@@ -225,10 +235,10 @@ async function showPinned(context) {
   };
 }
 
-/// The rows of a tree's CSV.
-function rowsOf(root) {
-  const keys = Object.keys(root.total);
-  const lines = [['depth', 'name', 'file', 'module', ...keys]];
+/// The rows of a tree's CSV. `columnOf`: the heading of a figure, or null if it is left out.
+function rowsOf(root, columnOf = key => key) {
+  const keys = Object.keys(root.total).filter(key => columnOf(key) !== null);
+  const lines = [['depth', 'name', 'file', 'module', ...keys.map(columnOf)]];
   const list = [[root, 0]];
   while (list.length) {
     const [node, depth] = list.pop();
@@ -238,9 +248,11 @@ function rowsOf(root) {
   return lines;
 }
 
-/// The same of both trees of a sandwich, which begin with its function.
-function rowsOfSandwich([callers, callees]) {
-  const [head, ...above] = rowsOf(callers.children[0]), [, ...below] = rowsOf(callees.children[0]);
+/// The same of both trees of a sandwich, which begin with its function. `peak`: that of the figures.
+function rowsOfSandwich([callers, callees], peak) {
+  const columnOf = key => peak === 'selection' || !key.startsWith('peak_') ? key :
+    peak === 'function' ? `function_${key}` : null;
+  const [[head, ...above], [, ...below]] = [callers, callees].map(tree => rowsOf(tree.children[0], columnOf));
   return [['kind', ...head], ...above.map(row => ['caller', ...row]), ...below.map(row => ['callee', ...row])];
 }
 
@@ -269,7 +281,8 @@ async function show(context) {
   if (asked === null)
     return {node: elements.empty('No block of this selection was allocated in this function.'), tools: [choice],
             command};
-  const {root, exact} = asked;
+  const {root} = asked, peak = peakOf(asked);
+  const exact = peak === 'function' ? exactAtOwnPeak(asked.exact, root) : asked.exact;
   if (shown === 'sandwich' && !isSandwich)
     return {node: elements.empty(`${state.name ? `${state.name} is no function, so it has no callers and callees` :
       'No function is selected'}. Select one in the table or in a flame graph.`), tools: [choice], command};
@@ -323,11 +336,12 @@ async function show(context) {
       hosts.forEach(([host, tree], i) => {
         const {data, all} = dataOf(tree, valueOf, about.unit);
         data.figures = frame => (state.at ? ['leaked'] : Object.keys(figures.metrics))
-          .filter(key => key !== metric && key !== 'live' && key !== 'pinned')
+          .filter(key => ![metric, about.blocks, 'live', 'pinned', ...peak === 'unknown' ? ['peak'] : []].includes(key))
           .concat(about.blocks ? [about.blocks] : [])
           .map(key => key === about.blocks ? ['blocks', figures.count(all[frame][key])] :
-            [recording.metricLabel(key, state).toLowerCase(), figures.ofMetric(key,
-                all[frame][figures.metrics[key].value])]);
+            [key === 'peak' && peak === 'function' ? 'live at the peak of the selected function' :
+              recording.metricLabel(key, state).toLowerCase(),
+             figures.ofMetric(key, all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0, small));
         if (i === focused && document.activeElement === document.body) graphs[i].restoreFocus();
       });
@@ -347,7 +361,7 @@ async function show(context) {
     filter: text => graphs.forEach(graph => graph.search(text)),
     picture: () => !isSandwich ? graphs[0].drawn() : ['Callers', 'Callees'].map((title, i) =>
       [`${title} of ${names.label(state.name)}`, graphs[i].drawn()]),
-    csv: () => isSandwich ? rowsOfSandwich(hosts.map(([, tree]) => tree)) : rowsOf(root),
+    csv: () => isSandwich ? rowsOfSandwich(hosts.map(([, tree]) => tree), peak) : rowsOf(root),
   };
 }
 
