@@ -1,7 +1,9 @@
 """The figures beside the view: of the function, call site, stack, module, thread or moment that is chosen."""
 
 import json
+import urllib.parse
 
+import harness
 import pages
 
 
@@ -135,6 +137,55 @@ class Details(pages.PageCase):
         self.click("#view tbody tr[data-index] th")
         self.assertEqual(self.texts("#details .error"), ["The functions are lost."])
         self.assertEqual(self.text("#details h2"), self.browser.evaluate(f"names.label({json.dumps(row['name'])})"))
+
+    def test_details_before_sizes_and_lifetimes(self):
+        """Figures and stacks do not wait for the medians of sizes and lifetimes, and stay if those are unknown."""
+        program = self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take(unsigned long size) { return malloc(size); }
+            int main(void) {
+              for (int i = 0; i < 50; ++i) free(take(3000));
+              void* volatile kept = take(50000);
+              return kept == NULL;
+            }
+            """)
+        self.trace = self.record(program).trace
+        stack = {"view": "table", "by": "stack", "metric": "allocated"}
+        medians = ("median size", "median lifetime")
+        of_function = ("--function", "^take$")
+        for what, selection, options in (("stack", stack, of_function),
+                                         ("function", {**stack, "by": "site", "name": "take"}, of_function),
+                                         ("module", {**stack, "module": str(program)}, ("--module", str(program)))):
+            for is_lost in (False, True):
+                with self.subTest(what=what, is_lost=is_lost):
+                    self.open(self.trace, view="processes")  # nothing is selected
+                    if is_lost:
+                        self.refuse("histogram", "The sizes are lost.")
+                    else:
+                        self.hold("histogram")
+                    fragment = "&".join(f"{key}={urllib.parse.quote(value, safe='')}"
+                                        for key, value in selection.items())
+                    self.browser.evaluate(f"location.hash = {json.dumps(fragment)}; 0")
+                    harness.wait_until(lambda: self.texts("#view tr[data-index]"), "no rows are shown")
+                    if what == "stack":
+                        self.browser.evaluate("document.querySelector('#view tr[data-index] th').click()")
+                    harness.wait_until(lambda: self.texts("#details .stack li"), "no stack is shown")
+                    shown = self.details()
+                    self.assertIn("allocated", shown)
+                    if is_lost:
+                        self.settled()
+                        self.assertEqual(self.texts("#details .error"),
+                                         ["Sizes and lifetimes are unknown: The sizes are lost."])
+                        self.assertEqual([label for label in medians if label in self.details()], [])
+                    else:
+                        self.assertEqual([shown[label] for label in medians], ["\u2026"] * 2)
+                        height = "document.querySelector('#details').scrollHeight"
+                        before = self.browser.evaluate(height)
+                        self.release()
+                        self.settled()
+                        self.check_medians(*options)
+                        self.assertEqual(self.browser.evaluate(height), before)
+                        self.assertEqual(self.texts("#details .error"), [])
 
     def check_figures(self, figures, metric):
         """The details have the selected metric, and those beside it."""

@@ -58,13 +58,6 @@ class Figures(pages.PageCase):
                            "Back does not return to the summary")
         self.settled()
 
-    def tip_of(self, place):
-        """The tooltip of the frame with this upper and lower edge."""
-        left = self.browser.evaluate("document.querySelector('.flame .chart').getBoundingClientRect().left")
-        self.browser.move(left + 20, (place[0] + place[1]) / 2)
-        self.browser.settle()
-        return self.text(".flame .tip.on")
-
     def test_saved_marks(self):
         self.open(self.record(harness.program("freed_end"), "1000").trace, view="table")
         timeline = self.json("timeline", "--sites", "6")

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from pathlib import Path
 
 import harness
 import marionette
@@ -146,6 +147,54 @@ class File(pages.PageCase):
         self.browser.click(left + width * 0.42, middle)
         self.settled()
         self.assertRegex(self.text("#command"), r"--from \d0% --to \d0%")
+
+    def test_marks_that_are_not_in_a_file(self):
+        """The flag of a mark of which the file has no figures selects no moment near it, but names the command."""
+        header = Path(__file__).parents[2] / "preload" / "heapprof.h"
+        file = self.written(self.record(self.compiled("""
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <unistd.h>
+            #include "HEADER"
+            int main(void) {
+              for (int i = 1; i <= 11; ++i) {
+                void* volatile kept = malloc(1000);
+                char text[20];
+                snprintf(text, sizeof text, "mark %d", i);
+                heapprof_mark(text);
+                usleep(i < 10 ? 30000 : 100);  // the last two are close to each other
+              }
+            }
+            """.replace("HEADER", str(header)))).trace)
+        marks = self.json("timeline")["marks"]
+        self.assertEqual([mark["text"] for mark in marks], [f"mark {i}" for i in range(1, 12)])
+        duration = self.json("report")["duration_ns"]
+        self.assertLess(marks[10]["time_ns"] - marks[9]["time_ns"], duration / 100)
+        self.browser.open(f"{file.as_uri()}#view=table")
+        self.settled()
+        command = self.text("#command")
+
+        def click(i):
+            self.browser.click(*self.browser.evaluate(
+                f"(() => {{ const at = document.querySelectorAll('.mark path')[{i}].getBoundingClientRect();"
+                "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
+            self.browser.settle()
+            self.settled()
+        click(10)
+        self.assertEqual((self.browser.evaluate("selection.now().at"), self.text("#command")), ("", command))
+        ns = marks[10]["time_ns"]
+        self.assertIn(f'Mark "mark 11" at {self.shown_as("time", ns)}: this file has no figures of this moment',
+                      self.text("#timeline .more"))
+        self.assertEqual([shlex.split(text) for text in self.texts("#timeline .more code")],
+                         [["heapprof", "report", self.trace.name, "--live-at", f"{ns}ns"],
+                          ["heapprof", "serve", self.trace.name]])
+        titles = self.texts(".mark title")
+        self.assertEqual(["no figures" in title for title in titles], [False] * 10 + [True])
+        # That of another one is selected, and the message is gone.
+        click(8)
+        self.assertEqual(self.browser.evaluate("selection.now().at"), f"{marks[8]['time_ns']}ns")
+        self.assertEqual(self.text("#timeline .more"), "")
+        self.check_sentence("live")
 
     def test_who_frees_in_a_file(self):
         """A file does not have it. The figures are shown, and the command that prints it."""

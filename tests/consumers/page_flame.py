@@ -184,6 +184,75 @@ class FlameGraphAndTree(pages.PageCase):
         head, *lines = self.saved_rows()
         self.assertEqual({int(line[head.index("peak_bytes")]) for line in lines}, {10_000})
 
+    def test_other_metrics_of_a_sandwich(self):
+        """With another metric than the peak, the tree is of the function's blocks only, whose peak is their own:
+        tooltips and CSV call it so. `callers` has what is live at the peak of the recording."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            SITE void* early(unsigned long size) { return malloc(size); }
+            SITE void* late(unsigned long size) { return malloc(size); }
+            int main(void) {
+              void* volatile kept = early(10000);
+              void* volatile freed = early(300000);
+              free(freed);
+              kept = late(900000);
+              return kept == NULL;
+            }
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated", shown="sandwich", name="early")
+        self.assertEqual(self.printed()["total"]["peak_bytes"], 10_000)
+        own = self.json("tree", "--function", "^early$", "--cost", "allocated")["total"]
+        self.assertEqual((own["peak_bytes"], own["peak_blocks"]), (310_000, 2))
+        head, *lines = self.saved_rows()
+        self.assertNotIn("peak_bytes", head)
+        self.assertNotIn("peak_blocks", head)
+        self.assertIn(["caller", "1", "main"], [line[:3] for line in lines])
+        for key in ("peak_bytes", "peak_blocks"):
+            self.assertEqual({line[head.index(f"function_{key}")] for line in lines}, {str(own[key])})
+        self.assertEqual({line[head.index("leaked_bytes")] for line in lines}, {"10000"})
+        frame = self.browser.evaluate(
+            "(() => { const {top, bottom} = document.querySelector('.flame.half rect').getBoundingClientRect(); "
+            "return [top, bottom]; })()")
+        self.assertIn(f"live at the peak of the selected function{self.shown_as('bytes', 310_000)}", self.tip_of(frame))
+        labels = self.texts(".flame .tip.on td:first-child")
+        self.assertEqual(sorted(set(labels)), sorted(labels))
+        # A filter selects the same blocks, so that their peak is that of the selection.
+        self.select(view="flame", metric="allocated", shown="sandwich", name="early", function="^early$")
+        self.assertEqual(self.printed()["total"]["peak_bytes"], 310_000)
+        head, *lines = self.saved_rows()
+        self.assertEqual({line[head.index("peak_bytes")] for line in lines}, {"310000"})
+        # How much of what it allocates as a helper is live at its own peak is not known: there is no figure of it.
+        self.browser.open("about:blank")
+        self.open(self.trace, view="table")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = async (address, ...more) => { "
+            "const answer = await fetched(address, ...more); if (!/callers/.test(address)) return answer; "
+            "const content = await answer.json(); content.as_helper.allocated_bytes = 10; "
+            "return Response.json(content); }; })()")
+        self.select(view="flame", metric="allocated", shown="sandwich", name="early")
+        head, *lines = self.saved_rows()
+        self.assertEqual([column for column in head if "peak" in column], [])
+        self.assertNotIn("peak", self.tip_of(frame))
+
+    def test_sandwich_of_what_is_no_function(self):
+        """Rows of blocks without a function have no callers and callees: the page says so, and asks for none."""
+        self.open(self.real(), view="flame", metric="allocated", shown="sandwich", name="(no own code)",
+                  **{"only-own": "1"})
+        for name in ("(no own code)", "(no stack recorded)"):
+            with self.subTest(name=name):
+                self.select(view="flame", metric="allocated", shown="sandwich", name=name, **{"only-own": "1"})
+                self.assertIn(f"{name} is no function, so it has no callers and callees", self.text("#view .empty"))
+        asked = self.browser.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        self.assertEqual([address for address in asked if "/api/callers" in address], [])
+        # The outermost function has no caller that could be selected.
+        self.select(view="table", name="main")
+        rows = self.json("callers", "main")["callers"]
+        self.assertTrue(rows)
+        buttons = self.texts("#details .calls li button")
+        for row in rows:
+            self.assertEqual(row["name"] in buttons, row["name"] != "(no caller)")
+
     def check_sandwich(self, name, size):
         """Both trees of the function have its total. Returns what is saved of them, and the total."""
         self.assertEqual(self.printed()["total"]["allocated_bytes"], size)

@@ -87,6 +87,21 @@ class Lists(pages.PageCase):
         self.select(view="table")
         self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), False)
 
+    def test_why_blocks_are_not_searched(self):
+        """The reason is a text of the page, not only the tooltip of a disabled field; the key of the search says it."""
+        self.open(self.folder / "plain.heapprof", view="blocks", metric="leaked", function="libleaf")
+        reason = self.browser.evaluate("document.querySelector('#search').title")
+        self.assertTrue(reason)
+        self.assertEqual(self.text("#no-search"), reason)
+        self.assertTrue(self.browser.evaluate("document.querySelector('#no-search').checkVisibility()"))
+        nodes = self.browser.call("Accessibility.getFullAXTree")["nodes"]
+        read = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "StaticText"]
+        self.assertIn(reason, read)
+        self.browser.press("/")
+        self.assertEqual(self.text("#announce"), reason)
+        self.select(view="table", function="libleaf")
+        self.assertEqual(self.text("#no-search"), "")
+
     def test_list_that_is_higher_than_an_element(self):
         """A million rows: a wheel moves them pixel by pixel, a drag of the scroll bar by its share of the list; both
         ends are reached, and the scroll bar shows the share again when the list rests."""

@@ -116,7 +116,7 @@ class Memory(pages.PageCase):
         self.open(self.trace, view="summary")
         most = self.json("pins", "--by", "function")["groups"][0]
         self.assertEqual((most["name"], most["blocks"]), ("keep", 2500))
-        sentence = f"keep pins {self.shown_as('bytes', most['overhead_bytes'])} that could be returned to the system"
+        sentence = f"keep pins {self.shown_as('bytes', most['overhead_bytes'])} of free memory"
         self.assertTrue([text for text in self.texts(".findings a") if text.startswith(sentence)],
                         self.texts(".findings li"))
         self.click(".findings a", sentence)

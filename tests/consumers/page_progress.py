@@ -99,6 +99,50 @@ class Progress(pages.PageCase):
         self.check_leaks()
         self.check_awaited()
 
+    def test_file_that_takes_long(self):
+        """The page says that a file is written. Another view and another recording can be chosen meanwhile: the file is
+        that of the click. It removes no message but its own."""
+        folder, paths = self.recordings("plain")
+        other = self.record(self.compiled("#include <stdlib.h>\nint main(void) { return malloc(100) == NULL; }"))
+        shutil.copy(other.trace, folder / "b.heapprof")
+        self.open(folder, view="blocks", metric="leaked", trace="0")
+        name = self.browser.evaluate("recording.fileName('blocks.csv')")
+        self.hold("csv=1")
+        self.browser.evaluate(
+            "window.saved = []; URL.createObjectURL = blob => { saved.push({blob}); return '#'; }; "
+            "HTMLAnchorElement.prototype.click = function () { saved.at(-1).name = this.download; }; 0")
+        click = "document.querySelector('.saves button').click(); 0"
+        self.browser.evaluate(click)
+        harness.wait_until(lambda: f"Writing {name}" in self.text("#saving"), "the file is not mentioned")
+        self.browser.evaluate(click)
+        harness.wait_until(lambda: "Only one file" in self.text("#saving"), "the second click is silent")
+        self.browser.evaluate("location.hash = 'view=table&trace=1'; 0")
+        harness.wait_until(lambda: "b.heapprof" in self.text("#about") and self.browser.evaluate(
+            "(({asked, drawn, view}) => view === 'table' && asked === drawn)(document.querySelector('#view').dataset)"),
+                           "the other recording is not shown")
+        self.assertNotEqual(self.browser.evaluate("recording.fileName('blocks.csv')"), name)
+        self.assertIn(f"Writing {name}", self.text("#saving"))
+        self.browser.evaluate("feedback.fail(new Error('A message of the view.'))")
+        self.release()
+        harness.wait_until(lambda: self.browser.evaluate("saved.length"), "no file is written")
+        self.settled()
+        self.assertEqual(self.browser.evaluate("saved.map(({name}) => name)"), [name])
+        self.assertTrue(self.browser.evaluate("saved[0].blob.text()").splitlines() ==
+                        self.heapprof("blocks", paths[0], "--csv").splitlines(), "other rows")
+        self.assertEqual((self.text("#saving"), self.text("#progress")), ("", "A message of the view."))
+        # An error stays while the figures are brought up to date, until another view is chosen.
+        self.select(view="blocks", metric="leaked", trace="0")
+        self.refuse("csv=1", "The rows are lost.")
+        self.browser.evaluate(click)
+        self.settled()
+        message = f"{name} was not written: The rows are lost."
+        self.assertEqual((self.texts("#saving .error"), self.text("#progress")), ([message], ""))
+        self.browser.evaluate("viewPanel.refresh(true)")
+        self.settled()
+        self.assertEqual(self.texts("#saving .error"), [message])
+        self.select(view="table", trace="0")
+        self.assertEqual(self.text("#saving"), "")
+
     def check_awaited(self):
         """While answers are awaited, nothing that is shown as current is of the view and the function before."""
         self.select(view="table", metric="peak")

@@ -1,5 +1,7 @@
 """The page of programs that run: their figures follow, and Mark and Pause act on them."""
 
+import csv
+import io
 import json
 import re
 import subprocess
@@ -81,6 +83,78 @@ class Running(pages.PageCase):
                            "Pause" not in self.texts("#selection button"), "the end is not shown")
         self.settled()
         self.assertEqual(self.shown_bytes("grow_first"), 30_000 + 10_000 * commands)
+
+    def test_csv_of_blocks_of_a_running_program(self):
+        """All blocks of one moment, also if the program goes on between the answers of which the file is made."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.command("a" * 150)
+        self.open(trace, view="blocks", metric="leaked")
+        # Answers have at most 500 rows; the second one waits.
+        self.browser.evaluate(
+            "window.pieces = []; (() => { const fetched = window.fetch; window.fetch = (address, ...more) => { "
+            "if (!/blocks.*csv=1/.test(address)) return fetched(address, ...more); "
+            "const asked = Object.fromEntries(new URLSearchParams(address.slice(address.indexOf('?')))); "
+            "if (asked.top > 500) return Promise.resolve(new Response(JSON.stringify("
+            "{error: 'the answer has more than 32 MB'}), {status: 422})); "
+            "pieces.push(asked); return pieces.length !== 2 ? fetched(address, ...more) : new Promise(done => { "
+            "window.go = () => done(fetched(address, ...more)); }); }; })()")
+        for selection in ({"metric": "leaked"}, {"metric": "leaked", "to": "end"}, {"metric": "leaked", "from": "0%"},
+                          {"metric": "peak"}, {"metric": "peak", "from": "0.0001"}, {"metric": "live", "at": "peak"},
+                          {"metric": "live", "at": "100%"}, {"metric": "live", "at": "peak", "min-size": "500"}):
+            with self.subTest(**selection):
+                self.select(view="blocks", **selection)
+                self.browser.evaluate(
+                    "pieces.length = 0; window.go = window.file = null; (() => { const create = URL.createObjectURL; "
+                    "URL.createObjectURL = blob => { URL.createObjectURL = create; "
+                    "blob.text().then(text => { window.file = text; }); return create.call(URL, blob); }; "
+                    "[...document.querySelectorAll('.saves button')].find(button => button.textContent === 'CSV')"
+                    ".click(); })()")
+                harness.wait_until(lambda: self.browser.evaluate("window.go !== null"), "the file has one piece")
+                # The newest block becomes the largest one, which is the first row of the list.
+                self.command("ra")
+                self.browser.evaluate("go()")
+                rows = harness.wait_until(lambda: self.browser.evaluate("window.file"), "no file is written")
+                pieces = self.browser.evaluate("pieces")
+                self.assertGreater(len(pieces), 2)
+                asked = [{key: value for key, value in piece.items() if key not in ("skip", "top", "csv")}
+                         for piece in pieces]
+                options = asked[0]
+                self.assertEqual(asked, [options] * len(asked))
+                self.assertRegex(options.get("to") or options.get("live-at") or "", r"^\d+ns$")
+                words = [word for key, value in options.items() for word in (f"--{key}", value)]
+                expected = self.heapprof("blocks", trace, *words, "--csv")
+                # The last times become some nanoseconds more exact while the program goes on.
+                self.assertEqual(*([[cell for i, cell in enumerate(row) if i not in (2, 3)] for row in csv.reader(
+                    io.StringIO(text))] for text in (rows, expected)))
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+
+    def test_csv_of_blocks_that_change(self):
+        """What is known of the moment changes while the rows are read: they are read again, or an error says so."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.open(trace, view="blocks", metric="leaked")
+        expected = self.heapprof("blocks", trace, "--csv")
+        # The answers with the totals of the moment differ so often.
+        for changes in (1, 100):
+            with self.subTest(changes=changes):
+                self.browser.evaluate(
+                    f"window.changes = {changes}; window.plain = window.plain || window.fetch; "
+                    "window.fetch = async (address, ...more) => { const answer = await plain(address, ...more); "
+                    "if (!/blocks.*top=1(&|$)/.test(address) || changes-- <= 0) return answer; "
+                    "const content = await answer.json(); content.total.blocks += 1 + changes; "
+                    "return Response.json(content); }; 0")
+                if changes == 1:
+                    self.assertEqual(sorted(line.split(",")[0] for line in self.saved("CSV").splitlines()),
+                                     sorted(line.split(",")[0] for line in expected.splitlines()))
+                    self.assertEqual(self.text("#saving"), "")
+                    asked = self.browser.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+                    self.assertEqual(len([address for address in asked if "csv=1" in address]), 2)
+                else:
+                    self.click(".saves button", "CSV")
+                    harness.wait_until(lambda: "The blocks that are selected changed while they were read" in
+                                       (self.text("#saving .error") or ""), "no error")
 
     def test_control_of_the_chosen_recording(self):
         """Pause acts on the program of the chosen recording. There is no such button if that has ended."""

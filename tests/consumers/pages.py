@@ -146,6 +146,13 @@ class PageCase(consumers.Case):
         self.browser.evaluate("(() => { for (const release of held) release(); "
                               "held.push = release => release(); })()")
 
+    def refuse(self, pattern, sentence):
+        """Requests whose addresses match are answered with this error."""
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (...asked) => "
+            f"!/{pattern}/.test(asked[0]) ? fetched(...asked) : Promise.resolve(new Response("
+            f"JSON.stringify({{error: {json.dumps(sentence)}}}), {{status: 422}})); }})()")
+
     def compiled(self, source):
         """The path of a program of C, with debug information, in a directory of its own."""
         program = self.dir / "program"
@@ -273,6 +280,13 @@ class PageCase(consumers.Case):
         return self.browser.evaluate(
             "(() => { const at = document.querySelector('.time-chart').getBoundingClientRect();"
             "return [at.left, at.top, at.width, at.height]; })()")
+
+    def tip_of(self, place):
+        """The tooltip of the frame with this upper and lower edge."""
+        left = self.browser.evaluate("document.querySelector('.flame .chart').getBoundingClientRect().left")
+        self.browser.move(left + 20, (place[0] + place[1]) / 2)
+        self.browser.settle()
+        return self.text(".flame .tip.on")
 
     def press_each(self, *keys):
         for key in keys:
