@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands/answer_subject.h"
@@ -17,6 +19,7 @@
 #include "analyzer/cli/commands/trace_state.h"
 #include "analyzer/cli/text/held_content.h"
 #include "analyzer/render/units.h"
+#include "analyzer/serve/answer_fitter.h"
 #include "analyzer/serve/answers.h"
 #include "analyzer/serve/page.h"
 #include "analyzer/serve/page_questions.h"
@@ -25,6 +28,7 @@ namespace heapprof::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using serve::AnswerFitter;
 using serve::PageGroup;
 using serve::PageQuestion;
 
@@ -174,15 +178,22 @@ class Collection {
         break;
       }
       progress_.show(answers_.size(), page_bytes_ + used_, group.about);
-      std::vector<PageQuestion> some;
+      std::vector<PageQuestion> some, asked;
+      std::vector<AnswerFitter::Attempt> attempts;
       for (std::size_t i = begin; i < std::min(begin + kAtOnce, group.questions.size()); ++i) {
-        if (is_hopeless(group.questions[i])) ++omitted;
-        else some.push_back(group.questions[i]);
+        const PageQuestion& question = group.questions[i];
+        if (fitter_.is_hopeless(question, room())) {
+          ++omitted;
+          continue;
+        }
+        some.push_back(question);
+        attempts.push_back(fitter_.first_attempt(question));
+        asked.push_back(attempts.back().question);
       }
-      const std::vector<serve::Answer> answers = asker_.ask(some);
+      const std::vector<serve::Answer> answers = asker_.ask(asked);
       for (std::size_t i = 0; i < some.size(); ++i) {
         if (answers_.contains(some[i].key())) continue;
-        switch (take(some[i], answers[i])) {
+        switch (take(some[i], attempts[i], answers[i])) {
           case Taken::kWhole: break;
           case Taken::kCoarser: ++coarser; break;
           case Taken::kNot: ++omitted; break;
@@ -198,51 +209,37 @@ class Collection {
                         render::human_bytes(options_.max_bytes));
   }
 
-  /// The question without its cost, order, range and moment: answers of one kind have similar sizes.
-  static std::string kind_of(const PageQuestion& question) {
-    std::string kind = question.command;
-    for (const serve::Parameter& one : question.parameters)
-      if (one.name != "cost" && one.name != "sort" && one.name != "from" && one.name != "to" && one.name != "live-at")
-        kind += " " + one.name + "=" + one.value;
-    return kind;
-  }
-  /// Whether another answer of this kind was left out that needed twice the room which is left now.
-  bool is_hopeless(const PageQuestion& question) const {
-    const auto least = least_left_out_.find(kind_of(question));
-    return least != least_left_out_.end() && least->second > 2 * room();
+  enum class Taken { kWhole, kCoarser, kNot };
+  /// `answer`: of the attempt.
+  Taken take(const PageQuestion& question, const AnswerFitter::Attempt& attempt, const serve::Answer& answer) {
+    const std::string key = question.key();
+    const std::uint64_t limit = std::min(room(), options_.max_bytes / kMaxShare);
+    AnswerFitter::Result result =
+        fitter_.fit(question, attempt, answered(key, question, answer), limit,
+                    [&](const PageQuestion& other) { return answered(key, question, asker_.ask(other)); });
+    if (result.is_too_large) return Taken::kNot;
+    // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
+    if (!result.answer) return Taken::kWhole;
+    used_ += result.answer->bytes;
+    answers_.emplace(key, std::move(result.answer->text));
+    return result.is_coarser ? Taken::kCoarser : Taken::kWhole;
   }
 
-  enum class Taken { kWhole, kCoarser, kNot };
-  Taken take(const PageQuestion& question, serve::Answer answer) {
-    const std::string key = question.key();
-    PageQuestion asked = question;
-    bool is_coarser = false;
-    for (;;) {
-      if (answer.status != 200) {
-        // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
-        if (first_error_.empty()) first_error_ = error_of(answer);
-        return Taken::kWhole;
-      }
-      std::string text = *answer.body;
-      while (text.ends_with('\n')) text.pop_back();
-      if (question.command == "info") {
-        command_line_omitted_ = Json::parse(text).value("command_line_omitted", false);
-        if (!options_.command_line) text = without_arguments(text);
-      }
-      const std::uint64_t size = size_of(key, text);
-      if (size <= std::min(room(), options_.max_bytes / kMaxShare)) {
-        used_ += size;
-        answers_.emplace(key, std::move(text));
-        return is_coarser ? Taken::kCoarser : Taken::kWhole;
-      }
-      if (!serve::make_coarser(asked)) {
-        std::uint64_t& least = least_left_out_.try_emplace(kind_of(question), size).first->second;
-        least = std::min(least, size);
-        return Taken::kNot;
-      }
-      is_coarser = true;
-      answer = asker_.ask(asked);
+  /// The answer as the file has it. None: it is an error.
+  std::optional<AnswerFitter::Answered> answered(const std::string& key, const PageQuestion& question,
+                                                 const serve::Answer& answer) {
+    if (answer.status != 200) {
+      if (first_error_.empty()) first_error_ = error_of(answer);
+      return std::nullopt;
     }
+    std::string text = *answer.body;
+    while (text.ends_with('\n')) text.pop_back();
+    if (question.command == "info") {
+      command_line_omitted_ = Json::parse(text).value("command_line_omitted", false);
+      if (!options_.command_line) text = without_arguments(text);
+    }
+    const std::uint64_t bytes = size_of(key, text);
+    return AnswerFitter::Answered{std::move(text), bytes};
   }
 
   static std::string without_arguments(const std::string& text) {
@@ -306,7 +303,7 @@ class Collection {
   const std::uint64_t page_bytes_;
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;
-  std::map<std::string, std::uint64_t> least_left_out_;  ///< by kind: the smallest answer that was left out
+  AnswerFitter fitter_;
   std::vector<std::string> pruned_;
   serve::ComparedMoments compared_;
   std::string first_error_;
