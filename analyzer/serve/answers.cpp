@@ -37,9 +37,12 @@ Answer answer_of(const Question& question, ChildResult&& result) {
                                    std::to_string(result.code) + " (" + ::strsignal(result.code) + ")" +
                                    (messages.empty() ? "" : ": " + messages));
     case End::kKilled: return error_answer(503, "the server is ending");
-    case End::kTooMuchOutput:
-      return error_answer(422, "the answer has more than " + std::to_string(Answers::kMaxAnswerBytes >> 20) +
-                                   " MB; ask for less, with top for example, or use the command line");
+    case End::kTooMuchOutput: {
+      Answer answer = error_answer(422, "the answer has more than " + std::to_string(Answers::kMaxAnswerBytes >> 20) +
+                                            " MB; ask for less, with top for example, or use the command line");
+      answer.is_too_large = true;
+      return answer;
+    }
     case End::kTooLong:
       return error_answer(422, "no answer within " + std::to_string(Answers::kMaxTime.count()) +
                                    " s; use the command line, which has no limit");

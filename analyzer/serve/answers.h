@@ -36,6 +36,7 @@ struct Answer {
   unsigned status = 200;  ///< of HTTP
   std::string content_type = "application/json";
   std::shared_ptr<const std::string> body;
+  bool is_too_large = false;  ///< an error: it would have more than Answers::kMaxAnswerBytes
 };
 
 /// {"error": SENTENCE}

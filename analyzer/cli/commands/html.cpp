@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -228,6 +229,7 @@ class Collection {
   /// The answer as the file has it. None: it is an error.
   std::optional<AnswerFitter::Answered> answered(const std::string& key, const PageQuestion& question,
                                                  const serve::Answer& answer) {
+    if (answer.is_too_large) return AnswerFitter::Answered{{}, std::numeric_limits<std::uint64_t>::max()};
     if (answer.status != 200) {
       if (first_error_.empty()) first_error_ = error_of(answer);
       return std::nullopt;

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdio>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,28 @@ using namespace heapprof::serve;
 
 TEST_CASE("Waits until it is killed", "[.]") {
   for (;;) ::pause();
+}
+
+TEST_CASE("Prints more than an answer may have", "[.]") {
+  const std::string piece(1 << 20, 'x');
+  for (std::size_t bytes = 0; bytes <= Answers::kMaxAnswerBytes; bytes += piece.size())
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+}
+
+TEST_CASE("An answer that is too large is an error of its own kind, for those who then ask for less") {
+  boost::asio::io_context context;
+  Answers answers(context, [](std::size_t) { return std::string("unchanged"); });
+  Question question;
+  question.words = {"Prints more than an answer may have"};
+  question.traces = {0};
+  question.is_json = false;
+  Answer found;
+  answers.ask(question, [&](const Answer& answer) { found = answer; });
+  context.run();
+  CHECK(found.status == 422);
+  CHECK(found.is_too_large);
+  CHECK(found.body->find("the answer has more than 32 MB") != std::string::npos);
+  CHECK_FALSE(error_answer(422, "another one").is_too_large);
 }
 
 TEST_CASE("The processes of answers end with the server, not only when this program has ended") {
