@@ -59,7 +59,10 @@ const SANDWICH_SHARES = ['0.01', '0.1'];
 /// what is live at the peak of everything that is selected. Null: no block was allocated in the function.
 async function askSandwich(context) {
   const {metric, selected, state: {name, at}} = context;
-  if (ask.file) return {root: await context.ask('tree', {metric}), exact: null, share: '0.1', of: 'everything'};
+  if (ask.file) {
+    const root = await context.ask('tree', {metric});
+    return {root, exact: null, share: viewParts.shareOf(root), of: 'everything'};
+  }
   // The peak of what a function allocates is at another time than that of the selection.
   const only = metric === 'peak' && !at ? null : selection.ofFunction(name, selected);
   const tree = async ([share, ...larger]) => {
@@ -175,7 +178,7 @@ function pathOf(text) {
 
 const isSelected = entry => entry[7] === selection.now().name;
 
-function mount(host, data, flames = false, small = 'less than 0.1% of the total') {
+function mount(host, data, flames = false, small = `less than ${viewParts.MIN_SHARE}% of the total`) {
   return flameGraph(data, {
     host, styleOf, flames, zoom: pathOf(selection.now().zoom), isSelected,
     mergedNote: `each has ${small}; heapprof flamegraph draws all`,
@@ -184,8 +187,9 @@ function mount(host, data, flames = false, small = 'less than 0.1% of the total'
   });
 }
 
-/// Zooms a graph of all functions. Returns a sentence if the zoomed frame is not all of the selected function.
-function zoom(graph, text) {
+/// Zooms a graph of all functions. Returns a sentence if the zoomed frame is not all of the selected function. `share`:
+/// branches with smaller percentages are left out of the graph.
+function zoom(graph, text, share = viewParts.MIN_SHARE) {
   if (text !== WIDEST) {
     graph.zoomTo(pathOf(text));
     return '';
@@ -194,7 +198,7 @@ function zoom(graph, text) {
   const found = graph.zoomToFunction(isSelected);
   if (found === null) {
     graph.zoomTo([]);
-    return `${names.label(name)} has less than 0.1% of this cost`;
+    return `${names.label(name)} has less than ${share}% of this cost`;
   }
   return found.frames < 2 ? '' : `the widest of ${found.frames} frames of ${names.label(name)}, ` +
     `with ${figures.percent(found.share, 1)} of its total; Sandwich has all`;
@@ -259,12 +263,12 @@ function rowsOfSandwich([callers, callees], peak) {
 const shownOf = state => ['inverted', 'sandwich'].includes(state.shown) ? state.shown : '';
 const isSandwichOf = state => shownOf(state) === 'sandwich' && state.name !== '' && names.isFunction(state.name);
 
-function head(context) {
+function head(context, share = viewParts.MIN_SHARE) {
   const {state, metric} = context;
   if (context.isPinned) return {...pinned.treeCommand(context), tools: [legend()]};
   const shown = shownOf(state);
   return {command: isSandwichOf(state) ? ['callers', ['--cost', metric], state.name] :
-    ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', '0.1']],
+    ['tree', ['--cost', metric, ...(shown === 'inverted' ? ['--inverted'] : []), '--min-share', share]],
           tools: [viewParts.directions(shown, [['', 'Top-down'], ['inverted', 'Bottom-up'],
                                                ['sandwich', 'Sandwich']])]};
 }
@@ -275,14 +279,16 @@ async function show(context) {
   const about = figures.metrics[metric];
   const valueOf = total => total[about.value] || 0;
   const shown = shownOf(state), isSandwich = isSandwichOf(state);
-  const {command, tools: [choice]} = head(context);
+  const {tools: [choice]} = head(context);
   const asked = isSandwich ? await askSandwich(context) :
     {root: await context.ask(shown === 'inverted' ? 'inverted_tree' : 'tree', {metric}), exact: null};
   if (asked === null)
     return {node: elements.empty('No block of this selection was allocated in this function.'), tools: [choice],
-            command};
+            command: head(context).command};
   const {root} = asked, peak = peakOf(asked);
   const exact = peak === 'function' ? exactAtOwnPeak(asked.exact, root) : asked.exact;
+  const share = isSandwich ? asked.share : viewParts.shareOf(root);
+  const {command} = head(context, share);
   if (shown === 'sandwich' && !isSandwich)
     return {node: elements.empty(`${state.name ? `${state.name} is no function, so it has no callers and callees` :
       'No function is selected'}. Select one in the table or in a flame graph.`), tools: [choice], command};
@@ -291,7 +297,7 @@ async function show(context) {
   const parts = [];
   const hosts = [];
   const note = make('span', {class: 'muted'});
-  const small = isSandwich ? `less than ${asked.share}% of ${asked.of}` : undefined;
+  const small = `less than ${share}% of ${isSandwich ? asked.of : 'the total'}`;
   let rowsBelow = null;
   if (isSandwich) {
     const helped = exact ? valueOf(exact.as_helper) : 0;
@@ -345,11 +351,11 @@ async function show(context) {
         graphs.push(mount(host, data, isSandwich && i === 0, small));
         if (i === focused && document.activeElement === document.body) graphs[i].restoreFocus();
       });
-      if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom);
+      if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom, share);
     },
     zoom(text) {
       for (const graph of graphs) {
-        const said = zoom(graph, text);
+        const said = zoom(graph, text, share);
         if (!isSandwich) note.textContent = said;
       }
     },

@@ -40,5 +40,10 @@ const shareColumn = (value, total, more = {}) => ({key: 'share', label: 'Share',
   csvLabel: ['share'], csv: row => [total > 0 ? value(row) / total : 0],
   cell: row => make('span', {}, elements.bar(value(row) / total), figures.percent(value(row), total)), ...more});
 
-return {emptySelection, needsServer, directions, choice, shareColumn};
+/// Branches with smaller percentages of everything are left out of a tree. As in questions.json.
+const MIN_SHARE = '0.1';
+/// The same of an answer: a file of `heapprof html` that was pruned has fewer branches. Answers have a fraction.
+const shareOf = ({min_share: share}) => share === undefined ? MIN_SHARE : String(Number((share * 100).toPrecision(3)));
+
+return {emptySelection, needsServer, directions, choice, shareColumn, MIN_SHARE, shareOf};
 })();

@@ -40,12 +40,12 @@ const MAX_LEVELS = 12, MAX_LEVELS_ON_PHONE = 5;
 
 const isInverted = ({state, isPinned}) => state.shown === 'inverted' && !isPinned;
 
-function head(context) {
+function head(context, share = viewParts.MIN_SHARE) {
   if (context.isPinned) return pinned.treeCommand(context);
   const {state, metric} = context;
   const inverted = isInverted(context);
   return {tools: [viewParts.directions(state.shown, [['', 'Top-down'], ['inverted', 'Bottom-up']])],
-          command: ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', '0.1']]};
+          command: ['tree', ['--cost', metric, ...(inverted ? ['--inverted'] : []), '--min-share', share]]};
 }
 
 async function show(context) {
@@ -153,10 +153,11 @@ async function show(context) {
   indent(visible());
   if (isPinned) return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus,
                         select: table.repaint, ...head(context)};
+  const shown = head(context, viewParts.shareOf(root));
   if (!root.children.length)
-    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), ...head(context)};
+    return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), ...shown};
   return {node: table.host, filter: table.filter, csv: table.csv, focus: table.focus, select: table.repaint,
-          ...head(context)};
+          ...shown};
 }
 
 return {key: 'tree', title: 'Tree', hasPinned: true, head, show};
