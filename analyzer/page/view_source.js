@@ -22,7 +22,7 @@ function adviceOf(answer) {
 async function files(context) {
   const {metric} = context;
   const about = figures.metrics[metric];
-  const answer = await context.ask('files', {metric});
+  const answer = await context.ask('files', {});   // the files have all metrics
   const {command} = head(context);
   if (!answer.files.length) return {node: viewParts.emptySelection('No source file has this cost'), command};
   const rows = answer.files.map(file => ({...file, name: file.file || '(no file is known)'}));
@@ -65,7 +65,7 @@ async function show(context) {
   });
   const {tools, command} = head(context, isWhole);
   if (answer instanceof Error) {
-    const {symbol_warnings: warnings} = await context.ask('files', {metric});
+    const {symbol_warnings: warnings} = await context.ask('files', {});
     return {node: make('div', {}, make('p', {class: 'empty'}, `No line of ${names.label(state.file)} is known. `,
                                        adviceOf({symbol_warnings: warnings}))), tools, command};
   }

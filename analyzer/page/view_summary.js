@@ -192,7 +192,7 @@ async function show(context) {
   } else {
     sentences.prepend(make('li', {}, 'Reading the recording for what grew, and what was freed soon ...'));
     Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
-      context.ask('short_lived', {}).catch(missing)]).then(async ([leaks, churn]) => {
+      context.ask(ask.file ? 'churn' : 'short_lived', {}).catch(missing)]).then(async ([leaks, churn]) => {
       say(leaks, churn, null);
       sentences.classList.remove('waiting');
       // `pins` knows no selections. That it has no answer is said where its figures are asked for.

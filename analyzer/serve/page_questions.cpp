@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kMetricNames[] = {"peak", "leaked", "allocated", "allocations", "temporary", "live"};
+/// Of the whole recording. What is live at its end is what is leaked.
+constexpr const char* kMetricNames[] = {"peak", "leaked", "allocated", "allocations", "temporary"};
 /// Without functions and threads, whose rows other views show, and stacks.
 constexpr const char* kOtherRows[] = {"line", "site", "module"};
 
@@ -68,6 +69,9 @@ Template find_template(std::string_view name) {
 bool is_of_choice(const Template& one) {
   return one.name == "rows" || one.name == "stack_rows" || one.name == "all_leaks";
 }
+
+/// Whether a file needs no answer to it: that of `churn` has more rows.
+bool is_in_another(const Template& one) { return one.name == "short_lived"; }
 
 /// Replaces the placeholder; false: it is not there.
 bool fill(std::string& text, const std::string& placeholder, const std::string& value) {
@@ -198,7 +202,7 @@ ComparedMoments compared_moments(const PageMoments& moments) {
 PageGroup whole_questions() {
   PageGroup group{"the whole recording", {}};
   std::vector<Template> templates = read_templates();
-  std::erase_if(templates, is_of_choice);
+  std::erase_if(templates, [](const Template& one) { return is_of_choice(one) || is_in_another(one); });
   add(group.questions, templates, {std::begin(kMetricNames), std::end(kMetricNames)}, {});
   return group;
 }
@@ -243,17 +247,20 @@ std::vector<PageGroup> part_questions(const PageMoments& moments) {
   for (const Template& one : read_templates())
     if (one.selects && !is_of_choice(one) && (one.command == "report" || one.command == "tree"))
       of_ranges.push_back(one);
-  std::vector<Template> of_moments = of_ranges;
-  of_moments.push_back(find_template("blocks"));
+  std::vector<Template> of_peak = of_ranges;
+  of_peak.push_back(find_template("blocks"));
+  // Lines over time of the blocks that are live at a moment need every event, too; there can be many marks.
+  std::vector<Template> of_marks = of_peak;
+  std::erase_if(of_marks, [](const Template& one) { return one.name == "function_over_time"; });
 
   std::vector<PageGroup> groups;
   groups.push_back({"the peak", {}});
-  add(groups.back().questions, of_moments, {"live", "peak"}, at_moment(moments.peak_ns));
+  add(groups.back().questions, of_peak, {"live"}, at_moment(moments.peak_ns));
   groups.push_back({"ten ranges of the recording", {}});
   for (const Parameters& range : page_ranges()) add(groups.back().questions, of_ranges, {"peak"}, range);
   if (!moments.marks.empty()) groups.push_back({"the marks", {}});
   for (const std::uint64_t mark_ns : page_marks(moments))
-    add(groups.back().questions, of_moments, {"live"}, at_moment(mark_ns));
+    add(groups.back().questions, of_marks, {"live"}, at_moment(mark_ns));
   return groups;
 }
 

@@ -60,6 +60,40 @@ TEST_CASE("each kind of rows of the table is asked for once") {
   CHECK(keys(heapprof::serve::other_stack_questions()).front() == "report?by=stack&sort=leaked&top=500");
 }
 
+TEST_CASE("answers that would be the same, or that another one has, are asked for once") {
+  const Texts whole = keys(heapprof::serve::whole_questions());
+  const auto count = [&](const std::string& command, const std::string& part) {
+    return std::count_if(whole.begin(), whole.end(), [&](const std::string& key) {
+      return key.starts_with(command + "?") && key.find(part) != std::string::npos;
+    });
+  };
+  CHECK(count("report", "cost=leaked") == 1);
+  CHECK(count("tree", "cost=leaked") == 2);
+  // What is live at the end is leaked, and files have the figures of all metrics.
+  CHECK(count("report", "cost=live") + count("tree", "cost=live") == 0);
+  CHECK(count("source", "") == 1);
+  CHECK(count("churn", "") == 1);
+}
+
+TEST_CASE("lines over time, which need every event, are asked of the peak but not of each mark") {
+  const PageMoments moments{900'000'000, 600'000'000, 10, 0, {{100'000'000, "a"}, {200'000'000, "b"}}};
+  const std::vector<PageGroup> groups = heapprof::serve::part_questions(moments);
+  REQUIRE(groups.size() == 3);
+  const auto count = [&](const PageGroup& group, const std::string& part) {
+    const Texts all = keys(group);
+    return std::count_if(all.begin(), all.end(),
+                         [&](const std::string& key) { return key.find(part) != std::string::npos; });
+  };
+  for (const char* const command : {"report?by=function&live-at=", "tree?cost=live&live-at=", "blocks?live-at="}) {
+    CHECK(count(groups[0], command) == 1);
+    CHECK(count(groups[2], command) == 2);
+  }
+  CHECK(count(groups[0], "over-time") == 1);
+  CHECK(count(groups[1], "over-time") == 10);
+  CHECK(count(groups[2], "over-time") == 0);
+  CHECK(count(groups[0], "cost=peak") == 1);  // of these lines
+}
+
 TEST_CASE("a large answer about stacks is replaced by one with fewer stacks") {
   PageQuestion question = heapprof::serve::stack_question();
   REQUIRE(heapprof::serve::make_coarser(question));
