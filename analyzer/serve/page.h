@@ -29,6 +29,6 @@ const Page& served_page();
 
 /// A file that needs no server, and may load nothing: the page with `answers`, a JSON document, in an element with
 /// the id "answers".
-std::string page_with_answers(std::string answers);
+std::string page_with_answers(std::string_view answers);
 
 }  // namespace heapprof::serve
