@@ -157,6 +157,20 @@ class Html(harness.Case):
             self.assertIn(f"'sha256-{digest}'", policy)
         self.assertEqual(policy.count("sha256-"), len(scripts) + len(styles))
 
+    def test_index(self):
+        """Of a recording that is large enough for it, an index is written first. The answers are the same."""
+        for command, has_index in (([harness.program("ledger_threads"), 20_000, 1, 2], True),
+                                   ([harness.program("hello")], False)):
+            with self.subTest(command=command):
+                trace, cache = self.record(*command).trace, self.dir / f"cache of {has_index}"
+                subprocess.run([harness.HEAPPROF, "html", trace, "-o", self.dir / "page.html", "--max-size", "600K"],
+                               env=harness.analyzer_environment(XDG_CACHE_HOME=cache), check=True, capture_output=True,
+                               timeout=120)
+                self.assertEqual(len(list(cache.glob("heapprof/index/*.idx"))), has_index)
+                answers = self.content((self.dir / "page.html").read_text())["answers"]
+                for key in ("report?cost=peak&top=5", "report?by=function&top=0"):
+                    self.assertEqual(answers[key], self.printed(key, trace))
+
     def test_wrong_input(self):
         trace = self.record(harness.program("hello")).trace
         before = trace.read_bytes()

@@ -7,6 +7,7 @@
 #include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/index/index.h"
+#include "analyzer/replay/index/index_cache.h"
 
 namespace heapprof::cli {
 namespace {
@@ -26,6 +27,7 @@ int make_index(const IndexOptions& options) {
   });
   progress.end();
   out.finish();
+  if (path == replay::index_in_cache(file)) replay::remove_old_indexes();
   std::printf("%s: %s for a trace of %s\n", path.c_str(), render::human_bytes(out.bytes()).c_str(),
               render::human_bytes(file.bytes()).c_str());
   return 0;

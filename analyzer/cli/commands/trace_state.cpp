@@ -34,10 +34,11 @@ std::string state_of(const std::string& path) {
   return text.str();
 }
 
-std::vector<std::string> index_words(const std::string& path) {
+std::vector<std::string> index_words(const std::string& path, std::uint64_t min_bytes) {
   // Opening a trace takes 0.15 s for each GB, in which no other client is answered. With an index, the command ends
   // after about the same time.
   constexpr std::uintmax_t kMaxOpenedHere = std::uintmax_t{1} << 30;
+  // A question about a range of time leaves an index of a large recording.
   std::vector<std::string> words = {"report", "--json", "--top=1", "--no-symbols", "--from=start", "--", path};
   std::error_code error;
   if (const std::uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxOpenedHere)
@@ -45,12 +46,15 @@ std::vector<std::string> index_words(const std::string& path) {
   try {
     const trace::TraceFile file(path);
     std::string why_not;
+    const std::string in_cache = replay::index_in_cache(file);
     if (file.recorder() == trace::RecorderState::kRecording || file.compacted() != nullptr ||
-        file.frame_bytes() < replay::kMinBytesForIndex || replay::index_in_cache(file).empty() ||
+        file.frame_bytes() < min_bytes || in_cache.empty() ||
         replay::Index::open(replay::index_beside(file), file, why_not) ||
-        replay::Index::open(replay::index_in_cache(file), file, why_not))
+        replay::Index::open(in_cache, file, why_not))
       return {};
-    return words;
+    if (file.frame_bytes() >= replay::kMinBytesForIndex) return words;
+    if (!replay::can_keep_index()) return {};
+    return {"index", "--output=" + in_cache, "--", path};
   } catch (const trace::TraceError&) {
     return {};
   }

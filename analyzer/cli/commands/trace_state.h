@@ -2,8 +2,11 @@
 // needs an index.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "analyzer/replay/index/index_cache.h"
 
 namespace heapprof::cli {
 
@@ -13,9 +16,8 @@ bool is_running(const std::string& path);
 /// Which file it is, how long, and when it was last written to. Empty: it is being written.
 std::string state_of(const std::string& path);
 
-/// The command line that writes an index of a large recording to the cache, without the program. It is a question
-/// about a range of time, which is answered from an index: what it prints does not matter. Empty: the recording needs
-/// no index, or has one.
-std::vector<std::string> index_words(const std::string& path);
+/// The command line that writes an index of a recording with at least `min_bytes` of frames to the cache, without the
+/// program. What it prints does not matter. Empty: the recording needs no index, or has one.
+std::vector<std::string> index_words(const std::string& path, std::uint64_t min_bytes = replay::kMinBytesForIndex);
 
 }  // namespace heapprof::cli

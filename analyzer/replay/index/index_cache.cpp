@@ -28,6 +28,18 @@ std::string cache_directory() {
   return {};
 }
 
+}  // namespace
+
+std::string index_in_cache(const trace::TraceFile& file) { return index_in_cache(file.file_id()); }
+
+std::string index_in_cache(std::uint64_t file_id) {
+  const std::string directory = cache_directory();
+  if (directory.empty()) return {};
+  char name[32];
+  std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file_id));
+  return directory + name;
+}
+
 void remove_old_indexes() {
   struct Entry {
     std::string path;
@@ -49,18 +61,6 @@ void remove_old_indexes() {
     sum += entry.bytes;
     if (sum > kMaxCacheBytes || now - entry.used > kMaxUnusedSeconds) ::unlink(entry.path.c_str());
   }
-}
-
-}  // namespace
-
-std::string index_in_cache(const trace::TraceFile& file) { return index_in_cache(file.file_id()); }
-
-std::string index_in_cache(std::uint64_t file_id) {
-  const std::string directory = cache_directory();
-  if (directory.empty()) return {};
-  char name[32];
-  std::snprintf(name, sizeof name, "/%016llx.idx", static_cast<unsigned long long>(file_id));
-  return directory + name;
 }
 
 std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input, const FileHeader& header,

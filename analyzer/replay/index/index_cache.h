@@ -17,7 +17,8 @@
 
 namespace heapprof::replay {
 
-/// Traces with fewer bytes of frames get no index in the cache: reading them again is fast enough.
+/// Traces with fewer bytes of frames get no index in the cache: reading them again is fast enough, unless there are a
+/// hundred questions (`heapprof html`).
 inline constexpr std::uint64_t kMinBytesForIndex = 16 << 20;
 
 /// The path of the index of `file` in the cache; empty: there is no cache directory.
@@ -26,6 +27,10 @@ std::string index_in_cache(std::uint64_t file_id);
 
 /// Whether there is a cache directory, which is made if necessary, and an index can be written there.
 bool can_keep_index();
+
+/// Removes indexes that were not used for a month, and the least recently used ones beyond 4 GB. Call it after one
+/// was written.
+void remove_old_indexes();
 
 /// The list of frames of a trace, from the index beside it or in the cache; a trace::FrameListSource.
 std::optional<trace::FrameList> frames_in_indexes(const trace::InputFile& input, const FileHeader& header,
