@@ -76,9 +76,10 @@ Answer error_answer(unsigned status, const std::string& sentence) {
               json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n")};
 }
 
-Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words, bool keeps_processes)
+Answers::Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words, bool keeps_processes,
+                 std::size_t max_running)
     : context_(context), state_of_(std::move(state_of)), index_words_(std::move(index_words)),
-      keeps_processes_(keeps_processes), idle_timer_(context) {}
+      keeps_processes_(keeps_processes), max_running_(max_running), idle_timer_(context) {}
 
 /// Starts to write the index of a trace that needs one, unless too many are being written. True: an index is being
 /// written, or will be.
@@ -177,7 +178,7 @@ void Answers::cancel(Ticket ticket) {
 }
 
 void Answers::start_next() {
-  for (auto next = queue_.begin(); next != queue_.end() && running_ < kMaxRunning && processes_ < kMaxProcesses;) {
+  for (auto next = queue_.begin(); next != queue_.end() && running_ < max_running_ && processes_ < kMaxProcesses;) {
     const std::shared_ptr<Task> task = *next;
     if (waits_for_index(task->question)) {
       ++next;

@@ -72,9 +72,9 @@ class Answers {
   };
 
   /// Without `index_words`, no index is written. `keeps_processes`: of questions about running programs; `context`
-  /// then has work to do until nobody has asked one for a while.
+  /// then has work to do until nobody has asked one for a while. `max_running`: at most kMaxProcesses.
   Answers(boost::asio::io_context& context, StateOf state_of, IndexWords index_words = {},
-          bool keeps_processes = false);
+          bool keeps_processes = false, std::size_t max_running = kMaxRunning);
 
   /// `done` is called once, later, unless the ticket is cancelled before.
   Ticket ask(const Question& question, Done done);
@@ -129,6 +129,7 @@ class Answers {
   StateOf state_of_;
   IndexWords index_words_;
   const bool keeps_processes_;
+  const std::size_t max_running_;
   std::map<std::size_t, IndexOf> indexes_;
   std::size_t writers_ = 0;  ///< of indexes
   Ticket last_ticket_ = 0;

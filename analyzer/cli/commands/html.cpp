@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,38 +67,49 @@ class QuestionProgress {
 /// time than reading it whole for most of a hundred answers.
 constexpr std::uint64_t kMinBytesForIndex = 256 << 10;
 
-/// Two questions are answered at once, after the index of the recording was written.
+/// How many questions are answered at once: each process takes a core, and memory for the recording.
+std::size_t processes_at_once() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), serve::Answers::kMaxRunning,
+                                 serve::Answers::kMaxProcesses);
+}
+
+/// Several questions are answered at once, after the index of the recording was written.
 class Asker {
  public:
+  /// An answer that may not be known yet.
+  using Pending = std::shared_ptr<std::optional<serve::Answer>>;
+
   Asker(const HtmlOptions& options, QuestionProgress& progress)
       : subject_(answer_subject({options.trace.trace}, options.answers)), progress_(progress),
         answers_(
             context_, [trace = options.trace.trace](std::size_t) { return state_of(trace); },
-            [trace = options.trace.trace](std::size_t) { return index_words(trace, kMinBytesForIndex); }) {}
+            [trace = options.trace.trace](std::size_t) { return index_words(trace, kMinBytesForIndex); }, false,
+            processes_at_once()) {}
 
   const serve::Subject& subject() const noexcept { return subject_; }
 
-  /// The answers, in the order of the questions.
-  std::vector<serve::Answer> ask(std::span<const PageQuestion> questions) {
-    std::vector<serve::Answer> result(questions.size());
-    for (std::size_t i = 0; i < questions.size(); ++i) {
-      const auto question = serve::question_of(questions[i].command, questions[i].parameters, subject_);
-      if (const auto* const refusal = std::get_if<serve::Refusal>(&question))
-        result[i] = serve::error_answer(400, refusal->reason);
-      else
-        answers_.ask(std::get<serve::Question>(question),
-                     [&result, i](const serve::Answer& answer) { result[i] = answer; });
-    }
-    context_.restart();
+  Pending begin(const PageQuestion& one) {
+    const auto pending = std::make_shared<std::optional<serve::Answer>>();
+    const auto question = serve::question_of(one.command, one.parameters, subject_);
+    if (const auto* const refusal = std::get_if<serve::Refusal>(&question))
+      *pending = serve::error_answer(400, refusal->reason);
+    else
+      answers_.ask(std::get<serve::Question>(question),
+                   [pending](const serve::Answer& answer) { *pending = answer; });
+    return pending;
+  }
+  /// Meanwhile, the others that were begun are answered as well.
+  serve::Answer wait(const Pending& pending) {
     constexpr std::chrono::milliseconds kStep{200};
-    while (!context_.stopped()) {
-      context_.run_for(kStep);
+    while (!*pending) {
+      context_.restart();  // it stops when everything that was begun is answered
+      context_.run_one_for(kStep);
       for (const serve::Answers::Running& one : answers_.running())
         if (one.command == "index") progress_.show_index(one.progress);
     }
-    return result;
+    return **pending;
   }
-  serve::Answer ask(const PageQuestion& question) { return ask(std::span(&question, 1)).front(); }
+  serve::Answer ask(const PageQuestion& question) { return wait(begin(question)); }
 
  private:
   boost::asio::io_context context_{1};
@@ -117,15 +130,13 @@ class Collection {
   /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
   void collect() {
     const PageGroup whole = serve::whole_questions();
+    const auto figures = std::ranges::find(whole.questions, "report", &PageQuestion::command);
+    // If there are no figures, the other questions would fail for the same reason.
+    if (const serve::Answer answer = asker_.ask(*figures); answer.status != 200) throw OutputError(error_of(answer));
     take(whole);
-    const auto figures = std::find_if(whole.questions.begin(), whole.questions.end(), [&](const PageQuestion& one) {
-      return one.command == "report" && answers_.contains(one.key());
-    });
-    if (figures == whole.questions.end()) {
-      if (!first_error_.empty()) throw OutputError(first_error_);
+    if (!answers_.contains(figures->key()))
       throw OutputError("--max-size " + render::human_bytes(options_.max_bytes) + ": the page itself has " +
                         render::human_bytes(page_bytes_) + "; give at least " + render::human_bytes(2 * page_bytes_));
-    }
     if (options_.sources) take(serve::source_questions(source_files()));
     const serve::PageMoments moments = moments_of(Json::parse(answers_.at(figures->key())));
     compared_ = serve::compared_moments(moments);
@@ -173,36 +184,38 @@ class Collection {
     return escaped(key) + escaped(text) + 8;
   }
 
+  /// A question whose answer is awaited.
+  struct Asked {
+    const PageQuestion* question = nullptr;
+    AnswerFitter::Attempt attempt;
+    Asker::Pending answer;
+  };
+
+  /// While an answer is awaited, the next ones are computed.
   void take(const PageGroup& group) {
-    constexpr std::size_t kAtOnce = serve::Answers::kMaxRunning;
+    constexpr std::size_t kMaxAsked = 2 * serve::Answers::kMaxProcesses;
+    std::deque<Asked> asked;  // in the order of their importance
     std::size_t omitted = 0, coarser = 0;
-    for (std::size_t begin = 0; begin < group.questions.size(); begin += kAtOnce) {
-      // Less room than this holds no answer.
-      if (room() < 1000) {
-        omitted += group.questions.size() - begin;
-        break;
+    for (std::size_t next = 0; next < group.questions.size() || !asked.empty();) {
+      if (next < group.questions.size() && asked.size() < kMaxAsked) {
+        const PageQuestion& question = group.questions[next++];
+        // Less room than this holds no answer.
+        if (room() < 1000 || fitter_.is_hopeless(question, room())) {
+          ++omitted;
+        } else if (!answers_.contains(question.key())) {
+          AnswerFitter::Attempt attempt = fitter_.first_attempt(question);
+          Asker::Pending answer = asker_.begin(attempt.question);
+          asked.push_back({&question, std::move(attempt), std::move(answer)});
+        }
+        continue;
       }
       progress_.show(answers_.size(), page_bytes_ + used_, group.about);
-      std::vector<PageQuestion> some, asked;
-      std::vector<AnswerFitter::Attempt> attempts;
-      for (std::size_t i = begin; i < std::min(begin + kAtOnce, group.questions.size()); ++i) {
-        const PageQuestion& question = group.questions[i];
-        if (fitter_.is_hopeless(question, room())) {
-          ++omitted;
-          continue;
-        }
-        some.push_back(question);
-        attempts.push_back(fitter_.first_attempt(question));
-        asked.push_back(attempts.back().question);
-      }
-      const std::vector<serve::Answer> answers = asker_.ask(asked);
-      for (std::size_t i = 0; i < some.size(); ++i) {
-        if (answers_.contains(some[i].key())) continue;
-        switch (take(some[i], attempts[i], answers[i])) {
-          case Taken::kWhole: break;
-          case Taken::kCoarser: ++coarser; break;
-          case Taken::kNot: ++omitted; break;
-        }
+      const Asked first = std::move(asked.front());
+      asked.pop_front();
+      switch (take(*first.question, first.attempt, asker_.wait(first.answer))) {
+        case Taken::kWhole: break;
+        case Taken::kCoarser: ++coarser; break;
+        case Taken::kNot: ++omitted; break;
       }
     }
     const std::string all = " of " + std::to_string(group.questions.size()) + " answers about " + group.about;
@@ -225,8 +238,7 @@ class Collection {
     if (result.is_too_large) return Taken::kNot;
     // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
     if (!result.answer) return Taken::kWhole;
-    used_ += result.answer->bytes;
-    answers_.emplace(key, std::move(result.answer->text));
+    if (answers_.emplace(key, std::move(result.answer->text)).second) used_ += result.answer->bytes;
     return result.is_coarser ? Taken::kCoarser : Taken::kWhole;
   }
 
@@ -234,10 +246,7 @@ class Collection {
   std::optional<AnswerFitter::Answered> answered(const std::string& key, const PageQuestion& question,
                                                  const serve::Answer& answer) {
     if (answer.is_too_large) return AnswerFitter::Answered{{}, std::numeric_limits<std::uint64_t>::max()};
-    if (answer.status != 200) {
-      if (first_error_.empty()) first_error_ = error_of(answer);
-      return std::nullopt;
-    }
+    if (answer.status != 200) return std::nullopt;
     std::string text = *answer.body;
     while (text.ends_with('\n')) text.pop_back();
     if (question.command == "info") {
@@ -312,7 +321,6 @@ class Collection {
   AnswerFitter fitter_;
   std::vector<std::string> pruned_;
   serve::ComparedMoments compared_;
-  std::string first_error_;
   bool command_line_omitted_ = false;  ///< from the recording, when it was bundled
 };
 
