@@ -11,7 +11,8 @@ OTHERS = (("tree", "--json"), ("tree", "--json", "--from", "40%", "--to", "95%")
           ("flamegraph", "--format", "folded"), ("leaks", "--no-history", "--json"),
           ("export", "speedscope", "-o", "-"), ("diff", "--json"),
           ("timeline", "--json"), ("timeline", "--by", "thread", "--json"), ("timeline", "--format", "csv"),
-          ("timeline", "--by", "module"), ("report", "--history"), ("leaks", "--json"), ("churn", "--json"))
+          ("timeline", "--by", "module"), ("report", "--history"), ("leaks", "--json"), ("churn", "--json"),
+          ("threads", "--json"))
 
 
 class Index(harness.Case):

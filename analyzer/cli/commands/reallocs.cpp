@@ -92,9 +92,9 @@ std::unique_ptr<FollowedSums> new_realloc_sums() {
 }
 
 int run_reallocs(const ReallocsOptions& options) {
-  return run_with_events<ReallocSums>(options.trace, {}, [&](const replay::Analysis& analysis, ReallocSums& sums) {
-    print_reallocs(options, analysis, sums.chains);
-  });
+  return run_with_events<ReallocSums>(
+      for_costs(options.trace), {},
+      [&](const replay::Analysis& analysis, ReallocSums& sums) { print_reallocs(options, analysis, sums.chains); });
 }
 
 }  // namespace heapprof::cli

@@ -162,9 +162,9 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
 std::unique_ptr<FollowedSums> new_thread_sums() { return std::make_unique<FollowedSumsOf<ThreadSums>>(ThreadSums{}); }
 
 int run_threads(const ThreadsOptions& options) {
-  return run_with_events<ThreadSums>(options.trace, {}, [&](const replay::Analysis& analysis, ThreadSums& sums) {
-    print_threads(options, analysis, sums);
-  });
+  return run_with_events<ThreadSums>(
+      for_costs(options.trace), {},
+      [&](const replay::Analysis& analysis, ThreadSums& sums) { print_threads(options, analysis, sums); });
 }
 
 }  // namespace heapprof::cli
