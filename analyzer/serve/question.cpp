@@ -48,7 +48,7 @@ constexpr Command kCommands[] = {
     {"churn", kSelects | kOwn | kSites, "within top", "", false},
     {"reallocs", kSelects | kOwn | kSites, "top", "", false},
     {"threads", kSelects | kOwn | kSites, "top", "", false},
-    {"frees", kSelects, "top frames", "", false},
+    {"frees", kSelects, "top frames", "shared-frames", false},
     {"leaks", kSelects | kOwn | kSites | kSuppresses, "sort top stacks frames",
      "no-history shared-frames no-suppressions no-default-suppressions", false},
     {"top", kOwn | kSites, "by sort top", "", false},

@@ -186,7 +186,8 @@ class Answers(Serve):
                 ("info",), ("report",), ("report", ("by", "line"), ("sort", "total"), ("top", "3")),
                 ("tree", ("inverted", "1"), ("min-share", "0.1")), ("callers", ("arg", function)),
                 ("blocks", ("top", "5"), ("skip", "2")), ("source",), ("pins", ("at", "50%")), ("rss",),
-                ("histogram",), ("churn", ("within", "5ms")), ("reallocs",), ("threads",), ("frees",),
+                ("histogram",), ("churn", ("within", "5ms")), ("reallocs",), ("threads",), ("frees", ("shared-frames", "1")),
+                ("report", ("by", "stack"), ("shared-frames", "1")),
                 ("leaks", ("no-suppressions", "1")), ("top", ("by", "function"), ("top", "4")),
                 ("timeline", ("sites", "3")), ("check", ("max-peak", "1"))):
             self.assert_equal_answers(command, *parameters)

@@ -50,15 +50,18 @@ void print_frees(const FreesOptions& options, const replay::Analysis& analysis) 
     json["free_stacks_recorded"] = recorded;
     json["known"] = {{"blocks", with_stack.blocks}, {"bytes", with_stack.bytes}};
     json["unknown"] = {{"blocks", without_stack.blocks}, {"bytes", without_stack.bytes}};
-    Json& list = json["pairs"] = Json::array();
+    json["all_pairs"] = all;
+    StackList stacks(names, options.shared_frames);
+    Json list = Json::array();
     for (const auto& pair : ranked) {
-      const Json freed_by = stack_json(names, pair.to);
-      list.push_back({{"blocks", pair.sum.blocks},
-                      {"bytes", pair.sum.bytes},
-                      {"allocated_by", stack_json(names, pair.from)},
-                      {"freed_by", freed_by},
-                      {"released_by", freed_by}});  // old name, for one release
+      Json entry = {{"blocks", pair.sum.blocks}, {"bytes", pair.sum.bytes}};
+      entry["allocated_by"] = stacks.stack(pair.from);
+      entry["freed_by"] = stacks.stack(pair.to);
+      if (!options.shared_frames) entry["released_by"] = entry["freed_by"];  // old name, for one release
+      list.push_back(std::move(entry));
     }
+    json["pairs"] = std::move(list);
+    stacks.add_frames_to(json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));
   }

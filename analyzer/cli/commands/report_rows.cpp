@@ -172,7 +172,8 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
   json["only_own"] = ranked.options.call_sites.view.only_own;
   json["total"] = figures_json(ranked.profile.totals);
   json["all_rows"] = ranked.rows.size();
-  Json& list = json["rows"] = Json::array();
+  StackList stacks(names, ranked.options.shared_frames);
+  Json list = Json::array();
   for (std::size_t i = 0; i < ranked.shown; ++i) {
     const Row& row = ranked.rows[i];
     Json entry = name_json(ranked.names.of_row(row, ranked.by()));
@@ -194,9 +195,11 @@ Json rows_json(const RankedRows& ranked, const StackNames& names) {
     }
     if (ranked.options.rows.over_time)
       entry["live_over_time"] = i < ranked.over_time.size() ? Json(ranked.over_time[i]) : Json(nullptr);
-    if (ranked.by() == By::kStack) entry["stack"] = stack_json(names, row.node);
+    if (ranked.by() == By::kStack) entry["stack"] = stacks.stack(row.node);
     list.push_back(std::move(entry));
   }
+  json["rows"] = std::move(list);
+  if (ranked.by() == By::kStack) stacks.add_frames_to(json);
   json["symbol_warnings"] = names.warnings();
   return json;
 }

@@ -528,6 +528,7 @@ void declare_frees(CLI::App& app, Chosen& chosen) {
   add_trace_options(command, options->trace);
   add_top(command, options->top, "pairs of stacks");
   add_frames(command, options->frames);
+  add_shared_frames(command, options->shared_frames);
   choose_without_mappings(command, chosen, options);
 }
 

@@ -196,6 +196,7 @@ struct FreesOptions {
   TraceOptions trace;
   std::size_t top = 10;
   std::size_t frames = kDefaultFrames;
+  bool shared_frames = false;
 };
 
 struct TimelineOptions {

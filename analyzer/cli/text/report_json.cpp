@@ -87,6 +87,22 @@ Json stack_json(const StackNames& names, std::uint32_t node) {
   return frames;
 }
 
+Json StackList::stack(std::uint32_t node) {
+  if (!shared_) return stack_json(names_, node);
+  Json positions = Json::array();
+  for (const Frame& frame : names_.stack(node)) {
+    Json json = frame_json(frame);
+    const auto [known, fresh] = positions_.try_emplace(line_of(json), frames_.size());
+    if (fresh) frames_.push_back(std::move(json));
+    positions.push_back(known->second);
+  }
+  return positions;
+}
+
+void StackList::add_frames_to(Json& json) {
+  if (shared_) json["frames"] = std::move(frames_);
+}
+
 const char* kind_word(model::Kind kind) noexcept {
   return kind == model::Kind::kHeap ? "heap" : kind == model::Kind::kMmap ? "mmap" : "all";
 }

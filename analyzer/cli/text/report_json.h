@@ -4,8 +4,11 @@
 // Text of the recorded program may hold any bytes. What is not UTF-8 is replaced, so that the output always parses.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/cli/text/ranking.h"
@@ -37,6 +40,23 @@ Json head_json(const model::Profile& profile);
 /// A stack's frames, innermost first.
 Json stack_json(const StackNames& names, std::uint32_t node);
 Json frame_json(const Frame& frame);
+
+/// The stacks of a document. `shared`: each frame is written once, in "frames", and stacks are positions in it; else
+/// every stack has its frames. For documents with few stacks: see write_report().
+class StackList {
+ public:
+  StackList(const StackNames& names, bool shared) : names_(names), shared_(shared) {}
+  Json stack(std::uint32_t node);
+  /// Adds "frames" to the document, if shared. Call it after the last stack.
+  void add_frames_to(Json& json);
+
+ private:
+  const StackNames& names_;
+  const bool shared_;
+  Json frames_ = Json::array();
+  std::unordered_map<std::string, std::size_t> positions_;  ///< by the text of a frame: in frames_
+};
+
 /// The document of `report` and `leaks` without the frames of the stacks in "top", which write_report() adds. "share"
 /// is that of the profile's total cost.
 Json report_json(const model::Profile& profile, Cost cost, const std::vector<RankedStack>& stacks,

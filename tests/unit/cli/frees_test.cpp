@@ -48,6 +48,19 @@ TEST_CASE("frees --json has pairs of stacks, and the frees without a stack") {
   CHECK(frees.number("/pairs/0/freed_by/0/offset") == 0x200);
 }
 
+TEST_CASE("frees --json --shared-frames has each frame once, and the number of all pairs") {
+  const TemporaryFile trace;
+  write_with_stacks(trace.path());
+  const Outcome frees = run({"frees", trace.path(), "--json", "--shared-frames"});
+  CHECK(frees.status == 0);
+  CHECK(frees.number("/all_pairs") == 1);
+  CHECK(frees.at("/pairs/0/allocated_by") == "[0]");
+  CHECK(frees.at("/pairs/0/freed_by") == "[1]");
+  CHECK(frees.count("/frames") == 2);
+  CHECK(frees.number("/frames/0/offset") == 0x100);
+  CHECK(frees.number("/frames/1/offset") == 0x200);
+}
+
 TEST_CASE("frees prints allocating stack and freeing stack") {
   const TemporaryFile trace;
   write_with_stacks(trace.path());

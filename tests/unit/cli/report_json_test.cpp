@@ -1,6 +1,10 @@
 // What the JSON outputs have in common: threads, frames, integrity, and stacks with shared frames.
 #include <catch2/catch.hpp>
 
+#include <cstddef>
+#include <set>
+#include <string>
+
 #include "analyzer/cli/text/report_json.h"
 #include "analyzer/replay/analysis/analysis.h"
 #include "tests/unit/cli/command_run.h"
@@ -90,6 +94,29 @@ TEST_CASE("with --shared-frames a stack is a list of positions, and each frame i
       }
     }
   }
+}
+
+TEST_CASE("with --shared-frames the stacks of rows are lists of positions, too") {
+  const KnownTrace trace;
+  const Outcome plain = run({"report", trace.path(), "--by", "stack", "--json"});
+  const Outcome shared = run({"report", trace.path(), "--by", "stack", "--json", "--shared-frames"});
+  CHECK(plain.at("/frames") == "(absent)");
+  std::set<std::string> frames;
+  REQUIRE(plain.count("/rows") > 1);
+  REQUIRE(shared.count("/rows") == plain.count("/rows"));
+  for (std::size_t i = 0; i < plain.count("/rows"); ++i) {
+    const std::string row = "/rows/" + std::to_string(i), stack = row + "/stack";
+    CHECK(shared.at(row + "/name") == plain.at(row + "/name"));
+    REQUIRE(plain.count(stack) > 0);
+    REQUIRE(shared.count(stack) == plain.count(stack));
+    for (std::size_t k = 0; k < plain.count(stack); ++k) {
+      const std::string frame = stack + "/" + std::to_string(k);
+      CHECK(shared.at("/frames/" + shared.at(frame)) == plain.at(frame));
+      frames.insert(plain.at(frame));
+    }
+  }
+  CHECK(shared.count("/frames") == frames.size());
+  CHECK(run({"report", trace.path(), "--by", "function", "--json", "--shared-frames"}).at("/frames") == "(absent)");
 }
 
 TEST_CASE("JSON of a damaged recording has what was lost, and is complete JSON") {
