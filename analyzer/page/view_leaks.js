@@ -20,16 +20,24 @@ function ageOf(site, {live_at_ns: moment_ns, slice, duration_ns}) {
 /// As free_stacks_recorded() in analyzer/cli/commands/frees.cpp.
 const hasFreeStacks = ({HEAPPROF_FREE_STACKS: value}) => value !== undefined && !['0', 'off', 'no'].includes(value);
 
-/// Who frees the other blocks of a call site: the innermost own functions of the freeing stacks.
+const onlyOf = name => ['--function', selection.exactly(name)];
+
+/// Who frees the other blocks of a call site: the innermost own functions of the freeing stacks. A file has the pairs
+/// of an allocating and a freeing stack of all call sites, at least those with most blocks.
 async function freeing(context, name) {
-  const only = selection.ofFunction(name, context.selected);
-  const answer = await ask.question('frees', only ? {...only, top: '200'} : {...context.selected, top: '0'});
+  const only = ask.file ? null : selection.ofFunction(name, context.selected);
+  const answer = await (ask.file ? context.ask('frees', {}) :
+    ask.question('frees', only ? {...only, top: '200'} : {...context.selected, top: '0'}));
+  const framesOf = stack => stack.map(frame => typeof frame === 'number' ? answer.frames[frame] : frame);
   const pairs = only ? answer.pairs : answer.pairs.filter(pair =>
-    pair.allocated_by.some(frame => names.ofFrame(frame).name === name));
+    framesOf(pair.allocated_by).some(frame => names.ofFrame(frame).name === name));
+  const isCut = ask.file !== null && answer.pairs.length < answer.all_pairs;
+  if (isCut && !pairs.length) throw new ask.NotInFile('This file does not contain the answer.');
   const sums = new Map();
   for (const pair of pairs) {
-    const frame = pair.freed_by.find(candidate => candidate.function &&
-      !/^(operator delete|std::|__gnu_cxx::|free$)/.test(candidate.function)) || pair.freed_by[0];
+    const stack = framesOf(pair.freed_by);
+    const frame = stack.find(candidate => candidate.function &&
+      !/^(operator delete|std::|__gnu_cxx::|free$)/.test(candidate.function)) || stack[0];
     const by = frame ? names.ofFrame(frame).name : '(no stack)';
     sums.set(by, (sums.get(by) || 0) + pair.bytes);
   }
@@ -38,13 +46,16 @@ async function freeing(context, name) {
   return [make('ul', {class: 'calls'},
     ...[...sums].sort((a, b) => b[1] - a[1]).slice(0, 5).map(([by, bytes]) => make('li', {},
       make('span', {title: by}, names.label(by)), make('span', {}, figures.bytes(bytes), ' ',
-        make('small', {}, figures.percent(bytes, all))))))];
+        make('small', {}, figures.percent(bytes, all)))))),
+          ...isCut ? [make('p', {class: 'muted'}, `In the ${figures.plural(answer.pairs.length, 'pair')} of stacks ` +
+            `with most blocks, of ${figures.count(answer.all_pairs)}; all are printed by `,
+                           make('code', {}, recording.commandLine('frees', onlyOf(name))))] : []];
 }
 
 /// The same with a heading. Without an answer, the reason is in its place: the figures beside it do not need it.
 async function freeingPart(context, name) {
   const nodes = await freeing(context, name).catch(error => [error instanceof ask.NotInFile ?
-    viewParts.needsServer('frees', ['--function', selection.exactly(name)]) :
+    viewParts.needsServer('frees', onlyOf(name)) :
     make('p', {class: 'error'}, error.message)]);
   return nodes.length ? [make('h3', {}, 'Frees of its other blocks'), ...nodes] : [];
 }

@@ -6,7 +6,7 @@ const {make, dot, sparkline} = elements;
 const KEYS = {function: 'Function', line: 'Line', site: 'Call site', stack: 'Stack', module: 'Module',
               thread: 'Thread'};
 
-/// Rows by stack have all frames of each stack: those of a compiler would exceed what a server answers. As in
+/// Rows by stack have all stacks with their frames: those of a compiler would be too many for a table. As in
 /// questions.json.
 const MAX_STACKS = 500;
 
@@ -121,16 +121,16 @@ function head(context) {
           tools: [choice]};
 }
 
-/// The stacks with the highest costs. A file whose stacks with the highest peaks are all stacks has them once.
-async function stackRows({metric, ask: asked}) {
-  try {
-    return await asked('stack_rows', {metric});
-  } catch (error) {
+/// The stacks with the highest costs. A file whose stacks with the highest peaks, or with most bytes at a moment, are
+/// all stacks has them once.
+async function stackRows({metric, state, ask: asked}) {
+  const answer = await asked('stack_rows', {metric}).catch(async error => {
     if (!(error instanceof ask.NotInFile)) throw error;
-    const answer = await asked('stack_rows', {metric: 'peak'});
-    if (answer.rows.length < answer.all_rows) throw error;
-    return answer;
-  }
+    const other = await asked('stack_rows', {metric: state.at ? 'live' : 'peak'});
+    if (other.rows.length < other.all_rows) throw error;
+    return other;
+  });
+  return {...answer, rows: answer.rows.map(row => ({...row, stack: row.stack.map(at => answer.frames[at])}))};
 }
 
 async function show(context) {

@@ -67,7 +67,7 @@ Template find_template(std::string_view name) {
 
 /// Whether a view asks it only after a choice, such as of rows that are no functions. It is less important.
 bool is_of_choice(const Template& one) {
-  return one.name == "rows" || one.name == "stack_rows" || one.name == "all_leaks";
+  return one.name == "rows" || one.name == "stack_rows" || one.name == "all_leaks" || one.name == "frees";
 }
 
 /// Whether a file needs no answer to it: that of `churn` has more rows.
@@ -233,6 +233,11 @@ PageGroup variant_questions(const ComparedMoments& compared) {
   return group;
 }
 
+PageGroup free_questions() {
+  const Template frees = find_template("frees");
+  return {"frees by allocating and freeing stack", {{frees.command, frees.options}}};
+}
+
 PageGroup other_stack_questions() {
   PageGroup group{"rows by stack of other metrics than \"Live at peak\"", {}};
   const Template stacks = find_template("stack_rows");
@@ -269,6 +274,19 @@ PageGroup part_row_questions(const PageMoments& moments) {
   add_rows(group.questions, at_moment(moments.peak_ns));
   for (const Parameters& range : page_ranges()) add_rows(group.questions, range);
   for (const std::uint64_t mark_ns : page_marks(moments)) add_rows(group.questions, at_moment(mark_ns));
+  return group;
+}
+
+PageGroup part_stack_questions(const PageMoments& moments) {
+  PageGroup group{"rows by stack of the peak and the ten ranges", {}, true};
+  const Template stacks = find_template("stack_rows");
+  const auto add_stacks = [&](const char* metric, const Parameters& selection) {
+    PageQuestion question = filled(stacks, "{metric}", metric);
+    question.parameters.insert(question.parameters.end(), selection.begin(), selection.end());
+    group.questions.push_back(std::move(question));
+  };
+  add_stacks("live", at_moment(moments.peak_ns));
+  for (const Parameters& range : page_ranges()) add_stacks("peak", range);
   return group;
 }
 

@@ -50,6 +50,7 @@ inline constexpr std::size_t kPageRanges = 10;
 struct PageGroup {
   std::string about;  ///< "the whole recording"
   std::vector<PageQuestion> questions;
+  bool divides_room = false;  ///< equally among its questions, of which none is more important
 };
 
 /// About the whole recording, in the order of their importance: what each view shows first.
@@ -58,14 +59,18 @@ PageGroup whole_questions();
 PageGroup row_questions();
 /// What views show of the whole recording after a choice, and the comparison of two moments.
 PageGroup variant_questions(const ComparedMoments& compared);
+/// Who frees whose blocks, for recordings with the stacks of frees.
+PageGroup free_questions();
 /// The stacks with the highest costs: the last question of row_questions().
 PageQuestion stack_question();
 /// The stacks with the highest costs of other metrics. The page asks for none if stack_question() has all stacks.
 PageGroup other_stack_questions();
 /// About the peak, ten ranges, and the marks.
 std::vector<PageGroup> part_questions(const PageMoments& moments);
-/// The same rows as row_questions() about these parts, but no stacks, which have all their frames.
+/// The same rows as row_questions() about these parts, but no stacks.
 PageGroup part_row_questions(const PageMoments& moments);
+/// The stacks with the highest costs of the peak and of the ten ranges. They have more bytes than the other rows.
+PageGroup part_stack_questions(const PageMoments& moments);
 /// The text of source files.
 PageGroup source_questions(const std::vector<std::string>& files);
 

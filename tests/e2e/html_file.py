@@ -54,7 +54,7 @@ class Html(harness.Case):
         source = (Path(__file__).parent.parent / "programs" / "known_leaks.cpp").read_text().splitlines()
         line = json.dumps(next(line for line in source if "malloc(" in line).strip())[1:-1].replace("<", "\\u003c")
         self.assertNotIn(line, page)
-        with_all = self.page(trace, "--command-line", "--sources", "--own", "no_such_function")
+        with_all = self.page(trace, "--command-line", "--sources", "--own", "no_such_function", "--max-size", "2M")
         self.assertEqual(self.content(with_all)["options"]["report"], ["--own=no_such_function"])
         self.assertIn("secret-argument", with_all)
         self.assertIn(line, with_all)
@@ -95,15 +95,15 @@ class Html(harness.Case):
     def check_choices(self, content, trace, truth):
         """What views ask after a choice has the figures of the command line, and those that the program knows."""
         answers = content["answers"]
+        all_stacks = "report?by=stack&shared-frames=1&sort=peak&top=500"
         for by in ("function", "line", "site", "stack", "module", "thread"):
             with self.subTest(by=by):
-                key = f"report?by={by}&" + ("sort=peak&top=500" if by == "stack" else "top=0")
+                key = all_stacks if by == "stack" else f"report?by={by}&top=0"
                 self.assertTrue(answers[key]["rows"])
                 self.assertEqual(answers[key], self.printed(key, trace))
         # All stacks are those with the highest peaks, so other metrics need no answers.
-        self.assertEqual(len(answers["report?by=stack&sort=peak&top=500"]["rows"]),
-                         answers["report?by=stack&sort=peak&top=500"]["all_rows"])
-        self.assertNotIn("report?by=stack&sort=leaked&top=500", answers)
+        self.assertEqual(len(answers[all_stacks]["rows"]), answers[all_stacks]["all_rows"])
+        self.assertNotIn(all_stacks.replace("peak", "leaked"), answers)
         of_cache = [row["self"] for row in answers["report?by=line&top=0"]["rows"]
                     if harness.plain_name(row["name"]) == "fill_cache"]
         self.assertEqual([sum(row["leaked_bytes"] for row in of_cache), sum(row["leaked_blocks"] for row in of_cache)],
@@ -113,6 +113,14 @@ class Html(harness.Case):
         self.assertGreaterEqual(own["leaked_bytes"], sum(size for size, _ in truth.values()))
         for key in ("from=40%25&to=50%25&top=0", "live-at="):
             self.assertTrue([each for each in answers if each.startswith("report?by=line&") and key in each], key)
+        # The stacks of the peak and of ranges, of which these are all.
+        of_peak, = [key for key in answers if key.startswith("report?by=stack&live-at=")]
+        of_range = "report?by=stack&from=40%25&shared-frames=1&sort=peak&to=50%25&top=500"
+        for key in (of_peak, of_range):
+            self.assertTrue(answers[key]["rows"])
+            self.assertEqual(answers[key], self.printed(key, trace))
+        # Who frees whose blocks is not recorded.
+        self.assertNotIn("frees?shared-frames=1&top=500", answers)
 
         before, after = content["compared"]["before"], content["compared"]["after"]
         heap = answers["report?cost=peak&top=5"]["heap"]
@@ -130,18 +138,24 @@ class Html(harness.Case):
         self.assertEqual(answers["leaks?no-suppressions=1&shared-frames=1&top=200"]["suppressed_bytes"], 0)
 
     def test_moments_of_marks(self):
-        """The last two marks are compared: by their texts, or by their times if these could be read as times."""
-        for program, of_mark in (("idle_times", lambda mark: mark["text"]),
-                                 ("marks", lambda mark: f"{mark['time_ns']}ns")):
+        """The last two marks are compared: by their texts, or by their times if these could be read as times. With the
+        stacks of frees, the file also has who frees whose blocks."""
+        for program, of_mark, free_stacks in (("ledger_growth", lambda mark: mark["text"], 1),
+                                              ("marks", lambda mark: f"{mark['time_ns']}ns", 0)):
             with self.subTest(program=program):
-                trace = self.record(harness.program(program)).trace
-                content = self.content(self.page(trace))
+                trace = self.record(harness.program(program), FREE_STACKS=free_stacks).trace
+                content = self.content(self.page(trace, "--max-size", "2M"))  # without most of the ranges
                 marks = json.loads(self.heapprof("timeline", trace, "--json"))["marks"]
                 before, after = map(of_mark, marks[-2:])
                 self.assertEqual(content["compared"], {"before": before, "after": after})
                 key = "diff?" + urllib.parse.urlencode((("arg", f"@{before}"), ("arg", f"@{after}"), ("top", "200")),
                                                        quote_via=urllib.parse.quote)
                 self.assertEqual(content["answers"][key], self.printed(key, trace))
+                key = "frees?shared-frames=1&top=500"
+                self.assertEqual(key in content["answers"], bool(free_stacks))
+                if free_stacks:
+                    self.assertTrue(content["answers"][key]["pairs"])
+                    self.assertEqual(content["answers"][key], self.printed(key, trace))
 
     def check_policy(self, page):
         """The file needs no other, and may load none."""

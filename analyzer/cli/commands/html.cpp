@@ -142,9 +142,11 @@ class Collection {
     compared_ = serve::compared_moments(moments);
     take(serve::row_questions());
     take(serve::variant_questions(compared_));
+    if (has_free_stacks(Json::parse(answers_.at(figures->key())))) take(serve::free_questions());
     for (const PageGroup& group : serve::part_questions(moments)) take(group);
     if (!has_all_stacks()) take(serve::other_stack_questions());
     take(serve::part_row_questions(moments));
+    take(serve::part_stack_questions(moments));
   }
 
   std::string page() const {
@@ -210,9 +212,11 @@ class Collection {
         continue;
       }
       progress_.show(answers_.size(), page_bytes_ + used_, group.about);
+      const std::size_t left = asked.size() + group.questions.size() - next;
       const Asked first = std::move(asked.front());
       asked.pop_front();
-      switch (take(*first.question, first.attempt, asker_.wait(first.answer))) {
+      const std::uint64_t limit = group.divides_room ? room() / left : room();
+      switch (take(first, asker_.wait(first.answer), std::min(limit, options_.max_bytes / kMaxShare))) {
         case Taken::kWhole: break;
         case Taken::kCoarser: ++coarser; break;
         case Taken::kNot: ++omitted; break;
@@ -228,12 +232,12 @@ class Collection {
   }
 
   enum class Taken { kWhole, kCoarser, kNot };
-  /// `answer`: of the attempt.
-  Taken take(const PageQuestion& question, const AnswerFitter::Attempt& attempt, const serve::Answer& answer) {
+  /// `answer`: of the attempt. `limit`: bytes.
+  Taken take(const Asked& asked, const serve::Answer& answer, std::uint64_t limit) {
+    const PageQuestion& question = *asked.question;
     const std::string key = question.key();
-    const std::uint64_t limit = std::min(room(), options_.max_bytes / kMaxShare);
     AnswerFitter::Result result =
-        fitter_.fit(question, attempt, answered(key, question, answer), limit,
+        fitter_.fit(question, asked.attempt, answered(key, question, answer), limit,
                     [&](const PageQuestion& other) { return answered(key, question, asker_.ask(other)); });
     if (result.is_too_large) return Taken::kNot;
     // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
@@ -264,6 +268,14 @@ class Collection {
     else if (arguments.is_string()) info["command_line"] = info["program"];
     info["command_line_omitted"] = true;
     return info.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+  /// `report`: its answer about the whole recording. As free_stacks_recorded() in analyzer/cli/commands/frees.cpp.
+  static bool has_free_stacks(const Json& report) {
+    const auto settings = report.find("settings");
+    if (settings == report.end()) return false;
+    const std::string value = settings->value("HEAPPROF_FREE_STACKS", std::string("0"));
+    return value != "0" && value != "off" && value != "no";
   }
 
   /// `report`: its answer about the whole recording.

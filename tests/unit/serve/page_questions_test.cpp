@@ -53,11 +53,12 @@ TEST_CASE("arguments of a question keep their order, options are sorted") {
 TEST_CASE("each kind of rows of the table is asked for once") {
   CHECK(keys(heapprof::serve::row_questions()) == Texts{"report?by=line&top=0", "report?by=site&top=0",
                                                         "report?by=module&top=0",
-                                                        "report?by=stack&sort=peak&top=500"});
+                                                        "report?by=stack&shared-frames=1&sort=peak&top=500"});
   const Texts whole = keys(heapprof::serve::whole_questions());
   for (const char* const key : {"report?by=function&top=0", "report?by=thread&top=0"})
     CHECK(std::count(whole.begin(), whole.end(), key) == 1);
-  CHECK(keys(heapprof::serve::other_stack_questions()).front() == "report?by=stack&sort=leaked&top=500");
+  CHECK(keys(heapprof::serve::other_stack_questions()).front() ==
+        "report?by=stack&shared-frames=1&sort=leaked&top=500");
 }
 
 TEST_CASE("answers that would be the same, or that another one has, are asked for once") {
@@ -94,8 +95,24 @@ TEST_CASE("lines over time, which need every event, are asked of the peak but no
   CHECK(count(groups[0], "cost=peak") == 1);  // of these lines
 }
 
+TEST_CASE("stacks of parts divide the room among them, and frees are asked for once") {
+  const PageMoments moments{900'000'000, 600'000'000, 10, 0, {}};
+  const PageGroup stacks = heapprof::serve::part_stack_questions(moments);
+  CHECK(stacks.divides_room);
+  const Texts of_parts = keys(stacks);
+  REQUIRE(of_parts.size() == 11);
+  CHECK(of_parts[0] == "report?by=stack&live-at=600000000ns&shared-frames=1&sort=live&top=500");
+  CHECK(of_parts[1] == "report?by=stack&from=0%25&shared-frames=1&sort=peak&to=10%25&top=500");
+  CHECK(of_parts[10] == "report?by=stack&from=90%25&shared-frames=1&sort=peak&to=100%25&top=500");
+  CHECK_FALSE(heapprof::serve::part_row_questions(moments).divides_room);
+  CHECK(keys(heapprof::serve::free_questions()) == Texts{"frees?shared-frames=1&top=500"});
+  const Texts whole = keys(heapprof::serve::whole_questions());
+  CHECK(std::count_if(whole.begin(), whole.end(), [](const std::string& key) { return key.starts_with("frees?"); }) ==
+        0);
+}
+
 TEST_CASE("a large answer about stacks is replaced by one with fewer stacks") {
   PageQuestion question = heapprof::serve::stack_question();
   REQUIRE(heapprof::serve::make_coarser(question));
-  CHECK(question.key() == "report?by=stack&sort=peak&top=100");
+  CHECK(question.key() == "report?by=stack&shared-frames=1&sort=peak&top=100");
 }
