@@ -28,7 +28,9 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 TEST_CASE("html writes a page with the figures of the recording, and says what it holds") {
   const KnownTrace trace;
   const TemporaryFile file(".html");
-  const Outcome outcome = run({"html", trace.path(), "-o", file.path()});
+  // Without most of what is less important: each answer is a process. tests/e2e/html_file.py has a page with
+  // everything.
+  const Outcome outcome = run({"html", trace.path(), "-o", file.path(), "--max-size", "500K"});
   CHECK(outcome.status == 0);
   CHECK(outcome.out == "");
   CHECK(contains(outcome.err, file.path() + ": "));
@@ -40,7 +42,7 @@ TEST_CASE("html writes a page with the figures of the recording, and says what i
   const std::string answers = answers_in(page);
   CHECK(json_at(answers, "/format_version") == "1");
   CHECK(json_at(answers, "/trace") == trace.path().substr(trace.path().rfind('/') + 1));
-  CHECK(json_at(answers, "/pruned") == "[]");
+  CHECK(contains(json_at(answers, "/pruned"), "ten ranges"));
   CHECK(json_at(answers, "/answers/info?/program") == "/opt/known/demo");
   CHECK(json_at(answers, "/answers/info?/command_line") == R"(["demo"])");
   CHECK(json_at(answers, "/answers/info?/command_line_omitted") == "true");
