@@ -25,19 +25,6 @@ class Details(pages.PageCase):
         self.check_left()
         self.assertEqual(self.texts("#details .error"), ["The frees are lost."])
 
-    def check_freed(self):
-        """The call site request_small in the details: who frees its other blocks, as the command line prints it."""
-        self.click("#view tbody tr[data-index] th", "request_small")
-        self.check_left()
-        sums = {}
-        for pair in self.json("frees", "--function", "^request_small$", "--top", "0")["pairs"]:
-            by = next(frame["function"] for frame in pair["freed_by"] if frame["function"].startswith("drop"))
-            sums[by] = sums.get(by, 0) + pair["bytes"]
-        self.assertEqual(sums, {"drop_first": 2000, "drop_second": 1000})
-        self.assertEqual(self.texts("#details .calls li"),
-                         [name + f"{self.shown_as('bytes', size)} {self.shown_as('percent', size, 3000)}"
-                          for name, size in sums.items()])
-
     def test_only_this(self):
         """A function takes the place of others that are selected: blocks of any of several would be."""
         trace = self.record_freed()

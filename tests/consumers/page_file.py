@@ -196,9 +196,50 @@ class File(pages.PageCase):
         self.assertEqual(self.text("#timeline .more"), "")
         self.check_sentence("live")
 
+    def record_small_shares(self):
+        """A function with 40% of the peak, and 150 with 0.4% each."""
+        count = 150
+        small = [f"small_{i}" for i in range(count)]
+        return self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            void* volatile kept;
+            """ + "\n".join(f"SITE void {name}(void) {{ kept = malloc(400); }}" for name in small) + f"""
+            SITE void large(void) {{ kept = malloc({400 * count * 2 // 3}); }}
+            int main(void) {{ large(); {" ".join(f"{name}();" for name in small)} }}
+            """)).trace
+
+    def test_shares_in_a_pruned_file(self):
+        """Branches of a larger share are left out than otherwise, and the page says of which: that of the answer that
+        the file has."""
+        file = self.written(self.record_small_shares(), "--max-size", "600K")
+        self.browser.open(f"{file.as_uri()}#view=flame&metric=peak")
+        self.settled()
+        percent = self.browser.evaluate("ask.file.answers['tree?cost=peak&min-share=0.1'].min_share") * 100
+        self.assertGreater(percent, 0.4)
+        share = f"{percent:g}"
+        self.assertRegex(self.text("#command"), f" --min-share {share}$")
+        left, top, width, height = self.browser.evaluate(
+            "(() => { const at = [...document.querySelectorAll('.flame rect.o-merged')].at(-1).getBoundingClientRect();"
+            "return [at.left, at.top, at.width, at.height]; })()")
+        self.browser.move(left + width / 2, top + height / 2)
+        self.browser.settle()
+        self.assertIn(f"each has less than {share}% of the total", self.text(".flame .tip.on"))
+        self.select(view="flame", metric="peak", name="small_7", zoom="function")
+        self.assertIn(f"small_7 has less than {share}% of this cost", self.text("#view-head"))
+        self.select(view="flame", metric="peak", name="large", shown="sandwich")
+        self.assertIn(f"without branches with less than {share}% of everything", self.text("#view-head"))
+        for view in ("flame", "tree"):
+            with self.subTest(view=view):
+                self.select(view=view, metric="peak")
+                tree = self.printed()
+                self.assertEqual(tree["min_share"], percent / 100)
+                self.assertEqual(tree, self.browser.evaluate("ask.file.answers['tree?cost=peak&min-share=0.1']"))
+
     def test_who_frees_in_a_file(self):
-        """A file does not have it. The figures are shown, and the command that prints it."""
-        file = self.written(self.record_freed())
+        """Of a file that has no room for it, the figures are shown, and the command that prints it."""
+        file = self.written(self.record_freed(), "--max-size", "600K")
+        file.write_text(file.read_text().replace('"frees?', '"left out?'))
         self.browser.open(f"{file.as_uri()}#view=leaks&metric=leaked")
         self.settled()
         self.click("#view tbody tr[data-index] th", "request_small")
@@ -206,6 +247,63 @@ class File(pages.PageCase):
         self.assertEqual(self.texts("#details .error"), [])
         command = shlex.split(self.text("#details .empty code"))
         self.assertEqual(command, ["heapprof", "frees", self.trace.name, "--function", "^request_small$"])
+
+    def test_frees_in_a_file(self):
+        """Who frees the other blocks of a call site, as the command line prints it. A file that was pruned says of how
+        many pairs of stacks it knows; if it has none of the call site, it names the command."""
+        file = self.written(self.record_freed(), "--max-size", "1M")
+        page, begin, answers, end = re.fullmatch(r"(.*)(<script [^>]*id=\"answers\">)(.*?)(</script>.*)",
+                                                 file.read_text(), re.S).groups()
+
+        def shown(pruned):
+            content = json.loads(answers)
+            frees = content["answers"]["frees?shared-frames=1&top=500"]
+            pruned(frees)
+            written = file.with_name(f"{pruned.__name__}.html")
+            written.write_text("".join((page, begin, json.dumps(content).replace("<", "\\u003c"), end)))
+            self.browser.open(f"{written.as_uri()}#view=leaks&metric=leaked")
+            self.settled()
+            return len(frees["pairs"])
+
+        def whole(frees):
+            self.assertEqual(len(frees["pairs"]), frees["all_pairs"])
+
+        def part(frees):
+            frees["all_pairs"] = 123
+
+        def others(frees):
+            frees["all_pairs"], frees["pairs"] = 123, frees["pairs"][-1:]
+            self.assertIn("request_large", json.dumps([frees["frames"][at] for at in frees["pairs"][0]["allocated_by"]]))
+
+        shown(whole)
+        self.check_freed()
+        self.assertEqual(self.texts("#details code"), [])
+        count = shown(part)
+        self.check_freed()
+        self.assertIn(f"In the {count} pairs of stacks with most blocks, of 123", self.text("#details .calls + p"))
+        shown(others)
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        self.assertEqual(shlex.split(self.text("#details .empty code")),
+                         ["heapprof", "frees", self.trace.name, "--function", "^request_small$"])
+
+    def test_stacks_in_a_file(self):
+        """The stacks of the peak, and of the range in which it is: of that with every metric, if these are all stacks."""
+        file = self.written(self.real())
+        report = self.json("report")
+        peak = report["heap"]["peak_time_ns"]
+        tenth = min(9, 10 * peak // report["duration_ns"])
+        of_range = {"from": f"{tenth * 10}%", "to": f"{tenth * 10 + 10}%"}
+        self.browser.open(f"{file.as_uri()}#view=summary")
+        self.settled()
+        for metric, selection in (("peak", of_range), ("allocated", of_range), ("live", {"at": f"{peak}ns"})):
+            with self.subTest(metric=metric):
+                self.select(view="table", by="stack", metric=metric, **selection)
+                rows = self.printed()["rows"]
+                self.assertTrue(rows)
+                self.check_table(rows, metric)
+        self.click("#view tbody tr[data-index] th")
+        self.assertTrue(self.texts("#details .stack li"))
 
     def test_blocks_of_a_file(self):
         """A file says how many of the blocks it has, and its CSV has these."""

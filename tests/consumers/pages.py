@@ -252,6 +252,19 @@ class PageCase(consumers.Case):
         self.assertIn(self.shown_as("time", duration), self.text("#about"))
         self.assertEqual(self.browser.evaluate("recording.info().duration_ns"), duration)
 
+    def check_freed(self):
+        """The call site request_small in the details: who frees its other blocks, as the command line prints it."""
+        self.click("#view tbody tr[data-index] th", "request_small")
+        self.check_left()
+        sums = {}
+        for pair in self.json("frees", "--function", "^request_small$", "--top", "0")["pairs"]:
+            by = next(frame["function"] for frame in pair["freed_by"] if frame["function"].startswith("drop"))
+            sums[by] = sums.get(by, 0) + pair["bytes"]
+        self.assertEqual(sums, {"drop_first": 2000, "drop_second": 1000})
+        self.assertEqual(self.texts("#details .calls li"),
+                         [name + f"{self.shown_as('bytes', size)} {self.shown_as('percent', size, 3000)}"
+                          for name, size in sums.items()])
+
     def check_left(self):
         """The figures and the stack of request_small."""
         figures = dict(zip(self.texts("#details dt"), self.texts("#details dd")))
