@@ -6,6 +6,7 @@ const {make} = elements;
 const PAGE = 1000;   // rows of a question after the first one; their cost hardly depends on the number
 const PIECE = 100_000;   // rows of a question for the CSV: a server limits the bytes of an answer
 const MAX_TRIES = 3;   // to read the list of a program that runs
+const RETRY_MS = 3000;   // after a page that could not be read
 const TYPING_MS = 300;   // without a key, until a text is searched
 const SORTS = {size: 'Largest first', age: 'Oldest first', address: 'By address'};
 
@@ -97,32 +98,65 @@ async function show(context) {
 
   /// The blocks of the options `chosen`, of which `first` is the first answer.
   function listOf(first, chosen) {
+    // The rows are those of one moment, also while the program goes on. By the peak, other blocks are freed than now.
+    const moment = recording.isRunning() && !(isOfPeak && chosen.freed) ?
+      momentOf(first, {state, selected: chosen}, isOfPeak ? report : null) : null;
+    const askForPage = options => moment === null ? ask.template(question, {sort}, chosen, options) :
+      ask.fresh(question, {sort}, chosen, {...moment, ...options});
+    let {total} = first, start = first;   // `start`: the answer with the first rows, until a page has them
     const pages = new Map();   // number: answer
-    const failed = new Set();
-    let isAsking = false;
+    const failed = new Set();   // numbers
+    let isAsking = false, hasFailed = false, retry = null, tries = MAX_TRIES;
+    const pageOf = i => Math.floor(i / PAGE);
+    const answerOf = i => pages.get(pageOf(i)) || (i < start.blocks.length ? start : undefined);
+
+    /// Takes a page. If it has other totals, what is known of the moment has changed, as in unchangedCsv(): beside rows
+    /// of other answers, some would be repeated or missing.
+    function take(number, answer) {
+      const isOther = tries > 0 && (answer.total.blocks !== total.blocks || answer.total.bytes !== total.bytes);
+      if (isOther) {
+        --tries;
+        pages.clear();
+        [total, start] = [answer.total, {blocks: []}];
+        source.count = total.blocks;
+      }
+      pages.set(number, answer);
+      if (hasFailed) feedback.clear();
+      hasFailed = false;
+      if (isOther) table.repaint();
+    }
+    /// Lets the pages that failed be asked for again, as long as the list is shown.
+    const retryLater = () => new Promise(done => setTimeout(() => {
+      retry = null;
+      failed.clear();
+      if (table.host.isConnected) done();
+    }, RETRY_MS));
     /// Asks for the first page that the rows in view need. Pages that were scrolled past meanwhile are not asked for.
     function askNext(from, to) {
       if (isAsking) return null;
-      let number = Math.floor(from / PAGE);
-      while (number * PAGE < to && (pages.has(number) || failed.has(number))) ++number;
-      if (number * PAGE >= to || to <= first.blocks.length) return null;
+      const missing = new Set();
+      for (let i = from; i < to; ++i) if (!answerOf(i)) missing.add(pageOf(i));
+      const number = [...missing].find(one => !failed.has(one));
+      if (number === undefined) {
+        if (!missing.size || retry) return null;
+        return retry = retryLater();
+      }
       isAsking = true;
-      const asked = ask.template(question, {sort}, {...chosen, skip: String(number * PAGE), top: String(PAGE)});
-      return asked.then(answer => { pages.set(number, answer); }, error => {
+      const asked = askForPage({skip: String(number * PAGE), top: String(PAGE)});
+      return asked.then(answer => take(number, answer), error => {
         failed.add(number);
+        hasFailed = true;
         feedback.fail(error);
       }).finally(() => { isAsking = false; });
     }
     const source = {
-      count: first.total.blocks,
+      count: total.blocks,
       at(i) {
-        const answer = i < first.blocks.length ? first : pages.get(Math.floor(i / PAGE));
-        const block = answer && answer.blocks[answer === first ? i : i % PAGE];
+        const answer = answerOf(i), block = answer && answer.blocks[answer === start ? i : i % PAGE];
         return block && {...block, answer};
       },
       need: askNext,
     };
-    const moment = recording.isRunning() ? momentOf(first, {state, selected: chosen}, isOfPeak ? report : null) : null;
     function wholeList() {
       const askFor = options => ask.csv(question, {sort}, chosen, {...moment, ...options});
       const askTotal = async () =>

@@ -37,6 +37,25 @@ class Lists(pages.PageCase):
                  for top in range(1_000_000, 1_003_000, 300)]
         print("scrolling: " + ", ".join(f"{ms:.1f}" for ms in steps) + " ms a step")
 
+    def test_blocks_that_fail_once(self):
+        """Rows that could not be read are asked for again, as long as they are in view."""
+        trace = self.folder / "many.heapprof"
+        self.open(trace, view="blocks", metric="leaked")
+        count = self.json("blocks", "--top", "1")["total"]["blocks"]
+        last = hex(self.json("blocks", "--skip", str(count - 1), "--top", "1")["blocks"][0]["address"])
+        self.browser.evaluate(
+            "window.isLost = true; (() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
+            "isLost && /blocks.*skip=/.test(address) ? Promise.resolve(new Response(JSON.stringify({error: "
+            "'The rows are lost.'}), {status: 422})) : fetched(address, ...more); })()")
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        harness.wait_until(lambda: self.text("#progress") == "The rows are lost.", "no message")
+        self.assertTrue(self.texts("#view tr.pending"))
+        self.browser.evaluate("window.isLost = false; 0")
+        harness.wait_until(lambda: last in self.texts("#view tr[data-index] td:last-child"), "the rows are not shown")
+        self.settled()
+        self.assertEqual((self.texts("#view tr.pending"), self.text("#progress")), ([], ""))
+
     def test_csv_of_blocks(self):
         """The list of all blocks, not only those that were scrolled to, also where one answer would be too long."""
         trace = self.folder / "many.heapprof"

@@ -130,6 +130,59 @@ class Running(pages.PageCase):
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
 
+    def test_rows_of_a_running_program(self):
+        """The rows are those of one moment, also the ones that are asked for when the program has gone on. If it is not
+        known exactly, they are those of the later answer."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.command("a" * 300)
+        # The view is not brought up to date meanwhile.
+        script = self.browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.EventSource = class { "
+                                   "addEventListener() {} close() {} };")["identifier"]
+        self.addCleanup(self.browser.call, "Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+        self.open(trace, view="blocks", metric="leaked")
+        shown = "[...document.querySelectorAll('#view tr[data-index]')].map(line => [Number(line.dataset.index), " \
+            "line.cells[line.cells.length - 1].textContent])"
+
+        def check(options):
+            """Both ends of the list are those of the command with these options."""
+            words = [word for key, value in options.items() for word in (f"--{key}", value)]
+            rows = [hex(block["address"]) for block in json.loads(self.heapprof(
+                "blocks", trace, *words, "--json"))["blocks"]]
+            for key, end in (("End", len(rows) - 1), ("Home", 0)):
+                self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+                self.browser.press(key)
+                harness.wait_until(lambda: end in [index for index, _ in self.browser.evaluate(shown)] and
+                                   not self.texts("#view tr.pending"), f"row {end} is not shown")
+                self.settled()
+                lines = self.browser.evaluate(shown)
+                self.assertEqual(lines, [[index, rows[index]] for index, _ in lines])
+            return rows
+
+        for is_exact in (True, False):
+            with self.subTest(is_exact=is_exact):
+                self.select(view="blocks", metric="leaked", **({} if is_exact else {"min-size": "2"}))
+                known = self.json("blocks", "--top", "1")["total"]["blocks"]
+                self.browser.evaluate(
+                    "window.asked = []; window.plain = window.plain || window.fetch; window.fetch = "
+                    "(address, ...more) => { if (/blocks.*skip=/.test(address)) { "
+                    f"{'' if is_exact else 'address = address.replace(/&to=[0-9]+ns/, ``);'} asked.push("
+                    "Object.fromEntries(new URLSearchParams(address.slice(address.indexOf('?') + 1)))); } "
+                    "return plain(address, ...more); }; 0")
+                # A block becomes the largest one, the first row, and others follow.
+                self.command("ra")
+                self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+                self.browser.press("End")
+                asked = harness.wait_until(lambda: self.browser.evaluate("asked"), "no row is asked for")[0]
+                options = {key: value for key, value in asked.items() if key not in ("skip", "top")}
+                self.assertEqual("to" in options, is_exact)
+                rows = check(options)
+                self.assertGreater(len(rows), 2000)
+                if not is_exact:
+                    self.assertEqual(len(rows), known + 10)
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+
     def test_csv_of_blocks_that_change(self):
         """What is known of the moment changes while the rows are read: they are read again, or an error says so."""
         trace = self.dir / "run.heapprof"
