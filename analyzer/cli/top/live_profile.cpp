@@ -47,7 +47,10 @@ LiveProfile LiveProfileMaker::make(const trace::Follower& follower, const live::
   profile.recording = replay::describe_process(follower.header(), follower.definitions());
   if (follower.ended())
     profile.recording.ended_realtime_ns = replay::latest_end_ns(
-        profile.recording, state.clock().to_ns(trace::Ticks{state.last_ticks()}), follower.ended_by());
+        profile.recording, {.kind = follower.header().end_kind,
+                            .ended_by = follower.ended_by(),
+                            .duration_ns = state.clock().to_ns(trace::Ticks{state.last_ticks()}),
+                            .modified_ns = file != nullptr ? file->input().modified_ns() : 0});
   profile.embedded_symbols = embedded_symbols_;
   model::FindFolded find_folded;
   if (folds_interpreter_frames(symbols_))

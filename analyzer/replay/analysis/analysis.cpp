@@ -200,7 +200,10 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
   profile_.python_symbols = std::move(tree.python_symbols);
   profile_.recording.duration_ns = clock_.to_ns(trace::Ticks{last_time});
   profile_.recording.ended_realtime_ns =
-      latest_end_ns(profile_.recording, profile_.recording.duration_ns, file_.ended_by());
+      latest_end_ns(profile_.recording, {.kind = file_.header().end_kind,
+                                         .ended_by = file_.ended_by(),
+                                         .duration_ns = profile_.recording.duration_ns,
+                                         .modified_ns = file_.input().modified_ns()});
 }
 
 /// Finds the user's marks in the whole recording: in the overview, or in a pass that replays nothing. Precondition:

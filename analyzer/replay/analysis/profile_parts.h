@@ -20,10 +20,16 @@ namespace heapprof::replay {
 
 /// What the header and the definitions say of the recorded process. The rest of the fields is not set.
 model::Recording describe_process(const FileHeader& header, const trace::Definitions& definitions);
+/// What a recording shows of its end.
+struct RecordingEnd {
+  EndKind kind = EndKind::kNone;  ///< of the header
+  std::string ended_by;           ///< TraceFile::ended_by()
+  std::uint64_t duration_ns = 0;
+  std::uint64_t modified_ns = 0;  ///< when the file was changed last, since 1970; 0: unknown
+};
 /// When the recorded program had ended at the latest, since 1970: it cannot have written files after that. 0: it may
-/// still run, or this is not known. `ended_by`: TraceFile::ended_by().
-std::uint64_t latest_end_ns(const model::Recording& recording, std::uint64_t duration_ns,
-                            const std::string& ended_by);
+/// still run, or this is not known.
+std::uint64_t latest_end_ns(const model::Recording& recording, const RecordingEnd& end);
 /// Everything but duration_ns and ended_realtime_ns.
 model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions);
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fcntl.h>
 #include <random>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/replay/analysis/analysis.h"
@@ -296,20 +298,29 @@ TEST_CASE("The end time of a recording is used up to a year, by the clock of its
 }
 
 TEST_CASE("When a program had ended at the latest is known, unless it may still run") {
-  const auto end_of = [](EndKind kind) {
+  const auto end_of = [](EndKind kind, time_t modified_s = 0) {
     TraceBuilder trace;
     trace.header.start_realtime_ns = 1'000;
     trace.header.end_kind = kind;
-    trace.header.end_ticks = 500;
+    trace.header.end_ticks = 5'000;
     trace.stream().alloc(100, 0x1000, 1);
-    return profile_of(trace.bytes()).recording.ended_realtime_ns;
+    const TemporaryFile path;
+    trace.write(path.path());
+    const timespec times[2] = {{modified_s, 0}, {modified_s, 0}};
+    REQUIRE(utimensat(AT_FDCWD, path.path().c_str(), times, 0) == 0);
+    return Analysis(path.path(), Selection{}).profile().recording.ended_realtime_ns;
   };
   constexpr std::uint64_t kMinute = 60'000'000'000;
-  CHECK(end_of(EndKind::kExit) == 1'500 + kMinute);
-  CHECK(end_of(EndKind::kSignal) == 1'500 + kMinute);
+  CHECK(end_of(EndKind::kExit) == 6'000 + kMinute);
+  CHECK(end_of(EndKind::kSignal) == 6'000 + kMinute);
   CHECK(end_of(EndKind::kNone) == 1'100 + kMinute);  // killed after its last event
-  CHECK(end_of(EndKind::kExec) == 1'500);            // another program has its process id from then on
+  // Another program has its process id from then on. The real time may be a thousandth faster.
+  CHECK(end_of(EndKind::kExec) == 6'005);
+  CHECK(end_of(EndKind::kExec, 30) == 6'005);
   CHECK(end_of(EndKind::kStopped) == 0);
+  // The machine was suspended, or the clock was set: the file was written later than its events say.
+  CHECK(end_of(EndKind::kExit, 30) == kMinute / 2 + kMinute);
+  CHECK(end_of(EndKind::kNone, 30) == kMinute / 2 + kMinute);
 }
 
 TEST_CASE("The kind of a note, not its text, decides whether figures can be wrong") {
