@@ -81,7 +81,8 @@ std::vector<std::uint64_t> huge_tlb_devices(const ResidencySnapshot& snapshot) {
       std::uint64_t excess = resident - snapshot.resident_bytes;
       std::sort(candidates.rbegin(), candidates.rend());
       for (const auto& [bytes, number] : candidates) {
-        if (bytes == 0 || excess <= bytes / 2) continue;
+        // The count and the pages are not of the same instant, and the kernel counts in batches of each processor.
+        if (bytes == 0 || excess + bytes / 8 < bytes) continue;
         devices[number].is_huge_tlb = true;
         excess -= std::min(excess, bytes);
       }

@@ -228,7 +228,7 @@ void add_huge_pages(Process& process, std::uint64_t number, const char* access, 
 /// Adds a memfd of tmpfs with that many resident pages.
 void add_small_pages(Process& process, std::uint64_t number, std::uint64_t pages, std::uint64_t device) {
   const std::uint64_t begin = 0x40000000 + number * 4 * kHugePage;
-  process.snapshot.mapping(begin, begin + 10 * kPage, "rw-s", "/memfd:ring (deleted)", device);
+  process.snapshot.mapping(begin, begin + 400 * kPage, "rw-s", "/memfd:ring (deleted)", device);
   process.snapshot.pages(kPresent, begin, begin + pages * kPage);
 }
 
@@ -262,6 +262,16 @@ TEST_CASE("memfds, System V memory and files of hugetlbfs are outside of residen
     CHECK(memory[Line::kFiles].bytes == (counted ? kHugePage : 0));
     CHECK(memory.huge_tlb_bytes == (counted ? 0 : 3 * kHugePage));
   }
+}
+
+TEST_CASE("transparent huge pages of tmpfs are resident, also if the process grows during the snapshot") {
+  Process process;
+  add_huge_pages(process, 0, "rw-s", "/memfd:transparent (deleted)", 1);
+  add_small_pages(process, 1, 300, 5);
+  process.snapshot.statm_bytes = kHugePage;
+  const ResidentMemory memory = process.lines();
+  CHECK(memory[Line::kShared].bytes == kHugePage + 300 * kPage);
+  CHECK(memory.huge_tlb_bytes == 0);
 }
 
 TEST_CASE("a device with smaller pages, or smaller mappings, is not of hugetlbfs, however few pages were counted") {
