@@ -819,7 +819,8 @@ void Analysis::fill_integrity(const Run* run) {
   };
   trace::Damage stream_damage = summary_ != nullptr ? summary_->damage : run->reader->damage();
   if (file_.compacted() != nullptr && run != nullptr) stream_damage.add(run->reader->damage());
-  if (run != nullptr) run->replay.note_losses(stream_damage);
+  // The summary has those of the whole recording.
+  if (summary_ == nullptr) run->replay.note_losses(stream_damage);
   const trace::Definitions& definitions = summary_ != nullptr ? summary_->definitions : run->reader->definitions();
   profile_.integrity = integrity_of(
       {.file = file_,
