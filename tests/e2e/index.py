@@ -12,7 +12,8 @@ OTHERS = (("tree", "--json"), ("tree", "--json", "--from", "40%", "--to", "95%")
           ("export", "speedscope", "-o", "-"), ("diff", "--json"),
           ("timeline", "--json"), ("timeline", "--by", "thread", "--json"), ("timeline", "--format", "csv"),
           ("timeline", "--by", "module"), ("report", "--history"), ("leaks", "--json"), ("churn", "--json"),
-          ("threads", "--json"))
+          ("threads", "--json"), ("threads", "--json", "--live-at", "50%"),
+          ("reallocs", "--json"), ("reallocs", "--json", "--from", "40%", "--to", "95%"))
 
 
 class Index(harness.Case):

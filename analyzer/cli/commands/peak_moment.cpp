@@ -55,8 +55,9 @@ void resolve_own_peak(TraceOptions& options) {
   resolve_selection(options.texts, options.symbols, selection);
   const Peak peak = find_peak(options, selection);
   options.texts.from.clear();
-  // What is freed by the end of the slice depends on its end.
-  if (selection.freed == replay::Freed::kAny) options.texts.to.clear();
+  options.texts.to.clear();
+  // What is freed by the end of the slice depends on its end, which may have a position: --to peak.
+  if (selection.freed != replay::Freed::kAny) options.selection.to = selection.to;
   options.texts.peak.reset();
   // Without a position, the peak is what was live before the slice.
   const std::uint64_t ns = peak.position || peak.ns == 0 ? peak.ns : peak.ns - 1;

@@ -78,11 +78,12 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
   return guarded(given.trace, [&] {
     TraceOptions options = given;
     resolve_peak(options);
-    replay::Selection selection = options.selection;
-    fold_interpreter_frames(options.symbols, selection);
+    replay::Selection selection;
     std::shared_ptr<const std::vector<VainValue>> vain_functions;
     try {
       resolve_own_peak(options);
+      selection = options.selection;
+      fold_interpreter_frames(options.symbols, selection);
       vain_functions = resolve_selection(options.texts, options.symbols, selection);
     } catch (const std::invalid_argument& error) {
       print_message(error.what());

@@ -1,6 +1,8 @@
 // heapprof blocks: single blocks that are live at a moment, or left over.
 #include <catch2/catch.hpp>
 
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -64,6 +66,23 @@ TEST_CASE("blocks follows the selection, in a slice its own blocks, and with --l
   CHECK(sizes_of({trace.path(), "--cost", "peak", "--to", "45ms", "--freed", "no"}) == Sizes{kC, kA});
   CHECK(run({"blocks", trace.path(), "--from", "50ms", "--live-at", "40ms"}).status == 2);
   CHECK(run({"blocks", trace.path(), "--live-at", "3s"}).status == 2);
+}
+
+TEST_CASE("--to peak ends between events of one time, also where the blocks have their own peak at another time") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(10 * kMs, 0xa000, 50);
+  main.alloc(10 * kMs, 0xb000, 5);
+  main.free(20 * kMs, 0xb000);
+  main.alloc(30 * kMs, 0xc000, 1000);
+  main.free(30 * kMs, 0xc000);
+  main.free(30 * kMs, 0xa000);
+  main.flush();
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  CHECK(sizes_of({trace.path(), "--max-size", "60", "--to", "peak", "--cost", "peak"}) == Sizes{50, 5});
+  CHECK(sizes_of({trace.path(), "--max-size", "60", "--to", "peak", "--cost", "peak", "--freed", "no"}) == Sizes{50});
 }
 
 TEST_CASE("blocks sorts and pages, and says what the page leaves out") {
