@@ -52,7 +52,9 @@ class PageCase(consumers.Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.servers = {}
-        cls.browser = browser.Browser(harness.shared_folder(), options=browser.ONE_PROCESS)
+        # Chromium ignores further changes of the address after 200 in ten seconds, unless it is told not to.
+        cls.browser = browser.Browser(harness.shared_folder(),
+                                      options=(*browser.ONE_PROCESS, "--disable-ipc-flooding-protection"))
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self):
