@@ -21,10 +21,15 @@ class Firefox:
         """`directory`: for the browser's profile."""
         profile = directory / "firefox"
         profile.mkdir()
-        # Port 0: Firefox takes a free one, and writes it to a file of the profile.
+        # Port 0: Firefox takes a free one, and writes it to a file of the profile. No page is shown before the first one,
+        # and no processes start for further ones.
         (profile / "user.js").write_text('user_pref("marionette.port", 0);\n'
                                          'user_pref("browser.shell.checkDefaultBrowser", false);\n'
-                                         'user_pref("datareporting.policy.dataSubmissionEnabled", false);\n')
+                                         'user_pref("datareporting.policy.dataSubmissionEnabled", false);\n'
+                                         'user_pref("browser.startup.page", 0);\n'
+                                         'user_pref("browser.newtabpage.enabled", false);\n'
+                                         'user_pref("browser.aboutwelcome.enabled", false);\n'
+                                         'user_pref("dom.ipc.processPrelaunch.enabled", false);\n')
         self.process = subprocess.Popen([PROGRAM, "--headless", "--no-remote", "--marionette",
                                          "--remote-allow-system-access", "--profile", profile],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
