@@ -259,6 +259,12 @@ class Running(pages.PageCase):
         harness.wait_until(lambda: "exited" in self.text("#about") and
                            "Pause" not in self.texts("#selection button"), "the end is not shown")
 
+    def let_retries_be_soon(self):
+        """The page tries again after three seconds, RETRY_MS of page.js: here after a tenth of one."""
+        self.browser.evaluate(
+            "(() => { const start = window.setTimeout; window.setTimeout = (call, ms, ...more) => "
+            "start(call, ms === 3000 ? 100 : ms, ...more); })()")
+
     def test_server_that_ends(self):
         """The page of a running program says that the server does not answer, and goes on when it does."""
         trace = self.dir / "run.heapprof"
@@ -274,6 +280,7 @@ class Running(pages.PageCase):
         self.browser.open(f"{address}#view=table&metric=allocated")
         harness.wait_until(lambda: " live in " in (self.text("#about") or ""), "the program is not followed")
         self.settled()
+        self.let_retries_be_soon()
         server.terminate()
         server.wait(60)
         harness.wait_until(lambda: "The server does not answer" in self.text("#progress"), "no message")
@@ -323,6 +330,7 @@ class Running(pages.PageCase):
         process = self.start_commanded(trace)
         self.open(trace, view="table", metric="allocated")
         harness.wait_until(lambda: " live in " in self.text("#about"), "the program is not followed")
+        self.let_retries_be_soon()
         self.browser.evaluate(
             "(() => { const fetched = window.fetch; window.lost = 0; window.fetch = (address, ...more) => "
             "address === '/api/' && ++lost === 1 ? Promise.reject(new TypeError('lost')) : fetched(address, ...more); "
