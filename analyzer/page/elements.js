@@ -28,18 +28,24 @@ function button(text, onclick, properties) {
 }
 
 /// What a control is called, also after it was drawn again: the heading by which a table is sorted shows the order.
-const nameOf = control => control.id || control.getAttribute('aria-label') ||
+/// The names of some have figures: these have a `data-name`.
+const nameOf = control => control.id || control.dataset.name || control.getAttribute('aria-label') ||
   control.textContent.replace(/ [\u25b4\u25be]$/, '');
 
-/// Replaces what is in `place`. If the focused control is not among the new children, the one with its name gets the
-/// focus.
+/// Replaces what is in `place`. Children that stay are not taken out: a list would close, and a field lose the focus.
+/// If the focused control is not among the new children, the one with its name gets the focus.
 function replaceContent(place, ...children) {
   const focused = document.activeElement;
   const isInside = focused !== place && place.contains(focused);
   const same = () => !isInside ? [] : [...place.querySelectorAll('a, button, input, select, [tabindex]')]
     .filter(control => nameOf(control) === nameOf(focused));
   const number = same().indexOf(focused);
-  place.replaceChildren(...children);
+  for (const child of [...place.childNodes]) if (!children.includes(child)) child.remove();
+  let old = place.firstChild;
+  for (const child of children) {
+    if (child === old) old = old.nextSibling;
+    else place.insertBefore(child, old);
+  }
   const next = isInside && place.contains(focused) ? focused : same()[number] || same()[0];
   if (next) next.focus({preventScroll: true});
 }

@@ -105,7 +105,7 @@ function follow() {
         ask.forget(ended, recording.info().duration_ns);
         const {view: key} = selection.now();
         const isAsked = view === null && (ended || key !== long.key || performance.now() >= long.until_ms);
-        if (isAsked) view = viewPanel.refresh(!ended).finally(() => {
+        if (isAsked) view = viewPanel.update(ended).finally(() => {
           const now = performance.now();
           // The first answers read the recording from its beginning, also if the next ones need not.
           const times = now - began <= LONG_MS ? 0 : key === long.key ? long.times + 1 : 1;

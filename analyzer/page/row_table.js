@@ -63,7 +63,8 @@ function sorted(rows, columns, sort) {
 /// onKey(event, row) -> true if it was handled, more (a sentence about rows that are left out).
 function create(options) {
   const {columns} = options;
-  let sort = options.sort || {};
+  const kept = viewState.of('rows');   // {sort, current, name, isRevealed, drawn: rows in view}
+  let sort = kept.sort || options.sort || {};
   let rows = options.rows ? sorted(options.rows, columns, sort) : null;
   let filtered = rows;
   let source = options.source || null;
@@ -80,7 +81,8 @@ function create(options) {
   const table = make('table', {class: 'rows', 'aria-label': options.label},
     group, make('thead', {}, head), body);
   const scroller = make('div', {class: 'scroller', tabindex: '0', role: 'group',
-                                'aria-label': `${options.label}. Arrow keys move, Enter selects.`}, table);
+                                'aria-label': `${options.label}. Arrow keys move, Enter selects.`,
+                                'data-name': 'rows'}, table);
   const note = make('p', {class: 'more'}, options.more || '');
   const columnNote = make('p', {class: 'more left-out'});
   const host = make('div', {class: 'row-table'}, scroller, note, columnNote);
@@ -131,6 +133,8 @@ function create(options) {
       } else {
         cell.append(elements.button(column.label + (active ? (sort.ascending ? ' \u25b4' : ' \u25be') : ''), () => {
           sort = {key: column.key, ascending: active ? !sort.ascending : !column.number || column.key === 'rank'};
+          kept.sort = sort;
+          delete kept.current;   // it is not looked for in the new order
           if (options.onSort) options.onSort(sort);
           if (!rows) return;
           rows = sorted(rows, columns, sort);
@@ -178,6 +182,7 @@ function create(options) {
     const last = Math.min(most, Math.ceil((top + (scroller.clientHeight || 400)) / ROW) + SPARE);
     if (!force && first === firstDrawn && last === lastDrawn && shift === drawnShift) return;
     [firstDrawn, lastDrawn, drawnShift] = [first, last, shift];
+    if (scroller.clientHeight) kept.drawn = [first, last];
     // Lines that were drawn stay what they are; a pending one is drawn again when its row is there.
     const lines = new Map();
     for (let i = first; i < last; ++i) {
@@ -201,19 +206,37 @@ function create(options) {
     }
   }
 
+  /// What a row is called, of rows that are known. Several can have the same name.
+  const wide = columns.find(column => column.wide) || columns[0];
+  const nameOf = row => wide.search ? wide.search(row) : wide.value(row);
+  function keepCurrent(i) {
+    current = kept.current = i;
+    if (filtered && filtered[i]) kept.name = nameOf(filtered[i]);
+  }
+  /// The current row stays the same one, where others are above it now.
+  function findCurrent() {
+    current = Math.max(0, Math.min(kept.current ?? current, count() - 1));
+    if (kept.current === undefined || !filtered || !filtered.length || nameOf(filtered[current]) === kept.name) return;
+    let least = Infinity;
+    filtered.forEach((row, i) => {
+      const distance = Math.abs(i - kept.current);
+      if (distance < least && nameOf(row) === kept.name) [least, current] = [distance, i];
+    });
+  }
+
   let filterText = '';
   function applyFilter() {
     if (!rows) return;
     const wanted = filterText.toLowerCase();
     filtered = wanted === '' ? rows : rows.filter(row => columns.some(column =>
       column.search && column.search(row).toLowerCase().includes(wanted)));
-    current = Math.min(current, Math.max(0, filtered.length - 1));
+    findCurrent();
     note.textContent = rows.length && !filtered.length ? `No row contains "${filterText}".` : options.more || '';
     paint(true);
   }
 
   function select(i, open) {
-    current = Math.max(0, Math.min(count() - 1, i));
+    keepCurrent(Math.max(0, Math.min(count() - 1, i)));
     const top = position.top(), end = (current + 1) * ROW - scroller.clientHeight + table.tHead.offsetHeight;
     if (current * ROW < top) position.moveTo(current * ROW);
     else if (end > top) position.moveTo(end);
@@ -242,13 +265,12 @@ function create(options) {
   });
 
   /// Scrolls to the first selected row, once, when the table has its place in the page.
-  let isRevealed = false;
   function reveal() {
-    if (isRevealed || !scroller.clientHeight) return;
-    isRevealed = true;
+    if (kept.isRevealed || !scroller.clientHeight) return;
+    kept.isRevealed = true;
     const i = rows && options.isSelected ? filtered.findIndex(options.isSelected) : -1;
     if (i < 0 || (i + 2) * ROW < scroller.clientHeight) return;
-    current = i;
+    keepCurrent(i);
     position.moveTo(i * ROW - scroller.clientHeight / 2);
   }
 
@@ -257,6 +279,7 @@ function create(options) {
     paint(true);
     reveal();
   };
+  findCurrent();
   redraw();
   new ResizeObserver(redraw).observe(scroller);
   return {
@@ -270,6 +293,8 @@ function create(options) {
     },
     replaceRows(next) { rows = next; applyFilter(); },
     focus: () => scroller.focus(),
+    /// A promise of the rows of a source that were in view before the view was drawn again.
+    async ready() { if (source && kept.drawn) await source.need(...kept.drawn.map(i => Math.min(i, count()))); },
     scrollTo(i) { position.moveTo(i * ROW); },
     csv() {
       const saved = columns.filter(column => column.value || column.csv);

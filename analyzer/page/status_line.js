@@ -12,7 +12,8 @@ function drawCommand({command: of, selects}) {
   const trace = recording.path();
   command = of === null ? '' :
     recording.commandLine(words, more, positional || (name ? [trace, name] : undefined), selects);
-  at('command').textContent = command;
+  // It stays selected, where a user has selected it to be copied.
+  if (at('command').textContent !== command) at('command').textContent = command;
   at('copy').disabled = command === '';
 }
 

@@ -259,7 +259,9 @@ function create(host, options) {
                         isOutside ? null : make('i', {class: style === 'mapped' ? 'dotted' : 'dashed'}),
                         isCut ? `${label}, up to ${figures.bytes(most)}` : label));
     if (data.isError) entries.push(make('span', {class: 'error', title: data.note}, data.note));
-    legend.replaceChildren(...entries);
+    // An entry that is pressed, or has the focus, stays if its text does.
+    const next = make('div', {}, ...entries);
+    if (next.innerHTML !== legend.innerHTML) elements.replaceContent(legend, ...next.childNodes);
     moment.textContent = at < 0 ? '' :
       `${figures.bytes(data.samples.live_bytes[at])} live at ${figures.time(pointer)}`;
   }

@@ -228,6 +228,8 @@ async function show(context) {
   const isSearchable = !selected.function;
   if (!isSearchable) wanted = '';
   await fill(wanted);
+  // Rows that were scrolled to are not shown without their figures in between.
+  if (context.isUpdate && list) await list.ready();
   return {node: host, tools, command, select() {}, shown, csv: () => list ? list.csv() : [],
           focus: () => { if (list) list.focus(); },
           ...isSearchable ? {filter} :

@@ -132,7 +132,8 @@ function momentsHead(context, moments) {
     input.addEventListener('change', () => selection.change({before, after, [key]: input.value.trim()}));
     return make('label', {}, label + ' ', input);
   };
-  return {tools: [...recordingChoice(context), field('before', 'Before', before), field('after', 'After', after),
+  return {tools: [...recordingChoice(context),
+                  make('span', {class: 'moments'}, field('before', 'Before', before), field('after', 'After', after)),
                   make('span', {class: 'muted'}, 'seconds, a share (40%), start, peak, end, or a mark')],
           command: ['diff', ['--top', String(MAX_STACKS)], null, [`${context.tracePath}@${before}`,
                                                                   `${context.tracePath}@${after}`]],

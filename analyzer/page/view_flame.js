@@ -181,6 +181,7 @@ const isSelected = entry => entry[7] === selection.now().name;
 function mount(host, data, flames = false, small = `less than ${viewParts.MIN_SHARE}% of the total`) {
   return flameGraph(data, {
     host, styleOf, flames, zoom: pathOf(selection.now().zoom), isSelected,
+    kept: viewState.of(flames ? 'graph of callers' : 'graph'),
     mergedNote: `each has ${small}; heapprof flamegraph draws all`,
     onSelect: (entry, path) => selection.change({name: entry[7], zoom: textOf(path)}),
     onZoom: path => selection.change({zoom: textOf(path)}),
@@ -294,7 +295,7 @@ async function show(context) {
       'No function is selected'}. Select one in the table or in a flame graph.`), tools: [choice], command};
   if (exact ? valueOf(exact.total) === 0 : !root.children.length || valueOf(root.total) === 0)
     return {node: make('div', {}, viewParts.emptySelection('No block has this cost')), tools: [choice], command};
-  const parts = [];
+  const node = make('div', {class: 'stacked'});
   const hosts = [];
   const note = make('span', {class: 'muted'});
   const small = `less than ${share}% of ${isSandwich ? asked.of : 'the total'}`;
@@ -318,25 +319,26 @@ async function show(context) {
     for (const [title, tree] of [['Callers', made.callers], ['Callees', made.callees]]) {
       const host = make('div', {class: 'flame half'});
       hosts.push([host, tree]);
-      parts.push(make('h3', {}, `${title} of ${names.label(state.name)}`), host);
+      node.append(make('h3', {}, `${title} of ${names.label(state.name)}`), host);
     }
   } else {
     const host = make('div', {class: 'flame'});
     hosts.push([host, root]);
-    // The graph does not wait for the table below it.
+    // The graph does not wait for the table below it, unless both were there before.
     const below = make('div', {class: 'row-table waiting'});
-    context.ask('function_rows', {}).then(rows => {
+    node.append(host, below);
+    const known = context.ask('function_rows', {}).then(rows => {
       rowsBelow = viewTable.tableOf(rows, context, {});
       below.replaceWith(rowsBelow.host);
     }, error => below.replaceWith(make('p', {class: 'more'}, error.message)));
-    parts.push(host, below);
+    if (context.isUpdate) await known;
   }
   const graphs = [];
   // A graph that is drawn again keeps the focus, for those who work without a mouse.
   const focused = [...document.querySelectorAll('#view .flame')]
     .findIndex(host => host.contains(document.activeElement));
   return {
-    node: make('div', {class: 'stacked'}, ...parts), tools: [choice, note, legend()], command,
+    node, tools: [choice, note, legend()], command,
     attached() {
       // Callers stand above the function, callees below it.
       hosts.forEach(([host, tree], i) => {

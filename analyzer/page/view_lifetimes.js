@@ -97,14 +97,17 @@ function heatMap(cells) {
   const choose = cell => narrow({...sizesOf(cell), ...cell.from_ns === null ? LEFT : lifetimesOf(cell)});
   const places = cells.map(cell => ({column: lives.findIndex(([key]) => key === cell.from_ns),
                                      row: sizes.findIndex(([key]) => key === cell.from_bytes)}));
+  const nameOf = cell => `${cell.from_bytes} ${cell.from_ns}`;
+  const kept = viewState.of('heat map');   // {name}
   let fields = [];   // the elements of the cells
-  let current = 0;   // the one that Tab reaches
+  let current = Math.max(0, cells.findIndex(cell => nameOf(cell) === kept.name));   // the one that Tab reaches
   function moveTo(i) {
     fields[current].setAttribute('tabindex', '-1');
     current = i;
     fields[current].setAttribute('tabindex', '0');
     fields[current].focus();
   }
+  chart.addEventListener('focusin', event => { kept.name = event.target.dataset.name; });
   chart.addEventListener('keydown', event => {
     const at = fields.indexOf(event.target);
     if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -140,7 +143,8 @@ function heatMap(cells) {
       const said = `${figures.bytes(cell.bytes)} in ${figures.plural(cell.blocks, 'block')} of ${sizeText(cell)}, ` +
         timeOfCell(cell);
       fields.push(draw('rect', {class: `heat${grade}`, x, y, width: cellWidth - 1, height: cellHeight - 1, rx: 2,
-                                role: 'button', 'aria-label': said, tabindex: i === current ? '0' : '-1',
+                                role: 'button', 'aria-label': said, 'data-name': nameOf(cell),
+                                tabindex: i === current ? '0' : '-1',
                                 onclick: () => choose(cell)}, draw('title', {}, said)));
       chart.append(fields.at(-1));
       if (cellWidth >= CELL.forShort)
@@ -148,7 +152,7 @@ function heatMap(cells) {
                                    'text-anchor': 'middle'},
                           cellWidth < CELL.forLabel ? shortBytes(cell.bytes) : figures.bytes(cell.bytes)));
     });
-    if (isFocused) fields[current].focus();
+    if (isFocused) fields[current].focus({preventScroll: true});
   }
   const host = make('div', {class: 'chart-host'}, chart);
   let painted = 0;

@@ -43,21 +43,45 @@ function drawList() {
          VIEWS[i] ? make('kbd', {}, String(i + 1)) : null)))));
 }
 
-/// `isUpdate`: the same view, of a running program that has gone on.
-async function refresh(isUpdate = false) {
+/// Whether newer figures would take away what the user is at: they wait, and the page says so. `hasEnded`: as update().
+function areWaiting(hasEnded) {
+  const panel = at('view-panel'), then = turn;
+  if (!interaction.isIn(panel)) return false;
+  interaction.afterwards(panel, () => { if (then === turn) update(hasEnded); });
+  if (!panel.querySelector('.held'))
+    panel.querySelector('.saves').before(make('span', {class: 'held muted', role: 'status', title: 'They are shown ' +
+      'when no text of the view is selected, and the mouse is not pressed there'}, 'new figures wait'));
+  return true;
+}
+
+/// A running program has gone on, or has ended: newer figures of the view that is shown.
+async function update(hasEnded = false) {
+  if (!areWaiting(hasEnded)) await refresh(!hasEnded, true);
+}
+
+/// `isUpdate`: the same view, of a running program that has gone on. `mayWait`: the user has not asked for it.
+async function refresh(isUpdate = false, mayWait = isUpdate) {
   const mine = ++turn;
   const selected = selection.now();
   const view = viewOf(selected.view);
   const metric = metricOf(selected);
   const state = metric === null ? selected : {...selected, metric};
   const host = at('view');
+  /// What is shown stays.
+  const isLeft = () => {
+    if (mine !== turn) return true;
+    if (!mayWait || !areWaiting(!isUpdate)) return false;
+    host.dataset.drawn = String(mine);
+    return true;
+  };
+  viewState.begin(selected);
   host.dataset.asked = String(mine);
   const context = recording.contextOf(state);
   const head = headOf(view, context);
   // Name and command are those of the view that is awaited, and what is left of the one before is dimmed. While a
   // program runs, the same view with its earlier figures stays.
   if (!isUpdate) {
-    drawHead(view, head);
+    drawHead(view, head, mayWait);
     statusLine.wait(head, false);
   }
   // A search is in the rows of one view, and a file that was not written has those of one.
@@ -66,6 +90,7 @@ async function refresh(isUpdate = false) {
     if (written === null) feedback.clear(feedback.SAVED);
   }
   context.searched = at('search').value.trim();
+  context.isUpdate = mayWait;
   const stopProgress = feedback.showProgress(COMMANDS[view.key], () => mine === turn, isUpdate, () => {
     if (isPartlyDrawn) return;
     if (!isUpdate) statusLine.wait(head, true);
@@ -77,7 +102,7 @@ async function refresh(isUpdate = false) {
     result = view.isOfBlocks && recording.withMappings(state) ? {...head,
       node: elements.empty(`${view.title} has figures of heap blocks only. Remove the filter "kind".`)} :
       {...head, ...await view.show(context)};
-    if (mine !== turn) return;
+    if (isLeft()) return;
     if (result.later) {
       // What is known already is shown, until everything is; but figures that are shown are replaced at once.
       if (!isUpdate) {
@@ -86,7 +111,7 @@ async function refresh(isUpdate = false) {
         host.classList.remove('waiting', 'stale');
       }
       result = {...head, ...await result.later};
-      if (mine !== turn) return;
+      if (isLeft()) return;
     }
     if (selected.metric === 'pinned' && !view.hasPinned)
       result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']
@@ -96,7 +121,7 @@ async function refresh(isUpdate = false) {
                         () => { if (mine === turn) statusLine.draw(state, undefined, result); });
     feedback.clear();
   } catch (error) {
-    if (mine !== turn) return;
+    if (isLeft()) return;
     const [words, more, name, positional] = head.command || [COMMANDS[view.key], []];
     result = error instanceof ask.NotInFile ? {...head, node: viewParts.needsServer(words, more, positional ||
       (name ? [context.tracePath, name] : undefined), head.selects)} :
@@ -118,9 +143,18 @@ async function refresh(isUpdate = false) {
 const headOf = (view, context) => view.head ? view.head(context) : {command: [COMMANDS[view.key], []]};
 
 /// `noSearch`: why the rows of the view cannot be searched. A disabled field has no tooltip on a touch screen, and a
-/// screen reader passes it over.
-function drawHead(view, {tools, shown: said, noSearch}, ...saves) {
-  elements.replaceContent(at('view-head'), make('h1', {}, view.title), ...tools || [],
+/// screen reader passes it over. `isSame`: the view is shown already. A list that may be open, or a field in which the
+/// user types, stays then.
+function drawHead(view, {tools, shown: said, noSearch}, isSame, ...saves) {
+  const FIELDS = 'input, select', head = at('view-head'), focused = document.activeElement;
+  const nameOf = tool => {
+    const field = tool.matches(FIELDS) ? tool : tool.querySelector(FIELDS);
+    return field && field.getAttribute('aria-label');
+  };
+  const used = isSame && head.contains(focused) && focused.matches(FIELDS) ?
+    [...head.children].find(tool => tool.contains(focused)) : null;
+  const stay = tool => used && nameOf(tool) === nameOf(used) ? used : tool;
+  elements.replaceContent(head, make('h1', {}, view.title), ...(tools || []).map(stay),
                           make('span', {class: 'shown muted'}, said || ''),
                           make('span', {id: 'no-search', class: 'muted'}, noSearch || ''),
                           make('span', {class: 'saves'}, ...saves));
@@ -154,17 +188,21 @@ async function saveCsv({key}, csv) {
 }
 
 function draw(view, result) {
-  const host = at('view');
-  shown = {...result, key: view.key};
+  const host = at('view'), isSame = shown !== null && shown.stateNumber === viewState.number();
+  shown = {...result, key: view.key, stateNumber: viewState.number()};
   const csv = result.csv ? [button('CSV', () => saveCsv(view, result.csv))] : [];
   const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
                                               saving.svg(result.picture ? result.picture() : at('view'))));
   at('search').disabled = Boolean(result.noSearch);
   at('search').title = result.noSearch || '';
-  drawHead(view, result, ...csv, svg);
+  drawHead(view, result, isSame, ...csv, svg);
   host.dataset.view = view.key;
-  elements.replaceContent(host, result.node);   // sorting shows the table again
-  if (result.attached) result.attached();
+  const place = () => {
+    elements.replaceContent(host, result.node);   // sorting shows the table again
+    if (result.attached) result.attached();
+  };
+  if (isSame) viewState.keeping(host, place);
+  else place();
 }
 
 function applySearch() {
@@ -201,7 +239,7 @@ function wait() {
   at('view').dataset.asked = String(++turn);
   if (written === null) feedback.clear(feedback.SAVED);
   drawList();
-  drawHead(viewOf(selection.now().view), {});
+  drawHead(viewOf(selection.now().view), {}, false);
   statusLine.wait({command: null}, true);
   at('view').classList.add('waiting', 'stale');
 }
@@ -223,8 +261,9 @@ function fail(error) {
 /// Another function is selected: most views only mark it.
 function select() {
   const {asked, drawn} = at('view').dataset;
-  if (shown && shown.select && asked === drawn) shown.select();
-  else refresh();
+  if (shown && shown.select && asked === drawn) return shown.select();
+  if (shown && shown.select === null) viewState.forget();   // another function makes another view
+  refresh();
 }
 
 /// Asks the first question of a view before it is shown; it asks the same again, and shows an error.
@@ -235,5 +274,5 @@ function askFirst(state) {
 }
 
 return {KEYS: VIEWS.map(({key}) => key), metricsOf, metricOf, commandOf: view => COMMANDS[viewOf(view).key], drawList,
-        refresh, wait, fail, zoom, select, askFirst};
+        refresh, update, wait, fail, zoom, select, askFirst};
 })();

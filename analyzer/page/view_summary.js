@@ -180,25 +180,30 @@ async function show(context) {
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
   // What grew, what was freed soon and who pins memory need more passes over the recording: these sentences are added
-  // when they are known.
+  // when they are known. Of a program that goes on, the ones before stay until then.
+  const kept = viewState.of('sentences');   // {leaks, churn, pins}
   const sentences = make('ul', {class: 'findings waiting'});
   const leading = ({text, fields, lead}) => fields ? make('a', {href: to(fields)}, ...text) :
     make('button', {type: 'button', class: 'plain', onclick: lead}, ...text);
   const say = (leaks, churn, pins) => elements.replaceContent(sentences,
     ...findings(report, leaks, churn, pins, info, rows).map(finding => make('li', {}, leading(finding))));
-  say(null, null, null);
+  say(kept.leaks, kept.churn, kept.pins);
   if (report.live_at_ns !== null) {
     sentences.classList.remove('waiting');
   } else {
-    sentences.prepend(make('li', {}, 'Reading the recording for what grew, and what was freed soon ...'));
+    if (kept.leaks) sentences.classList.remove('waiting');
+    else sentences.prepend(make('li', {}, 'Reading the recording for what grew, and what was freed soon ...'));
     Promise.all([context.ask('growth', {}).catch(missing), recording.withMappings(context.state) ? null :
       context.ask(ask.file ? 'churn' : 'short_lived', {}).catch(missing)]).then(async ([leaks, churn]) => {
-      say(leaks, churn, null);
+      [kept.leaks, kept.churn] = [leaks, churn];
+      say(leaks, churn, kept.pins);
       sentences.classList.remove('waiting');
       // `pins` knows no selections. That it has no answer is said where its figures are asked for.
       const pins = Object.keys(context.selected).some(key => key !== 'trace') ? null :
         await pinned.groups(context, 'function', true).catch(() => null);
-      if (pins) say(leaks, churn, pins);
+      if (!pins) return;
+      kept.pins = pins;
+      say(leaks, churn, pins);
     }, error => {
       say(null, null, null);
       feedback.fail(error);

@@ -35,6 +35,27 @@ function openLarge(root, value) {
   return open;
 }
 
+/// The names on the way from the root to a node. Calls of one function in two modules are two nodes.
+const keyOf = node => `${node.name}\0${node.module}`;
+function pathsTo(nodes, root) {
+  const callers = new Map();
+  const list = [root];
+  for (let i = 0; i < list.length; ++i) {
+    for (const child of list[i].children) {
+      callers.set(child, list[i]);
+      list.push(child);
+    }
+  }
+  return [...nodes].map(node => {
+    const path = [];
+    for (let at = node; at !== root; at = callers.get(at)) path.push(keyOf(at));
+    return path.reverse();
+  });
+}
+/// The node to which a path leads; undefined: there is none any more.
+const nodeAt = (path, root) =>
+  path.reduce((node, key) => node && node.children.find(child => keyOf(child) === key), root);
+
 /// Levels for which the usual indentation has room, in a window of any width and in a narrow one.
 const MAX_LEVELS = 12, MAX_LEVELS_ON_PHONE = 5;
 
@@ -57,8 +78,11 @@ async function show(context) {
   if (root === null) return pinned.noTree(context);
   const about = figures.metrics[metric];
   const value = node => node.total[about.value];
-  const open = openLarge(root, value);
-  if (state.name) openPathTo(state.name, root, value, open);
+  // Of a program that goes on, branches that were open or closed stay so, whatever their shares are now.
+  const kept = viewState.of('tree');   // {open: paths}
+  const open = kept.open ? new Set(kept.open.map(path => nodeAt(path, root)).filter(Boolean)) : openLarge(root, value);
+  if (!kept.open && state.name) openPathTo(state.name, root, value, open);
+  kept.open = pathsTo(open, root);
 
   /// The nodes in view, in preorder. A node of `left_out` stands for what is too small.
   function visible() {
@@ -97,6 +121,7 @@ async function show(context) {
     if (!canOpen(row)) return;
     if (wanted) open.add(row.node);
     else open.delete(row.node);
+    kept.open = pathsTo(open, root);
     table.replaceRows(indent(visible()));
   }
   const cellOf = row => {

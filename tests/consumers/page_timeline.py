@@ -165,6 +165,13 @@ class Timeline(pages.PageCase):
         self.assertAlmostEqual(begin, 0.1, delta=0.02)
         self.assertAlmostEqual(end, 0.3, delta=0.02)
 
+    def test_legend_while_the_program_goes_on(self):
+        """An entry of the legend that has the focus, or is pressed, stays when new figures are drawn."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.browser.evaluate("window.entry = document.querySelector('.legend button.entry'); entry.focus(); "
+                              "timeline.refresh(true)")
+        self.assertTrue(self.browser.evaluate("document.activeElement === entry && entry.isConnected"))
+
     def test_shift_without_a_range(self):
         """Shift extends a range only together with a key that moves; a range without an end has that of the recording.
         A range that is left with Tab is not selected."""

@@ -6,8 +6,8 @@
 // `styleOf(function)`, the class of a frame's colour; `flames`, whether the outermost frames are at the bottom;
 // `mergedNote`, a sentence about merged frames; `isSelected(function)`, whether its frames are marked; `zoom`, the
 // names of the frames from the outermost one to the one that fills the width, or their hash; `onZoom(names)`, called
-// when that changes; and `onSelect(function, names)`, called instead when a frame is chosen, with its entry of
-// `functions`.
+// when that changes; `onSelect(function, names)`, called instead when a frame is chosen, with its entry of `functions`;
+// and `kept`, an object for what the next graph in its place takes over, see analyzer/page/view_state.js.
 // `data.figures`, if given, has each frame's figures as lines of [label, text...] for the tooltip.
 'use strict';
 function flameGraph(data, part) {
@@ -185,7 +185,8 @@ if (part) {
 
 let zoomed = 0;          // the frame that fills the width
 let current = 0;         // the frame selected by keyboard
-let flames = Boolean(part && part.flames);   // outermost frames at the bottom
+const former = part && part.kept.state ? part.kept.state() : null;   // the graph before, in the same place of a page
+let flames = former ? former.flames : Boolean(part && part.flames);   // outermost frames at the bottom
 let matches = null;      // Uint8Array by frame, or null without a search
 let matchesBefore = null;  // Uint32Array: matches among the frames before each
 let matchOrder = [];     // matched frames by falling value
@@ -432,19 +433,21 @@ function namesTo(i) {
   for (let p = i; p > 0; p = parent[p]) path.push(nameOf(p));
   return path.reverse();
 }
-/// Zooms to the frame with these names, or as far as they are found; or to the one with their flameGraph.hashOf().
-function zoomTo(path) {
+/// The frame with these names, or the last one of them that is found; or the one with their flameGraph.hashOf().
+function frameAt(path) {
+  if (typeof path === 'number') return frameWith(path);
   let to = 0;
-  if (typeof path === 'number') {
-    to = frameWith(path);
-  } else {
-    for (const name of path) {
-      let next = to + 1;
-      while (next < end[to] && (isMerged(next) || nameOf(next) !== name)) next = end[next];
-      if (next >= end[to]) break;
-      to = next;
-    }
+  for (const name of path) {
+    let next = to + 1;
+    while (next < end[to] && (isMerged(next) || nameOf(next) !== name)) next = end[next];
+    if (next >= end[to]) break;
+    to = next;
   }
+  return to;
+}
+/// Zooms to such a frame.
+function zoomTo(path) {
+  const to = frameAt(path);
   if (to !== zoomed) zoom(to, false);
 }
 /// The frame whose path has this hash: of several, the zoomed one; 0 if there is none.
@@ -792,6 +795,38 @@ if (flames) {
   paint();
 }
 if (!part) loadState();
+
+/// A page draws the graph of a running program again and again: the frame that is selected by keyboard, and the
+/// tooltip, stay. They are not announced again.
+let mouse = null;      // where it is over the frames
+let isByKeys = false;  // frames are selected by keyboard
+if (part) {
+  frames.addEventListener('mousemove', ({clientX, clientY}) => { mouse = {clientX, clientY}; });
+  frames.addEventListener('mouseleave', () => { mouse = null; });
+  frames.addEventListener('keydown', () => { isByKeys = true; });
+  frames.addEventListener('focus', () => { isByKeys = frames.matches(':focus-visible'); });
+  frames.addEventListener('pointerdown', () => { isByKeys = false; });
+  part.kept.state = () => ({flames, mouse, isByKeys, path: namesTo(current)});
+  part.kept.restore = () => {
+    part.kept.restore = null;
+    if (!former) return;
+    const {scrollTop} = chart;
+    [mouse, isByKeys, current] = [former.mouse, former.isByKeys, frameAt(former.path)];
+    chart.classList.remove('keys');
+    hideTip();
+    placeRing();
+    if (isByKeys && document.activeElement === frames) {
+      select(current);
+      spoken.textContent = '';
+      chart.scrollTop = scrollTop;
+      paint();
+    } else if (mouse) {
+      const box = boxAt(mouse);
+      point(box);
+      if (box) showTip(box, mouse.clientX, mouse.clientY);
+    }
+  };
+}
 return {search: text => search(text, false), zoomTo, zoomToFunction, restoreFocus, repaint: () => paint(true),
         drawn: () => frames};
 }
