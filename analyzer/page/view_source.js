@@ -45,7 +45,8 @@ async function files(context) {
     make('p', {class: 'more warning'}, `${figures.percent(unknown, answer.total[about.value])} is allocated by ` +
       `code without line numbers. ${adviceOf(answer)}`);
   return {node: make('div', {class: 'stacked'}, note, table.host), csv: table.csv,
-          filter: table.filter, focus: table.focus, command, shown: figures.plural(answer.all_files, 'file')};
+          filter: table.filter, focus: table.focus, select() {}, command,
+          shown: figures.plural(answer.all_files, 'file')};
 }
 
 async function show(context) {
@@ -106,7 +107,7 @@ async function show(context) {
   return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [tools[0], make('span', {class: 'muted',
             title: answer.text.path || answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
               filter: table.filter,
-          focus: table.focus, attached() { if (first > 8) table.scrollTo(first - 4); },
+          focus: table.focus, select() {}, attached() { if (first > 8) table.scrollTo(first - 4); },
           shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};
 }
 

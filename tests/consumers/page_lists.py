@@ -202,6 +202,20 @@ class Lists(pages.PageCase):
         self.browser.evaluate("table.filter('row 777')")
         self.assertEqual(self.browser.evaluate(rows), ["row 777", *(f"row {n}" for n in range(7770, 7780))])
 
+    def test_line_that_is_selected(self):
+        """A click on a line of a source file, which shows its function in the details, leaves the list where it is."""
+        self.open(self.real(), view="source", metric="allocated")
+        self.click("#view tbody tr[data-index] th", "ledger_names")
+        place = self.browser.evaluate(
+            "(() => { window.list = document.querySelector('.scroller'); const line = "
+            "[...list.querySelectorAll('code.costly')].at(-1); line.scrollIntoView({block: 'center'}); "
+            "const {scrollTop} = list; line.click(); return new Promise(done => setTimeout(() => done(scrollTop), 0)); "
+            "})()")
+        self.assertGreater(place, 0)
+        self.settled()
+        self.assertTrue(self.text("#details h2"))
+        self.assertEqual(self.browser.evaluate("[list.isConnected, list.scrollTop]"), [True, place])
+
     def test_rows_without_a_value(self):
         """Whatever the order, rows whose value is not known are the last."""
         self.open(self.folder / "plain.heapprof", view="table")
