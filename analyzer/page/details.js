@@ -9,6 +9,7 @@ const rowsOf = entries => entries.filter(entry => entry && entry[1]).flatMap(([l
   [make('dt', {}, label), make('dd', {title: exact}, text)]);
 const list = entries => make('dl', {}, ...rowsOf(entries));
 
+const opened = new Set();   // frames that are no longer folded, also when the figures are asked for again
 /// A stack, innermost first: own frames in bold; neighbours of other origin are folded into one line that opens.
 function stackOf(frames, originOf) {
   const lines = make('ol', {class: 'stack'});
@@ -30,11 +31,20 @@ function stackOf(frames, originOf) {
     }
     const folded = frames.slice(i + 1, end);
     lines.append(line(frames[i]));
-    const entry = make('li', {class: 'folded'});
-    entry.append(button(`\u2026 ${folded.length} frames of ${names.base(folded.at(-1).module) || 'unknown code'}`,
-                        () => entry.replaceWith(...folded.map(line)), {class: 'plain', 'aria-expanded': 'false'}));
-    lines.append(entry);
     i = end;
+    const key = JSON.stringify(folded);
+    if (opened.has(key)) {
+      lines.append(...folded.map(line));
+      continue;
+    }
+    const entry = make('li', {class: 'folded'});
+    const open = () => {
+      opened.add(key);
+      entry.replaceWith(...folded.map(line));
+    };
+    entry.append(button(`\u2026 ${folded.length} frames of ${names.base(folded.at(-1).module) || 'unknown code'}`,
+                        open, {class: 'plain', 'aria-expanded': 'false'}));
+    lines.append(entry);
   }
   return lines;
 }
@@ -85,11 +95,12 @@ function missing(error) {
 
 /// Sizes and lifetimes of what is selected, of a function of it if there is a name. Null where they cannot be asked
 /// for: of mappings, and of a function beside other ones, since a block need match only one of several functions.
-function histogramOf({state, selected}, name = '') {
+function histogramOf(context, name = '') {
+  const {state, selected} = context;
   const filters = name ? selection.ofFunction(name, selected) : selected;
   if (recording.withMappings(state) || filters === null) return null;
   const asked = ask.template('histogram', {}, filters).catch(missing);
-  asked.catch(() => {});   // of no interest if the figures beside it cannot be drawn
+  context.medians = asked.catch(() => {});   // of no interest if the figures beside it cannot be drawn
   return asked;
 }
 const mediansOf = histogram => histogram ? [

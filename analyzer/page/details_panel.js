@@ -7,20 +7,34 @@ const {make, button} = elements;
 let stack = null, turn = 0;
 
 /// Shows a stack instead of the selected function: {title, entries, frames, name}; `later` is a function that asks
-/// for more, and returns a promise of elements.
+/// for more, and returns a promise of elements. The entries are of a row, and those of a running program get old.
 function showStack(shown) {
-  stack = shown;
+  const asOf = recording.isRunning() ? [['as of', figures.time(recording.info().duration_ns)]] : [];
+  stack = {...shown, entries: [...shown.entries, ...asOf]};
   refresh();
 }
 /// Shows the selected function again. False: it was shown.
 function closeStack() {
   if (!stack) return false;
-  showStack(null);
+  stack = null;
+  refresh();
   return true;
 }
 
-/// `isOther`: the selection has changed, and a stack is not shown any more.
-async function refresh(isOther = false) {
+/// A running program has gone on, or has ended: newer figures of what is shown. They wait while text of it is selected,
+/// or the mouse is pressed in it.
+function isWaiting() {
+  const host = document.getElementById('details'), then = turn;
+  if (!interaction.isIn(host)) return false;
+  interaction.afterwards(host, () => { if (then === turn) update(); });
+  return true;
+}
+async function update() {
+  if (!isWaiting()) await refresh(false, true);
+}
+
+/// `isOther`: the selection has changed, and a stack is not shown any more. `isUpdate`: as update().
+async function refresh(isOther = false, isUpdate = false) {
   if (isOther) stack = null;
   const mine = ++turn;
   const state = selection.now();
@@ -28,12 +42,13 @@ async function refresh(isOther = false) {
   host.dataset.asked = String(mine);
   const replace = nodes => {
     if (mine !== turn) return;
-    host.classList.remove('waiting');
-    host.replaceChildren(...nodes);
-    // Below the view, on a narrow screen.
-    if (mine > 1 && (stack || state.name) && matchMedia('(max-width: 900px)').matches)
-      host.scrollIntoView({block: 'nearest'});
     host.dataset.drawn = String(mine);
+    if (isUpdate && isWaiting()) return;
+    host.classList.remove('waiting');
+    elements.replaceContent(host, ...nodes);
+    // Below the view, on a narrow screen.
+    if (!isUpdate && mine > 1 && (stack || state.name) && matchMedia('(max-width: 900px)').matches)
+      host.scrollIntoView({block: 'nearest'});
   };
   // The same function with other figures, or another one whose name is shown at once.
   const title = stack ? stack.title : names.oneLine(state.name) || details.titleOf(state);
@@ -42,12 +57,13 @@ async function refresh(isOther = false) {
   if (!stack && !names.isFunction(state.name))
     return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, names.noFunctions[state.name])]);
   const waiting = setTimeout(() => {
-    if (mine !== turn) return;
+    if (isUpdate || mine !== turn) return;
     host.classList.add('waiting');
     host.replaceChildren(make('h2', {}, title), make('p', {class: 'muted', role: 'status'},
                                                      make('span', {class: 'busy'}), 'Reading the recording \u2026'));
   }, feedback.PROGRESS_AFTER_MS);
   const context = recording.contextOf(state);
+  let nodes;
   try {
     if (stack) {
       const actions = stack.name ? [button('Figures of this function', () => {
@@ -57,13 +73,20 @@ async function refresh(isOther = false) {
         else selection.change({name});
       })] : [];
       const more = stack.later ? await stack.later() : [];
-      replace([...await details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)]);
+      nodes = [...await details.stackDetails(context, stack), ...more, make('p', {class: 'actions'}, ...actions)];
     } else {
-      replace(await (state.name ? details.functionDetails(context, state.name) : details.selectionDetails(context)));
+      nodes = await (state.name ? details.functionDetails(context, state.name) : details.selectionDetails(context));
     }
+    if (isUpdate) await context.medians;   // those of a moment ago stay until then
+    replace(nodes);
   } catch (error) {
     // The selection may exclude it, for example by "Without this".
     const isAbsent = error.message.includes('no stack with costs has a function');
+    // The view says that an answer is missing; these figures are those of a moment ago.
+    if (isUpdate && !isAbsent) {
+      if (mine === turn) host.dataset.drawn = String(mine);
+      return;
+    }
     replace([make('h2', {}, title), isAbsent ?
       make('p', {class: 'muted'}, 'No block of this selection was allocated in this function.') :
       make('p', {class: 'error'}, error.message)]);
@@ -81,5 +104,5 @@ function clear() {
   host.replaceChildren();
 }
 
-return {showStack, closeStack, refresh, clear};
+return {showStack, closeStack, refresh, update, clear};
 })();

@@ -80,14 +80,23 @@ function fail(error) {
 /// Asks again what is shown, when the program has allocated in between, at most twice a second, and less often if the
 /// answers take longer. Events that arrive meanwhile are one; the header shows each at once. A view whose answers take
 /// long does not delay the timeline, and takes at most a third of a processor. A hidden page has no connection: a
-/// browser has six to a server, for all its tabs, and the server needs a process that reads the events. Returns a
-/// function that ends it.
+/// browser has six to a server, for all its tabs, and the server needs a process that reads the events. The details
+/// take at most a third of a processor, too. Returns a function that ends it.
 function follow() {
   const MIN_INTERVAL_MS = 500, MAX_INTERVAL_MS = 1000, MAX_WAIT_MS = 1000, LONG_MS = 2000, RETRY_MS = 3000;
   const {trace} = selection.now();
   let events = null, retrying = 0, isLost = false, isOver = false, hasEnded = false;
   let shown = -1, latest = null, busy = false, view = null, long = {key: '', times: 0, until_ms: 0};
+  let details = null, areDetailsOld = false;
   const pause = ms => new Promise(done => setTimeout(done, ms));
+  async function updateDetails() {
+    while (areDetailsOld && !isOver) {
+      areDetailsOld = false;
+      const began = performance.now();
+      await detailsPanel.update();
+      await pause(2 * (performance.now() - began));
+    }
+  }
   async function update() {
     busy = true;
     while (!isOver && latest && (latest.events !== shown || latest.ended)) {
@@ -112,6 +121,8 @@ function follow() {
           long = {key, times, until_ms: times > 2 ? now + 2 * (now - began) : 0};
           view = null;
         });
+        areDetailsOld = true;
+        details = details || updateDetails().finally(() => { details = null; });
         await Promise.all([loadRecording(), timeline.refresh(!ended)]);
         await (ended ? view : Promise.race([view, pause(MAX_WAIT_MS)]));
         if (isOver) break;

@@ -537,6 +537,67 @@ class Running(pages.PageCase):
         self.browser.evaluate("getSelection().removeAllRanges()")
         harness.wait_until(lambda: self.shown_bytes(name) == 5 * before, "the last figures are not shown")
 
+    def test_details_follow(self):
+        """The details have the figures of the table, while the program runs and after its end; and stay as they are
+        while text of them is selected. Frames that were unfolded stay so."""
+        self.start_many(self.dir / "run.heapprof")
+        self.open(self.dir / "run.heapprof", view="table", metric="allocated", name="round_of_work")
+        figure = lambda: dict(zip(self.texts("#details dt"), self.texts("#details dd"))).get("allocated")
+        of_rounds = lambda rounds: self.shown_as("sentence", "allocated", {"allocated_bytes": rounds * size,
+                                                                           "allocations": rounds * 220})
+        size = 100 * 77 + sum(1000 + 10 * number + 100 + number for number in range(60))
+        self.assertEqual(figure(), of_rounds(1))
+        self.go_on()
+        harness.wait_until(lambda: figure() == of_rounds(2), "the details have old figures")
+        self.settled()
+        title = "document.querySelector('#details h2')"
+        self.browser.evaluate(f"{title}.mine = true; getSelection().selectAllChildren({title}); detailsPanel.update()")
+        self.assertTrue(self.browser.evaluate(f"{title}.mine"))
+        self.browser.evaluate("getSelection().removeAllRanges()")
+        harness.wait_until(lambda: not self.browser.evaluate(f"{title}.mine"), "the details still wait")
+        self.settled()
+        folded = self.texts("#details .stack li")
+        self.browser.evaluate("document.querySelector('#details .folded button').click()")
+        frames = self.texts("#details .stack li")
+        self.assertGreater(len(frames), len(folded))
+        # Nor are they without the median size in between, which is known later.
+        self.browser.evaluate(
+            "window.blank = 0; new MutationObserver(() => { if (document.querySelector('#details .waiting')) ++blank; })"
+            ".observe(document.querySelector('#details'), {childList: true}); 0")
+        self.hold("histogram")
+        self.browser.evaluate("ask.forget(true, 0); detailsPanel.update(); 0")
+        harness.wait_until(lambda: self.browser.evaluate("[held.length, document.documentElement.dataset.pending]") ==
+                           [1, "1"], "something else is awaited")
+        self.browser.settle()
+        self.release()
+        self.settled()
+        self.assertEqual(self.texts("#details .stack li"), frames)
+        self.assertIn("median size", self.texts("#details dt"))
+        self.assertEqual(self.browser.evaluate("blank"), 0)
+        self.command("a")
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        harness.wait_until(lambda: "exited" in self.text("#about") and figure() == of_rounds(3), "the details are old")
+        self.settled()
+
+    def test_row_of_a_running_program(self):
+        """The details of a row have its figures, and say of which moment; those of a program that has ended do not."""
+        self.start_many(self.dir / "run.heapprof")
+        self.open(self.dir / "run.heapprof", view="leaks", metric="leaked")
+        self.click("#view tbody tr[data-index] th")
+        self.assertEqual(self.texts("#details dt")[-1], "as of")
+        moment = self.texts("#details dd")[-1]
+        self.assertEqual(moment, self.shown_as("time", self.browser.evaluate("recording.info().duration_ns")))
+        self.go_on()
+        self.assertEqual(self.texts("#details dd")[-1], moment)
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        harness.wait_until(lambda: "exited" in self.text("#about"), "the end is not shown")
+        self.settled()
+        self.click("#view tbody tr[data-index] th")
+        self.assertTrue(self.texts("#details dt"))
+        self.assertNotIn("as of", self.texts("#details dt"))
+
 
 if __name__ == "__main__":
     pages.main()
