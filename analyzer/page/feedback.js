@@ -52,12 +52,13 @@ const soFar = sums => make('p', {class: 'so-far'},
 /// Shows in place of the view that its questions are being answered, and how far they are, until the function that is
 /// returned is called. `command` answers the view's first question. `isUpdate`: of a running program, whose figures are
 /// asked for twice a second; the page would flicker. `onWait` is called again and again, once the wait is long enough
-/// to be shown. `task`: what the questions are asked for, and a remark about it, which may change meanwhile.
+/// to be shown. `task`: what the questions are asked for, and a remark about it, which may change meanwhile. The text
+/// changes ten times a second, so it is announced apart: what is done, and each quarter of it.
 const dim = () => document.getElementById('view').classList.add('waiting');
 const READING = {about: SHOWN, text: 'Reading the recording', remark: ''};
 function showProgress(command, isCurrent, isUpdate = false, onWait = dim, task = READING) {
   const began = performance.now();
-  let running = [], isAsking = false;
+  let running = [], isAsking = false, announced = {what: '', quarter: 0};
   const ticking = setInterval(async () => {
     const passed = performance.now() - began;
     if (!isCurrent() || passed < (isUpdate ? UPDATE_AFTER_MS : PROGRESS_AFTER_MS)) return;
@@ -71,6 +72,11 @@ function showProgress(command, isCurrent, isUpdate = false, onWait = dim, task =
     placeOf(task.about).replaceChildren(make('span', {class: 'busy'}), `${what} \u2026 ${done.join(', ')}`,
                                         ...task.remark ? [`${done.length ? '. ' : ''}${task.remark}`] : [],
                                         ...one && one.so_far ? [soFar(one.so_far)] : []);
+    const quarter = one ? Math.floor(4 * one.share) / 4 : 0;
+    if (!isUpdate && (what !== announced.what || quarter > announced.quarter)) {
+      announced = {what, quarter};
+      announce(`${what} \u2026 ${quarter > 0 ? figures.percent(quarter, 1) : ''}`);
+    }
     if (isAsking) return;
     isAsking = true;
     running = await ask.progress();

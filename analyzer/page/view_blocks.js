@@ -211,7 +211,7 @@ async function show(context) {
       list = listOf(first, chosen);
       const found = `${textOf(first)}, with "${text}" in their stacks`;
       host.replaceChildren(...text ? [make('p', {class: 'more'}, found)] : [], list.host);
-      if (text) feedback.announce(found);
+      if (text && !context.isUpdate) feedback.announce(found);
     } catch (error) {
       if (text === wanted) host.replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
     }

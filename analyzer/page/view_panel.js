@@ -128,15 +128,20 @@ async function refresh(isUpdate = false, mayWait = isUpdate) {
       {...head, node: make('p', {class: 'error', role: 'alert'}, error.message)};
     statusLine.draw(state, undefined, head);
     feedback.clear();
+    // It is announced once.
+    if (isUpdate && host.textContent === error.message) {
+      host.dataset.drawn = String(mine);
+      return;
+    }
   } finally {
     stopProgress();
     if (mine === turn) host.classList.remove('waiting', 'stale');
   }
-  draw(view, result);
+  const isKnown = draw(view, result) && isUpdate;
   shown.wasFiltered = context.searched !== '';   // the field may have been emptied meanwhile
-  applySearch();
+  applySearch(isKnown);
   host.dataset.drawn = String(mine);   // equal to `asked` when nothing is awaited
-  feedback.announce(`${view.title}. ${at('sentence').textContent}`);
+  if (!isKnown) feedback.announce(`${view.title}. ${at('sentence').textContent}`);
 }
 
 /// What a view's name and command are, before its answer is there.
@@ -187,6 +192,7 @@ async function saveCsv({key}, csv) {
   }
 }
 
+/// Returns whether the same view was shown already.
 function draw(view, result) {
   const host = at('view'), isSame = shown !== null && shown.stateNumber === viewState.number();
   shown = {...result, key: view.key, stateNumber: viewState.number()};
@@ -203,17 +209,19 @@ function draw(view, result) {
   };
   if (isSame) viewState.keeping(host, place);
   else place();
+  return isSame;
 }
 
-function applySearch() {
+/// `isKnown`: the user has not typed anything.
+function applySearch(isKnown = false) {
   const text = at('search').value.trim();
   if (shown && shown.filter && (text || shown.wasFiltered)) {
     shown.wasFiltered = true;
     const count = shown.filter(text);
-    if (text && Number.isFinite(count)) feedback.announce(`${figures.plural(count, 'row')} found`);
+    if (text && Number.isFinite(count) && !isKnown) feedback.announce(`${figures.plural(count, 'row')} found`);
   }
 }
-at('search').addEventListener('input', applySearch);
+at('search').addEventListener('input', () => applySearch());
 at('search').addEventListener('keydown', event => {
   if (event.key === 'Enter') {
     const text = at('search').value.trim();

@@ -208,6 +208,23 @@ class Progress(pages.PageCase):
         head, *lines = self.saved_rows()
         self.assertEqual([int(line[head.index("Peak")]) for line in lines], sorted(peaks, reverse=True))
 
+    def test_progress_is_announced_once(self):
+        """A screen reader is told that the recording is read, not each of the texts that say for how long."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="peak")
+        self.browser.evaluate(
+            "window.changes = {progress: [], announce: []}; for (const id of Object.keys(changes)) "
+            "new MutationObserver(() => changes[id].push(document.getElementById(id).textContent))"
+            ".observe(document.getElementById(id), {childList: true, characterData: true, subtree: true})")
+        self.hold("^(?!.*progress)")
+        self.browser.evaluate("location.hash = 'view=tree&metric=allocated'")
+        harness.wait_until(lambda: len(set(self.browser.evaluate("changes.progress"))) > 2, "no progress is shown")
+        self.assertEqual(self.browser.evaluate("changes.announce.map(text => text.trim())"),
+                         ["Reading the recording \u2026"])
+        self.assertFalse(self.browser.evaluate("document.querySelector('#progress').matches('[role], [aria-live]')"))
+        self.release()
+        self.settled()
+        self.assertTrue(self.text("#announce").startswith("Tree. "))
+
     def test_answers_that_are_kept(self):
         """The last answers are kept for views that are chosen again, as far as they have some 64 MB."""
         self.open(self.folder / "plain.heapprof", view="table")

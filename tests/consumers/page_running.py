@@ -598,6 +598,27 @@ class Running(pages.PageCase):
         self.assertTrue(self.texts("#details dt"))
         self.assertNotIn("as of", self.texts("#details dt"))
 
+    def test_updates_are_not_announced(self):
+        """A screen reader reads what the user has asked for, not each update. An error is shown once."""
+        self.start_many(self.dir / "run.heapprof")
+        self.open(self.dir / "run.heapprof", view="table", metric="allocated")
+        self.browser.press("/", *"work_1")
+        announced = self.text("#announce")
+        self.assertEqual(announced, "10 rows found")
+        self.browser.evaluate("(() => { const place = document.querySelector('#announce'); window.announced = []; "
+                              "new MutationObserver(() => announced.push(place.textContent)).observe(place, "
+                              "{childList: true, characterData: true, subtree: true}); })()")
+        self.go_on()
+        self.assertEqual(self.browser.evaluate("announced"), [])
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+        harness.wait_until(lambda: "Table. Whole recording: " in "".join(self.browser.evaluate("announced")),
+                           "the end is not announced")
+        self.select(view="table", function="(")
+        self.browser.evaluate("document.querySelector('#view .error').mine = true; viewPanel.update()")
+        self.assertTrue(self.browser.evaluate("document.querySelector('#view .error').mine"))
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
 
 if __name__ == "__main__":
     pages.main()
