@@ -63,7 +63,9 @@ class Selection(harness.Case):
 
     def test_classes_of_the_histogram(self):
         """Options select each class of sizes and lifetimes, also in a slice and of a moment."""
-        for selection in ((), ("--from", "20%", "--to", "60%"), ("--live-at", "50%")):
+        # The peak is at the same event in each run; shares of the time depend on the load of the machine.
+        peak = f"{self.whole['peak_time_ns']}ns"
+        for selection in ((), ("--from", "1us", "--to", peak), ("--live-at", peak)):
             cells = json.loads(self.heapprof("histogram", self.trace, "--json", *selection))["cells"]
             left = [cell for cell in cells if cell["from_ns"] is None]
             freed = [cell for cell in cells if cell["from_ns"] is not None]
