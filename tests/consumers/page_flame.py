@@ -92,7 +92,7 @@ class FlameGraphAndTree(pages.PageCase):
         self.assertIn("have no function of the program's own code", self.text("#details"))
         self.assertIsNone(self.text("#details .error"))
         # A program with many functions.
-        python = self.record("/usr/bin/python3", "-S", "-c", "import json", _PYTHONMALLOC="malloc").trace
+        python = self.record("/usr/bin/python3", "-S", "-c", "pass", _PYTHONMALLOC="malloc").trace
         self.open(python, view="tree", metric="allocated")
         row = "[...document.querySelectorAll('#view tr')].find(row => row.querySelector('button.plain'))"
         left_out = self.browser.evaluate(f"(() => {{ const row = {row}; return row ? row.textContent : null; }})()")
@@ -132,26 +132,27 @@ class FlameGraphAndTree(pages.PageCase):
     def test_sandwich(self):
         """Of a function that is called on thousands of paths, the total is what `callers` prints, not that of the
         paths with large shares."""
-        paths = "if (depth == 2) spread(); if (depth == 0) fine(); else { left(depth - 1); right(depth - 1); }"
-        trace = self.record(self.compiled("""
+        ways = ("east", "north", "south", "west")
+        calls = " ".join(f"{way}(depth - 1);" for way in ways)
+        functions = "\n".join(f"SITE void {way}(int depth) {{ if (depth == 1) spread(); if (depth == 0) fine(); "
+                              f"else {{ {calls} }} }}" for way in ways)
+        trace = self.record(self.compiled(f"""
             #include <stdlib.h>
             #define SITE __attribute__((noinline))
             void* volatile kept;
-            SITE void spread(void) { kept = malloc(10); }
-            SITE void fine(void) { kept = malloc(20); }
-            void left(int depth);
-            void right(int depth);
-            SITE void left(int depth) { PATHS }
-            SITE void right(int depth) { PATHS }
-            int main(void) { left(14); }
-            """.replace("PATHS", paths))).trace
+            SITE void spread(void) {{ kept = malloc(10); }}
+            SITE void fine(void) {{ kept = malloc(20); }}
+            void {", ".join(f"{way}(int depth)" for way in ways)};
+            {functions}
+            int main(void) {{ east(7); }}
+            """)).trace
         sandwich = {"view": "flame", "metric": "allocated", "shown": "sandwich"}
         self.open(trace, name="spread", **sandwich)
         lines, size = self.check_sandwich("spread", 4096 * 10)
         self.assertEqual(sorted(line for line in lines if line[:2] == ["caller", "1"]),
-                         [["caller", "1", name, str(size // 2)] for name in ("left", "right")])
+                         [["caller", "1", way, str(size // 4)] for way in ways])
         self.assertEqual(sorted((caller["name"], caller["total"]["allocated_bytes"])
-                                for caller in self.printed()["callers"]), [("left", size // 2), ("right", size // 2)])
+                                for caller in self.printed()["callers"]), [(way, size // 4) for way in ways])
         self.assertNotIn("branches", self.text("#view-head"))
         # Paths that are too small for any answer.
         self.select(name="fine", **sandwich)
