@@ -126,11 +126,14 @@ class PageCase(consumers.Case):
         self.browser.click(*where)
         self.settled()
 
-    def saved(self, label, button=".saves button"):
-        """The text of the file that the button with this label saves."""
+    def saved(self, label, button=".saves button", read="text"):
+        """The text of the file that the button with this label saves, or its hash."""
+        read = {"text": "blob => blob.text()",
+                "sha256": "async blob => [...new Uint8Array(await crypto.subtle.digest('SHA-256', "
+                          "await blob.arrayBuffer()))].map(byte => byte.toString(16).padStart(2, '0')).join('')"}[read]
         return self.browser.evaluate(
             "new Promise(done => { const create = URL.createObjectURL; URL.createObjectURL = blob => { "
-            "URL.createObjectURL = create; blob.text().then(done); return create.call(URL, blob); };"
+            f"URL.createObjectURL = create; ({read})(blob).then(done); return create.call(URL, blob); }};"
             f"[...document.querySelectorAll('{button}')].find(button => button.textContent === '{label}').click(); }})")
 
     def saved_rows(self, button=".saves button"):
@@ -155,9 +158,9 @@ class PageCase(consumers.Case):
             f"!/{pattern}/.test(asked[0]) ? fetched(...asked) : Promise.resolve(new Response("
             f"JSON.stringify({{error: {json.dumps(sentence)}}}), {{status: 422}})); }})()")
 
-    def compiled(self, source):
-        """The path of a program of C, with debug information, in a directory of its own."""
-        program = self.dir / "program"
+    def compiled(self, source, folder=None):
+        """The path of a program of C, with debug information, in the test's directory or in `folder`."""
+        program = (folder or self.dir) / "program"
         subprocess.run(["cc", "-O0", "-g", "-pthread", "-x", "c", "-", "-o", program], input=source, text=True,
                        check=True, timeout=60)
         return program
@@ -187,12 +190,14 @@ class PageCase(consumers.Case):
         self.assertEqual([int(line[own]) for line in lines], sorted((int(line[own]) for line in lines), reverse=True))
 
     def check_blocks(self):
+        """Compares the sums of the blocks, and returns them."""
         total = self.printed()["total"]
         self.assertIn(f"{self.shown_as('plural', total['blocks'], 'block')}, "
                       f"{self.shown_as('bytes', total['bytes'])} live at", self.text(".shown"))
         # The first sentence of the page is about the same blocks.
         self.assertIn(f"{self.shown_as('bytes', total['bytes'])} in "
                       f"{self.shown_as('plural', total['blocks'], 'block')}", self.text("#sentence"))
+        return total
 
     def check_leaks(self):
         """Tiles and rows are those that the copied command prints: of call sites, also where their stacks have other
@@ -331,7 +336,7 @@ class PageCase(consumers.Case):
     def record_freed(self):
         """Two call sites: 30 of 40 blocks of the first are freed by two functions, and 1 of 2 of the second one by the
         first function."""
-        return self.record(self.compiled("""
+        return self.recorded_once("freed", """
             #include <stdlib.h>
             #define SITE __attribute__((noinline))
             SITE void* request_small(void) { return malloc(100); }
@@ -348,12 +353,12 @@ class PageCase(consumers.Case):
               drop_first(large[0]);
               return small[39] == NULL || large[1] == NULL;
             }
-            """), FREE_STACKS="yes").trace
+            """, FREE_STACKS="yes")
 
     def record_marks(self):
         """30,000 bytes are live at the first mark, 80,000 at the peak, and 50,000 at the second mark."""
         header = Path(__file__).parents[2] / "preload" / "heapprof.h"
-        return self.record(self.compiled("""
+        return self.recorded_once("marks", """
             #include <stdlib.h>
             #include <unistd.h>
             #include "HEADER"
@@ -371,7 +376,14 @@ class PageCase(consumers.Case):
               usleep(50000);
               return second == NULL;
             }
-            """.replace("HEADER", str(header)))).trace
+            """.replace("HEADER", str(header)))
+
+    def recorded_once(self, name, source, **variables):
+        """The trace of a program of C, for all test files."""
+        def make(folder):
+            program = self.compiled(source, folder)
+            shutil.copy(self.record(program, **variables).trace, folder / f"{name}.heapprof")
+        return harness.made_once(make, name, source, *sorted(variables.items())) / f"{name}.heapprof"
 
 
 def main():
