@@ -215,8 +215,10 @@ async function selectionDetails(context) {
     const nodes = [title, ...withMedians(list([figureOf(context, rows.total), ...otherFigures(context, rows.total)]),
                                          histogram)];
     const [largest] = report.top;
-    if (largest)
-      nodes.push(...await largestStack(context, largest, rows.total[figures.metrics[metric].value]));
+    if (largest) {
+      const stack = largest.stack.map(position => report.frames[position]);
+      nodes.push(...await largestStack(context, {...largest, stack}, rows.total[figures.metrics[metric].value]));
+    }
     return nodes;
   } catch (error) {
     return [title, make('p', {class: error instanceof ask.NotInFile ? 'muted' : 'error'}, error.message)];

@@ -8,10 +8,13 @@ import os
 import re
 import stat
 import subprocess
+import sys
 import urllib.parse
 from pathlib import Path
 
 import harness
+
+FIGURES = "report?cost=peak&shared-frames=1&top=5"
 
 
 class Html(harness.Case):
@@ -75,8 +78,36 @@ class Html(harness.Case):
         # The main figures are there.
         self.assertTrue([key for key in content["answers"] if key.startswith("report?")])
         self.assertIn("info?", content["answers"])
+        # The size that the message gives is the least one of a file with the main figures.
         self.page(trace, "--max-size", "1K", status=1)
-        self.assertIn("give at least", self.messages)
+        enough = int(re.search(r"give at least (\d+)K$", self.messages, re.M).group(1))
+        self.page(trace, "--max-size", f"{enough - 1}K", status=1)
+        least = self.page(trace, "--max-size", f"{enough}K")
+        self.assertLessEqual(len(least.encode()), enough * 1024)
+        self.assertLessEqual({"info?", FIGURES}, set(self.content(least)["answers"]))
+
+    def test_deep_recursion(self):
+        """Five stacks of 900 frames have more than an eighth of the file, unless their frames are shared."""
+        program = self.dir / "program"
+        subprocess.run(["cc", "-O0", "-g", "-x", "c", "-", "-o", program], input="""
+            #include <stdlib.h>
+            void* volatile kept;
+            void recurse(int depth) {
+              if (depth % 15 == 0) kept = malloc(2000 - depth);  // those of the deepest stacks are the largest
+              if (depth > 0) recurse(depth - 1);
+              __asm__ volatile("" ::: "memory");
+            }
+            int main(void) { recurse(900); }
+            """, text=True, check=True, timeout=60)
+        trace = self.record(program).trace
+        stacks = json.loads(self.heapprof("report", trace, "--json", "--top", 5))["top"]
+        self.assertGreater(min(len(stack["stack"]) for stack in stacks), 800)
+        self.assertGreater(len(json.dumps(stacks, separators=(",", ":"))), 5_000_000 / 8)
+        # The call tree has two levels of JSON for each frame.
+        self.addCleanup(sys.setrecursionlimit, sys.getrecursionlimit())
+        sys.setrecursionlimit(10_000)
+        answers = self.content(self.page(trace))["answers"]
+        self.assertEqual(answers[FIGURES], self.printed(FIGURES, trace))
 
     def check_answers(self, page, trace):
         content = self.content(page)
@@ -123,8 +154,7 @@ class Html(harness.Case):
         self.assertNotIn("frees?shared-frames=1&top=500", answers)
 
         before, after = content["compared"]["before"], content["compared"]["after"]
-        heap = answers["report?cost=peak&top=5"]["heap"]
-        duration = answers["report?cost=peak&top=5"]["duration_ns"]
+        heap, duration = answers[FIGURES]["heap"], answers[FIGURES]["duration_ns"]
         is_until_peak = heap["leaked_bytes"] * 2 < heap["peak_bytes"]
         self.assertEqual(after, "peak" if is_until_peak else "end")
         end = heap["peak_time_ns"] if is_until_peak else duration
@@ -182,7 +212,7 @@ class Html(harness.Case):
                                timeout=120)
                 self.assertEqual(len(list(cache.glob("heapprof/index/*.idx"))), has_index)
                 answers = self.content((self.dir / "page.html").read_text())["answers"]
-                for key in ("report?cost=peak&top=5", "report?by=function&top=0"):
+                for key in (FIGURES, "report?by=function&top=0"):
                     self.assertEqual(answers[key], self.printed(key, trace))
 
     def test_wrong_input(self):

@@ -35,8 +35,12 @@ using serve::AnswerFitter;
 using serve::PageGroup;
 using serve::PageQuestion;
 
-/// An answer that takes more than this share of the file is asked for with less detail.
+/// An answer that takes more than this share of the file is asked for with less detail. Those that every view needs
+/// may take more.
 constexpr std::uint64_t kMaxShare = 8;
+
+/// What a file of so many bytes is called as a value of --max-size: at least as many.
+std::string size_value(std::uint64_t bytes) { return std::to_string((bytes + 1023) / 1024) + "K"; }
 
 /// Prints on a terminal how many questions are answered, and how far the index is.
 class QuestionProgress {
@@ -131,12 +135,9 @@ class Collection {
   void collect() {
     const PageGroup whole = serve::whole_questions();
     const auto figures = std::ranges::find(whole.questions, "report", &PageQuestion::command);
-    // If there are no figures, the other questions would fail for the same reason.
-    if (const serve::Answer answer = asker_.ask(*figures); answer.status != 200) throw OutputError(error_of(answer));
+    const auto info = std::ranges::find(whole.questions, "info", &PageQuestion::command);
+    take_required({*figures, *info});
     take(whole);
-    if (!answers_.contains(figures->key()))
-      throw OutputError("--max-size " + render::human_bytes(options_.max_bytes) + ": the page itself has " +
-                        render::human_bytes(page_bytes_) + "; give at least " + render::human_bytes(2 * page_bytes_));
     if (options_.sources) take(serve::source_questions(source_files()));
     const serve::PageMoments moments = moments_of(Json::parse(answers_.at(figures->key())));
     compared_ = serve::compared_moments(moments);
@@ -178,7 +179,9 @@ class Collection {
  private:
   /// Bytes that are left. "<" becomes six bytes in the file, which can exceed the limit by that: answers are counted
   /// with it.
-  std::uint64_t room() const { return options_.max_bytes - std::min(options_.max_bytes, page_bytes_ + used_ + 2000); }
+  std::uint64_t room() const { return options_.max_bytes - std::min(options_.max_bytes, needed()); }
+  /// Bytes of the file with the answers that it has.
+  std::uint64_t needed() const { return page_bytes_ + used_ + 2000; }
   static std::uint64_t size_of(const std::string& key, const std::string& text) {
     const auto escaped = [](const std::string& one) {
       return one.size() + 5 * static_cast<std::uint64_t>(std::count(one.begin(), one.end(), '<'));
@@ -193,6 +196,26 @@ class Collection {
     Asker::Pending answer;
   };
 
+  /// Takes the answers without which no view has figures. Throws OutputError if one is missing: the other questions
+  /// would fail for the same reason.
+  void take_required(const std::vector<PageQuestion>& questions) {
+    for (const PageQuestion& question : questions) {
+      const serve::Answer answer = asker_.ask(question);
+      if (answer.is_too_large)
+        throw OutputError(options_.trace.trace + ": 'heapprof " + question.command + "' prints more than " +
+                          render::human_bytes(serve::Answers::kMaxAnswerBytes) + ", which is too much for a file");
+      if (answer.status != 200) throw OutputError(error_of(answer));
+      const std::string key = question.key();
+      std::optional<AnswerFitter::Answered> figures = answered(key, question, answer);
+      used_ += figures->bytes;
+      answers_.emplace(key, std::move(figures->text));
+    }
+    if (needed() > options_.max_bytes)
+      throw OutputError("--max-size " + render::human_bytes(options_.max_bytes) + ": the page itself has " +
+                        render::human_bytes(page_bytes_) + ", and its main figures have " +
+                        render::human_bytes(used_) + "; give at least " + size_value(needed()));
+  }
+
   /// While an answer is awaited, the next ones are computed.
   void take(const PageGroup& group) {
     constexpr std::size_t kMaxAsked = 2 * serve::Answers::kMaxProcesses;
@@ -201,10 +224,11 @@ class Collection {
     for (std::size_t next = 0; next < group.questions.size() || !asked.empty();) {
       if (next < group.questions.size() && asked.size() < kMaxAsked) {
         const PageQuestion& question = group.questions[next++];
+        if (answers_.contains(question.key())) continue;
         // Less room than this holds no answer.
         if (room() < 1000 || fitter_.is_hopeless(question, room())) {
           ++omitted;
-        } else if (!answers_.contains(question.key())) {
+        } else {
           AnswerFitter::Attempt attempt = fitter_.first_attempt(question);
           Asker::Pending answer = asker_.begin(attempt.question);
           asked.push_back({&question, std::move(attempt), std::move(answer)});

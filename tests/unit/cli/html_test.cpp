@@ -75,6 +75,7 @@ TEST_CASE("html leaves an old file where the recording cannot be read or the pag
   const Outcome large = run({"html", trace.path(), "-o", file.path(), "--max-size", "1K"});
   CHECK(large.status == 1);
   CHECK(contains(large.err, "--max-size 1.00 KiB: the page itself has "));
+  CHECK(contains(large.err, ", and its main figures have "));
   CHECK(contains(large.err, "; give at least "));
   CHECK(read_file(file.path()) == "old");
 }

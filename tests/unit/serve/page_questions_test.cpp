@@ -55,7 +55,8 @@ TEST_CASE("each kind of rows of the table is asked for once") {
                                                         "report?by=module&top=0",
                                                         "report?by=stack&shared-frames=1&sort=peak&top=500"});
   const Texts whole = keys(heapprof::serve::whole_questions());
-  for (const char* const key : {"report?by=function&top=0", "report?by=thread&top=0"})
+  for (const char* const key :
+       {"report?by=function&top=0", "report?by=thread&top=0", "report?cost=peak&shared-frames=1&top=5"})
     CHECK(std::count(whole.begin(), whole.end(), key) == 1);
   CHECK(keys(heapprof::serve::other_stack_questions()).front() ==
         "report?by=stack&shared-frames=1&sort=leaked&top=500");
