@@ -52,9 +52,12 @@ Answer answer_of(const Question& question, ChildResult&& result) {
   // Status 1 with output: the trace is incomplete, which the output says. Status 3: a limit of `check`.
   if (result.output.empty() || result.code == 2) {
     if (result.code == 0) return error_answer(500, "the command printed nothing");
-    return error_answer(
-        result.code == 2 ? 400 : 422,
-        messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
+    Answer answer =
+        error_answer(result.code == 2 ? 400 : 422,
+                     messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
+    // Commands print the end of their memory, as guarded() in analyzer/cli/commands/run_on_trace.cpp words it.
+    answer.is_refusal = !messages.empty() && !messages.ends_with("not enough memory");
+    return answer;
   }
   if (question.is_json && !result.output.ends_with('\n')) result.output += '\n';
   if (question.convert != nullptr) {

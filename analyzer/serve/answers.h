@@ -37,6 +37,7 @@ struct Answer {
   std::string content_type = "application/json";
   std::shared_ptr<const std::string> body;
   bool is_too_large = false;  ///< an error: it would have more than Answers::kMaxAnswerBytes
+  bool is_refusal = false;    ///< an error: the command states why there is no such answer
 };
 
 /// {"error": SENTENCE}

@@ -2,10 +2,12 @@
 for."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -108,6 +110,44 @@ class Html(harness.Case):
         sys.setrecursionlimit(10_000)
         answers = self.content(self.page(trace))["answers"]
         self.assertEqual(answers[FIGURES], self.printed(FIGURES, trace))
+
+    def test_answers_that_fail(self):
+        """The file says that it lacks them, and the messages say why. What a recording cannot have is no failure."""
+        trace = self.record(harness.program("hello")).trace
+        # The program reads the suppressions; then each process of `leaks` waits for someone who writes them again.
+        suppressions = self.dir / "suppressions"
+        os.mkfifo(suppressions)
+        html = self.popen([harness.HEAPPROF, "html", trace, "-o", self.dir / "page.html", "--suppressions",
+                           suppressions, "--max-size", "1M"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        suppressions.write_text("")
+        killed = set()
+
+        def ends():
+            for child in Path(f"/proc/{html.pid}/task/{html.pid}/children").read_text().split():
+                try:
+                    words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if len(words) > 1 and words[1] == b"leaks":
+                    killed.add(child)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(child), signal.SIGKILL)
+            return html.poll() is not None
+        harness.wait_until(ends, "html")
+        messages = html.stderr.read()
+        self.assertEqual(html.returncode, 1, messages)
+        content = self.content((self.dir / "page.html").read_text())
+        self.assertEqual([key for key in content["answers"] if key.startswith("leaks?")], [])
+        sentence, = [sentence for sentence in content["pruned"] if "answers about the whole recording failed" in sentence]
+        self.assertIn(f"{sentence}: the process that computed this answer was ended by signal 9", messages)
+        self.assertGreaterEqual(len(killed), int(sentence.split()[0]))
+
+        # Resident memory by line needs addresses, which it does not have.
+        compacted = self.dir / "compacted.heapprof"
+        self.heapprof("compact", trace, "-o", compacted)
+        content = self.content(self.page(compacted, "--max-size", "500K"))
+        self.assertEqual([key for key in content["answers"] if key.startswith("rss?")], [])
+        self.assertNotIn("failed", self.messages)
 
     def check_answers(self, page, trace):
         content = self.content(page)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -38,6 +39,9 @@ using serve::PageQuestion;
 /// An answer that takes more than this share of the file is asked for with less detail. Those that every view needs
 /// may take more.
 constexpr std::uint64_t kMaxShare = 8;
+
+/// The size of an answer of more than Answers::kMaxAnswerBytes.
+constexpr std::uint64_t kUnknownSize = std::numeric_limits<std::uint64_t>::max();
 
 /// What a file of so many bytes is called as a value of --max-size: at least as many.
 std::string size_value(std::uint64_t bytes) { return std::to_string((bytes + 1023) / 1024) + "K"; }
@@ -95,11 +99,13 @@ class Asker {
   Pending begin(const PageQuestion& one) {
     const auto pending = std::make_shared<std::optional<serve::Answer>>();
     const auto question = serve::question_of(one.command, one.parameters, subject_);
-    if (const auto* const refusal = std::get_if<serve::Refusal>(&question))
+    if (const auto* const refusal = std::get_if<serve::Refusal>(&question)) {
       *pending = serve::error_answer(400, refusal->reason);
-    else
+      (*pending)->is_refusal = true;
+    } else {
       answers_.ask(std::get<serve::Question>(question),
                    [pending](const serve::Answer& answer) { *pending = answer; });
+    }
     return pending;
   }
   /// Meanwhile, the others that were begun are answered as well.
@@ -174,7 +180,10 @@ class Collection {
   std::vector<std::string> holds() const {
     return held_words({options_.sources, options_.command_line, command_line_omitted_});
   }
-  const std::vector<std::string>& pruned() const noexcept { return pruned_; }
+  /// What the file lacks, and why.
+  const std::vector<std::string>& missing() const noexcept { return missing_; }
+  /// Whether the file lacks an answer that should be in it.
+  bool has_failed() const noexcept { return has_failed_; }
 
  private:
   /// Bytes that are left. "<" becomes six bytes in the file, which can exceed the limit by that: answers are counted
@@ -220,14 +229,17 @@ class Collection {
   void take(const PageGroup& group) {
     constexpr std::size_t kMaxAsked = 2 * serve::Answers::kMaxProcesses;
     std::deque<Asked> asked;  // in the order of their importance
-    std::size_t omitted = 0, coarser = 0;
+    std::size_t omitted = 0, coarser = 0, huge = 0, failed = 0;
+    std::set<std::string> reasons;  // of those that failed
     for (std::size_t next = 0; next < group.questions.size() || !asked.empty();) {
       if (next < group.questions.size() && asked.size() < kMaxAsked) {
         const PageQuestion& question = group.questions[next++];
         if (answers_.contains(question.key())) continue;
         // Less room than this holds no answer.
-        if (room() < 1000 || fitter_.is_hopeless(question, room())) {
+        if (room() < 1000) {
           ++omitted;
+        } else if (fitter_.is_hopeless(question, room())) {
+          ++(fitter_.is_hopeless(question, kUnknownSize / 4) ? huge : omitted);
         } else {
           AnswerFitter::Attempt attempt = fitter_.first_attempt(question);
           Asker::Pending answer = asker_.begin(attempt.question);
@@ -244,37 +256,65 @@ class Collection {
         case Taken::kWhole: break;
         case Taken::kCoarser: ++coarser; break;
         case Taken::kNot: ++omitted; break;
+        case Taken::kHuge: ++huge; break;
+        case Taken::kFailed:
+          ++failed;
+          reasons.insert(failure_);
+          break;
       }
     }
     const std::string all = " of " + std::to_string(group.questions.size()) + " answers about " + group.about;
-    if (coarser != 0)
-      pruned_.push_back(std::to_string(coarser) + all + " have only their largest rows, to keep the file below " +
-                        render::human_bytes(options_.max_bytes));
-    if (omitted != 0)
-      pruned_.push_back(std::to_string(omitted) + all + " were left out, to keep the file below " +
-                        render::human_bytes(options_.max_bytes));
+    const std::string limit = ", to keep the file below " + render::human_bytes(options_.max_bytes);
+    if (coarser != 0) prune(std::to_string(coarser) + all + " have only their largest rows" + limit);
+    if (omitted != 0) prune(std::to_string(omitted) + all + " were left out" + limit);
+    if (huge != 0)
+      prune(std::to_string(huge) + all + " were left out, since each has more than " +
+            render::human_bytes(serve::Answers::kMaxAnswerBytes));
+    if (failed == 0) return;
+    has_failed_ = true;
+    std::string why;
+    for (const std::string& reason : reasons) why += (why.empty() ? ": " : "; ") + reason;
+    prune(std::to_string(failed) + all + " failed", why);
   }
 
-  enum class Taken { kWhole, kCoarser, kNot };
+  /// Adds to what the file says that it lacks. `why` can be long, and is only printed.
+  void prune(const std::string& sentence, const std::string& why = {}) {
+    pruned_.push_back(sentence);
+    missing_.push_back(sentence + why);
+  }
+
+  enum class Taken {
+    kWhole,
+    kCoarser,
+    kNot,     ///< there is no room for it
+    kHuge,    ///< it has more than Answers::kMaxAnswerBytes
+    kFailed,  ///< `failure_` has the reason
+  };
   /// `answer`: of the attempt. `limit`: bytes.
   Taken take(const Asked& asked, const serve::Answer& answer, std::uint64_t limit) {
     const PageQuestion& question = *asked.question;
     const std::string key = question.key();
+    failure_.clear();
     AnswerFitter::Result result =
         fitter_.fit(question, asked.attempt, answered(key, question, answer), limit,
                     [&](const PageQuestion& other) { return answered(key, question, asker_.ask(other)); });
-    if (result.is_too_large) return Taken::kNot;
+    if (result.is_too_large) return last_is_huge_ ? Taken::kHuge : Taken::kNot;
+    if (!result.answer && !failure_.empty()) return Taken::kFailed;
     // A question that has no answer, such as the growth of a recording without leaks, is no part of the page.
     if (!result.answer) return Taken::kWhole;
     if (answers_.emplace(key, std::move(result.answer->text)).second) used_ += result.answer->bytes;
     return result.is_coarser ? Taken::kCoarser : Taken::kWhole;
   }
 
-  /// The answer as the file has it. None: it is an error.
+  /// The answer as the file has it. None: it is an error. Unless there is no such answer, `failure_` has the reason.
   std::optional<AnswerFitter::Answered> answered(const std::string& key, const PageQuestion& question,
                                                  const serve::Answer& answer) {
-    if (answer.is_too_large) return AnswerFitter::Answered{{}, std::numeric_limits<std::uint64_t>::max()};
-    if (answer.status != 200) return std::nullopt;
+    last_is_huge_ = answer.is_too_large;
+    if (answer.is_too_large) return AnswerFitter::Answered{{}, kUnknownSize};
+    if (answer.status != 200) {
+      if (!answer.is_refusal) failure_ = error_of(answer);
+      return std::nullopt;
+    }
     std::string text = *answer.body;
     while (text.ends_with('\n')) text.pop_back();
     if (question.command == "info") {
@@ -355,7 +395,11 @@ class Collection {
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;
   AnswerFitter fitter_;
-  std::vector<std::string> pruned_;
+  std::string failure_;        ///< of the last answer that failed
+  bool last_is_huge_ = false;  ///< the last answer had more than Answers::kMaxAnswerBytes
+  bool has_failed_ = false;
+  std::vector<std::string> pruned_;   ///< of the file
+  std::vector<std::string> missing_;  ///< the same with reasons
   serve::ComparedMoments compared_;
   bool command_line_omitted_ = false;  ///< from the recording, when it was bundled
 };
@@ -369,8 +413,8 @@ int write_html(const HtmlOptions& options) {
   write_output(path, page);
   print_message(path + ": " + render::human_bytes(page.size()));
   for (const std::string& sentence : collection.holds()) print_message("it holds " + sentence);
-  for (const std::string& sentence : collection.pruned()) print_message(sentence);
-  return 0;
+  for (const std::string& sentence : collection.missing()) print_message(sentence);
+  return collection.has_failed() ? 1 : 0;
 }
 
 }  // namespace
