@@ -118,7 +118,8 @@ class Html(harness.Case):
         suppressions = self.dir / "suppressions"
         os.mkfifo(suppressions)
         html = self.popen([harness.HEAPPROF, "html", trace, "-o", self.dir / "page.html", "--suppressions",
-                           suppressions, "--max-size", "1M"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                           suppressions, "--max-size", "1M"],
+                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         suppressions.write_text("")
         killed = set()
 
@@ -138,7 +139,8 @@ class Html(harness.Case):
         self.assertEqual(html.returncode, 1, messages)
         content = self.content((self.dir / "page.html").read_text())
         self.assertEqual([key for key in content["answers"] if key.startswith("leaks?")], [])
-        sentence, = [sentence for sentence in content["pruned"] if "answers about the whole recording failed" in sentence]
+        sentence, = [sentence for sentence in content["pruned"]
+                     if "answers about the whole recording failed" in sentence]
         self.assertIn(f"{sentence}: the process that computed this answer was ended by signal 9", messages)
         self.assertGreaterEqual(len(killed), int(sentence.split()[0]))
 
@@ -148,6 +150,20 @@ class Html(harness.Case):
         content = self.content(self.page(compacted, "--max-size", "500K"))
         self.assertEqual([key for key in content["answers"] if key.startswith("rss?")], [])
         self.assertNotIn("failed", self.messages)
+
+    def test_running_program(self):
+        """Its answers are of different moments, which the file says."""
+        trace = self.dir / "running.heapprof"
+        process = self.start_steady(trace, 1)
+        self.steady_rounds(process)
+        content = self.content(self.page(trace, "--max-size", "500K"))
+        sentence, = [sentence for sentence in content["pruned"] if sentence.startswith("the program ran")]
+        self.assertIn("its answers are of different moments, from ", sentence)
+        self.assertIn(sentence, self.messages)
+        process.kill()
+        process.wait()
+        content = self.content(self.page(trace, "--max-size", "500K"))
+        self.assertNotIn("different moments", "".join(content["pruned"]))
 
     def check_answers(self, page, trace):
         content = self.content(page)

@@ -139,6 +139,7 @@ class Collection {
 
   /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
   void collect() {
+    const bool was_running = is_running(options_.trace.trace);
     const PageGroup whole = serve::whole_questions();
     const auto figures = std::ranges::find(whole.questions, "report", &PageQuestion::command);
     const auto info = std::ranges::find(whole.questions, "info", &PageQuestion::command);
@@ -154,6 +155,7 @@ class Collection {
     if (!has_all_stacks()) take(serve::other_stack_questions());
     take(serve::part_row_questions(moments));
     take(serve::part_stack_questions(moments));
+    if (was_running) add_times(moments.duration_ns, *info);
   }
 
   std::string page() const {
@@ -275,6 +277,15 @@ class Collection {
     std::string why;
     for (const std::string& reason : reasons) why += (why.empty() ? ": " : "; ") + reason;
     prune(std::to_string(failed) + all + " failed", why);
+  }
+
+  /// The program went on while its answers were computed, the first one at `first_ns`.
+  void add_times(std::uint64_t first_ns, const PageQuestion& info) {
+    const serve::Answer last = asker_.ask(info);
+    const std::uint64_t last_ns =
+        last.status == 200 ? Json::parse(*last.body).value("duration_ns", first_ns) : first_ns;
+    prune("the program ran while this file was written; its answers are of different moments, from " +
+          render::human_time(first_ns) + " to " + render::human_time(last_ns) + " of the recording");
   }
 
   /// Adds to what the file says that it lacks. `why` can be long, and is only printed.
