@@ -67,7 +67,9 @@ Answer answer_of(const Question& question, ChildResult&& result) {
       return error_answer(500, error.what());
     }
   }
-  return {200, question.content_type, std::make_shared<const std::string>(std::move(result.output))};
+  Answer answer{200, question.content_type, std::make_shared<const std::string>(std::move(result.output))};
+  answer.messages = messages;
+  return answer;
 }
 
 }  // namespace

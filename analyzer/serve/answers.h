@@ -38,6 +38,7 @@ struct Answer {
   std::shared_ptr<const std::string> body;
   bool is_too_large = false;  ///< an error: it would have more than Answers::kMaxAnswerBytes
   bool is_refusal = false;    ///< an error: the command states why there is no such answer
+  std::string messages = {};  ///< sentences that the command printed beside its answer
 };
 
 /// {"error": SENTENCE}

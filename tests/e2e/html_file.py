@@ -285,7 +285,13 @@ class Html(harness.Case):
         self.assertEqual(trace.read_bytes(), before)
         self.assertEqual(self.run_heapprof("html", trace).returncode, 2)
         trace.write_bytes(before[:len(before) // 2])
-        content = self.content(self.page(trace, "--max-size", "400K"))
+        # A damaged recording has a page; the messages and the exit status are those of the other commands.
+        self.page(trace, "--max-size", "400K", status=1)
+        self.assertIn("recorded data is missing", self.messages)
+        report = self.run_heapprof("report", trace)
+        self.assertEqual(report.returncode, 1)
+        self.assertIn(report.stderr, self.messages)
+        content = self.content((self.dir / "page.html").read_text())
         self.assertFalse(content["answers"]["info?"]["integrity"]["complete"])
 
     def test_where_it_is_written(self):

@@ -144,6 +144,7 @@ class Collection {
     const auto figures = std::ranges::find(whole.questions, "report", &PageQuestion::command);
     const auto info = std::ranges::find(whole.questions, "info", &PageQuestion::command);
     take_required({*figures, *info});
+    is_complete_ = Json::parse(answers_.at(figures->key())).at("integrity").at("complete").get<bool>();
     take(whole);
     if (options_.sources) take(serve::source_questions(source_files()));
     const serve::PageMoments moments = moments_of(Json::parse(answers_.at(figures->key())));
@@ -182,6 +183,9 @@ class Collection {
   std::vector<std::string> holds() const {
     return held_words({options_.sources, options_.command_line, command_line_omitted_});
   }
+  /// What `report` prints about the recording beside its figures; empty: nothing.
+  const std::string& warnings() const noexcept { return warnings_; }
+  bool is_complete() const noexcept { return is_complete_; }
   /// What the file lacks, and why.
   const std::vector<std::string>& missing() const noexcept { return missing_; }
   /// Whether the file lacks an answer that should be in it.
@@ -216,6 +220,7 @@ class Collection {
         throw OutputError(options_.trace.trace + ": 'heapprof " + question.command + "' prints more than " +
                           render::human_bytes(serve::Answers::kMaxAnswerBytes) + ", which is too much for a file");
       if (answer.status != 200) throw OutputError(error_of(answer));
+      if (question.command == "report") warnings_ = answer.messages;
       const std::string key = question.key();
       std::optional<AnswerFitter::Answered> figures = answered(key, question, answer);
       used_ += figures->bytes;
@@ -406,6 +411,8 @@ class Collection {
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;
   AnswerFitter fitter_;
+  std::string warnings_;
+  bool is_complete_ = true;    ///< the recording
   std::string failure_;        ///< of the last answer that failed
   bool last_is_huge_ = false;  ///< the last answer had more than Answers::kMaxAnswerBytes
   bool has_failed_ = false;
@@ -422,10 +429,11 @@ int write_html(const HtmlOptions& options) {
   const std::string page = collection.page();
   const std::string& path = options.trace.output;
   write_output(path, page);
+  if (!collection.warnings().empty()) print_message(collection.warnings());
   print_message(path + ": " + render::human_bytes(page.size()));
   for (const std::string& sentence : collection.holds()) print_message("it holds " + sentence);
   for (const std::string& sentence : collection.missing()) print_message(sentence);
-  return collection.has_failed() ? 1 : 0;
+  return collection.has_failed() || !collection.is_complete() ? 1 : 0;
 }
 
 }  // namespace
