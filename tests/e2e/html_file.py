@@ -88,6 +88,14 @@ class Html(harness.Case):
         self.assertLessEqual(len(least.encode()), enough * 1024)
         self.assertLessEqual({"info?", FIGURES}, set(self.content(least)["answers"]))
 
+    def test_options_count_for_the_size(self):
+        """They are in the file for each command that has them."""
+        trace = self.record(harness.program("hello")).trace
+        own = [f"--own=^company::module{i}::.*{'x' * 300}" for i in range(4)]
+        page = self.page(trace, "--max-size", "500K", *own)
+        self.assertTrue(self.content(page)["pruned"])
+        self.assertLessEqual(len(page.encode()), 500 * 1024)
+
     def test_deep_recursion(self):
         """Five stacks of 900 frames have more than an eighth of the file, unless their frames are shared."""
         program = self.dir / "program"

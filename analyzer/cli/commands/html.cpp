@@ -43,6 +43,10 @@ constexpr std::uint64_t kMaxShare = 8;
 /// The size of an answer of more than Answers::kMaxAnswerBytes.
 constexpr std::uint64_t kUnknownSize = std::numeric_limits<std::uint64_t>::max();
 
+/// Kept for what is known last: up to four sentences of 170 bytes about each of eleven groups of answers, and one
+/// about the recording.
+constexpr std::uint64_t kMaxSentenceBytes = 8000;
+
 /// What a file of so many bytes is called as a value of --max-size: at least as many.
 std::string size_value(std::uint64_t bytes) { return std::to_string((bytes + 1023) / 1024) + "K"; }
 
@@ -135,7 +139,7 @@ std::string error_of(const serve::Answer& answer) { return Json::parse(*answer.b
 class Collection {
  public:
   explicit Collection(const HtmlOptions& options)
-      : options_(options), asker_(options, progress_), page_bytes_(serve::page_with_answers("").size()) {}
+      : options_(options), asker_(options, progress_), page_bytes_(page().size()) {}
 
   /// Throws OutputError if the trace cannot be read, or the file would be too large even without most answers.
   void collect() {
@@ -149,6 +153,7 @@ class Collection {
     if (options_.sources) take(serve::source_questions(source_files()));
     const serve::PageMoments moments = moments_of(Json::parse(answers_.at(figures->key())));
     compared_ = serve::compared_moments(moments);
+    used_ += size_of(compared_.before, compared_.after);
     take(serve::row_questions());
     take(serve::variant_questions(compared_));
     if (has_free_stacks(Json::parse(answers_.at(figures->key())))) take(serve::free_questions());
@@ -196,7 +201,7 @@ class Collection {
   /// with it.
   std::uint64_t room() const { return options_.max_bytes - std::min(options_.max_bytes, needed()); }
   /// Bytes of the file with the answers that it has.
-  std::uint64_t needed() const { return page_bytes_ + used_ + 2000; }
+  std::uint64_t needed() const { return page_bytes_ + used_ + kMaxSentenceBytes; }
   static std::uint64_t size_of(const std::string& key, const std::string& text) {
     const auto escaped = [](const std::string& one) {
       return one.size() + 5 * static_cast<std::uint64_t>(std::count(one.begin(), one.end(), '<'));
@@ -407,7 +412,6 @@ class Collection {
   const HtmlOptions& options_;
   QuestionProgress progress_;
   Asker asker_;
-  const std::uint64_t page_bytes_;
   std::uint64_t used_ = 0;
   std::map<std::string, std::string> answers_;
   AnswerFitter fitter_;
@@ -420,6 +424,7 @@ class Collection {
   std::vector<std::string> missing_;  ///< the same with reasons
   serve::ComparedMoments compared_;
   bool command_line_omitted_ = false;  ///< from the recording, when it was bundled
+  const std::uint64_t page_bytes_;     ///< without answers, but with the options that they were given
 };
 
 int write_html(const HtmlOptions& options) {
