@@ -49,7 +49,7 @@ async function freeing(context, name) {
         make('small', {}, figures.percent(bytes, all)))))),
           ...isCut ? [make('p', {class: 'muted'}, `In the ${figures.plural(answer.pairs.length, 'pair')} of stacks ` +
             `with most blocks, of ${figures.count(answer.all_pairs)}; all are printed by `,
-                           make('code', {}, recording.commandLine('frees', onlyOf(name))))] : []];
+                           make('code', {}, recording.commandLine('frees', ['--top', '0', ...onlyOf(name)])))] : []];
 }
 
 /// The same with a heading. Without an answer, the reason is in its place: the figures beside it do not need it.

@@ -281,6 +281,9 @@ class File(pages.PageCase):
         count = shown(part)
         self.check_freed()
         self.assertIn(f"In the {count} pairs of stacks with most blocks, of 123", self.text("#details .calls + p"))
+        # Without --top, the command prints ten pairs.
+        self.assertEqual(sorted(shlex.split(self.text("#details .calls + p code"))),
+                         sorted(["heapprof", "frees", self.trace.name, "--top", "0", "--function", "^request_small$"]))
         shown(others)
         self.click("#view tbody tr[data-index] th", "request_small")
         self.check_left()
