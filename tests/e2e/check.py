@@ -86,10 +86,11 @@ class Check(harness.Case):
                 self.heapprof("check", *traces, "--max-peak", 1, status=3)
 
     def test_mappings_that_were_not_recorded(self):
-        """There is no verdict about them, of one recording and of several."""
+        """There is no verdict about them, of one recording and of several, and no limit is called met by a recording that
+        lacks them."""
         without = self.record_once(harness.program("hello"), MMAP=0).trace
         junit = self.dir / "junit.xml"
-        for traces, cases in (([without], 2), ([self.trace, without], 3)):
+        for traces, cases in (([without], 1), ([self.trace, without], 2)):
             for kind in ("mmap", "all"):
                 with self.subTest(traces=traces, kind=kind):
                     result = self.run_heapprof("check", *traces, "--kind", kind, "--max-peak", "1T", "--json",
@@ -98,8 +99,16 @@ class Check(harness.Case):
                     answer = json.loads(result.stdout)
                     self.assertFalse(answer["ok"])
                     self.assertIn("mappings were not recorded (HEAPPROF_MMAP=0), so no verdict", answer["no_verdict"])
+                    self.assertEqual(len(answer["checks"]), cases - 1)
+                    self.assertEqual(result.stderr.count("mappings were not recorded"), 1, result.stderr)
+                    text = self.heapprof("check", *traces, "--kind", kind, "--max-peak", "1T", status=1)
+                    self.assertEqual(len(re.findall("(?m)^ok ", text)), cases - 1, text)
                     suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
                     self.assertEqual((suite.get("tests"), suite.get("failures")), (str(cases), "1"))
+        text = self.heapprof("check", self.trace, without, "--kind", "mmap", "--max-sum-peak", "1T", "--max-sum-leaked",
+                             "1T", status=1)
+        self.assertNotIn("all processes together", text)
+        self.heapprof("check", without, "--kind", "all", "--max-peak", 1, status=3)
         self.heapprof("check", self.trace, "--kind", "mmap", "--max-peak", "1T")
 
     def test_several_recordings_without_figures(self):

@@ -42,7 +42,7 @@ struct Verdicts {
 };
 
 /// Compares one limit with each process whose figures are known: a line for each that exceeds it, and one for the
-/// others.
+/// others. Without mappings, a figure that counts them can exceed a limit, but is never known to be within it.
 void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size_t figure,
                        const MergedRecordings& merged, const std::map<std::size_t, OfProcess>& of_member,
                        Verdicts& verdicts) {
@@ -61,6 +61,7 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
                          false,
                          limit.suppressed == nullptr ? 0 : figures.suppressed.*limit.suppressed,
                          cli::name_of(processes[i])};
+    if (of->second.lacks_mappings && !verdict.exceeded()) continue;
     verdicts.all.push_back({verdict, i});
     of_process.push_back(std::move(verdict));
   }
@@ -82,9 +83,11 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
   verdicts.lines.push_back("ok      " + sentence_of(rest));
 }
 
+/// `lacks_mappings`: of any process.
 void compare_sum(const char* name, std::uint64_t figure, std::uint64_t allowed, std::uint64_t suppressed,
-                 Verdicts& verdicts) {
+                 bool lacks_mappings, Verdicts& verdicts) {
   const CheckVerdict verdict{name, true, figure, allowed, false, suppressed, kTogether};
+  if (lacks_mappings && !verdict.exceeded()) return;
   verdicts.all.push_back({verdict, std::nullopt});
   verdicts.lines.push_back((verdict.exceeded() ? "FAILED  " : "ok      ") + sentence_of(verdict));
   verdicts.exceeded |= verdict.exceeded();
@@ -150,6 +153,8 @@ int check_processes(const CheckOptions& options) {
       for (const RecordingSet::Member& member : set.members()) refuse_recording_as_output(options.junit, member.path);
     for (std::size_t i = 0; i < kCheckedFigures; ++i)
       if (options.limits[i]) compare_processes(check_limits()[i], *options.limits[i], i, merged, of_member, verdicts);
+    const bool lacks_mappings =
+        std::ranges::any_of(of_member, [](const auto& one) { return one.second.lacks_mappings; });
     if (options.max_sum_leaked) {
       constexpr auto kLeaked = static_cast<std::size_t>(CheckedFigure::kLeaked);
       std::uint64_t leaked = 0, suppressed = 0;
@@ -157,13 +162,13 @@ int check_processes(const CheckOptions& options) {
         leaked += of.figures.compared[kLeaked];
         suppressed += of.figures.suppressed.bytes;
       }
-      compare_sum("leaked", leaked, *options.max_sum_leaked, suppressed, verdicts);
+      compare_sum("leaked", leaked, *options.max_sum_leaked, suppressed, lacks_mappings, verdicts);
     }
     if (options.max_sum_peak) {
       std::vector<processes::LiveBounds> bounds(set.members().size());
       for (auto& [member, one] : bounds_of_member) bounds[member] = std::move(one);
       const std::optional<SumPeakOfSet> peak = find_sum_peak(set, options.trace, bounds);
-      compare_sum("peak", peak ? peak->bytes : 0, *options.max_sum_peak, 0, verdicts);
+      compare_sum("peak", peak ? peak->bytes : 0, *options.max_sum_peak, 0, lacks_mappings, verdicts);
       if (peak && peak->bytes <= *options.max_sum_peak && peak->at_most_bytes > *options.max_sum_peak)
         verdicts.none.push_back("the peak of all processes together is only known to be between " +
                                 render::human_bytes(peak->bytes) + " and " +
@@ -190,7 +195,9 @@ int check_processes(const CheckOptions& options) {
         if (options.max_sum_peak) bounds_of_member[member] = bounds_of(profile, start_ns);
         of_member.emplace(member, std::move(of));  // a member that could not be read to here has none
       });
-  for (const std::string& reason : verdicts.none) print_message(options.trace.trace + ": " + reason);
+  // run_on_recordings() has printed which recordings lack mappings.
+  for (const std::string& reason : verdicts.none)
+    if (reason.find(kNoMappings) == std::string::npos) print_message(options.trace.trace + ": " + reason);
   return verdicts.exceeded ? kLimitExceeded : !verdicts.none.empty() ? 1 : status;
 }
 
