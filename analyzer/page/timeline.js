@@ -52,9 +52,12 @@ function create() {
   chart = timeChart.create(at('timeline'), {
     onRange(from, to) {
       const range = to - from;
-      selection.change({...ask.file ? tenth((from + to) / 2) :
+      const fields = {...ask.file ? tenth((from + to) / 2) :
         {from: selection.seconds(from, range), to: selection.seconds(to, range), at: ''},
-                        ...selection.withoutMoment()});
+                      ...selection.withoutMoment()};
+      selection.change(fields);
+      // What was dragged stays drawn until the selection changes. It does not if it is that of a file already.
+      if (selection.link(fields) === selection.link({})) mark();
     },
     /// Times are rounded, so one near the peak can be before the allocation that reached it.
     onPeak: () => selectMoment(chart.data().peak.time_ns, 'peak'),

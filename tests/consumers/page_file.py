@@ -58,6 +58,24 @@ class File(pages.PageCase):
         self.select(view="tree", metric="leaked", **{"from": "10%", "to": "20%"})
         self.assertRegex(self.text("#view .empty"), "Live at peak.*heapprof tree .*--from 10% --to 20%")
 
+    def test_part_of_a_selected_range(self):
+        """A range that is dragged in one that the file has selects that again: the figures are not those of the part, so
+        it is not drawn."""
+        self.browser.open(f"{self.written(self.real(), '--max-size', '1M').as_uri()}#view=summary&from=40%25&to=50%25")
+        self.settled()
+        drawn = "(() => { const range = document.querySelector('.time-chart rect.range'); " \
+                "return ['x', 'width'].map(name => Number(range.getAttribute(name))); })()"
+        before = self.browser.evaluate(drawn)
+        left, top, width, height = self.place_of_the_timeline()
+        x, size = self.browser.evaluate(
+            "(() => { const at = document.querySelector('.time-chart rect.range').getBoundingClientRect(); "
+            "return [at.left, at.width]; })()")
+        self.assertGreater(size, 40)
+        self.browser.drag((x + size * 0.3, top + height / 2), (x + size * 0.6, top + height / 2))
+        self.settled()
+        self.assertIn("--from 40% --to 50%", self.text("#command"))
+        self.assertEqual(self.browser.evaluate(drawn), before)
+
     def test_rows_without_their_lines(self):
         """A file has lines over time of functions, if it has room for them. Other rows do not ask for them."""
         self.browser.open(self.written(self.record_marks()).as_uri())
