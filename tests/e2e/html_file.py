@@ -112,11 +112,12 @@ class Html(harness.Case):
         trace = self.record(program).trace
         stacks = json.loads(self.heapprof("report", trace, "--json", "--top", 5))["top"]
         self.assertGreater(min(len(stack["stack"]) for stack in stacks), 800)
-        self.assertGreater(len(json.dumps(stacks, separators=(",", ":"))), 5_000_000 / 8)
+        self.assertGreater(len(json.dumps(stacks, separators=(",", ":"))), (5 << 20) / 8)
         # The call tree has two levels of JSON for each frame.
         self.addCleanup(sys.setrecursionlimit, sys.getrecursionlimit())
         sys.setrecursionlimit(10_000)
         answers = self.content(self.page(trace))["answers"]
+        self.assertIn("to keep the file below 5.00 MiB", self.messages)
         self.assertEqual(answers[FIGURES], self.printed(FIGURES, trace))
 
     def test_answers_that_fail(self):
@@ -330,7 +331,10 @@ class Html(harness.Case):
 
     def test_standard_output(self):
         trace = self.record(harness.program("hello")).trace
-        self.assertTrue(self.heapprof("html", trace, "-o", "-", "--max-size", "400K").startswith("<!doctype html>"))
+        result = self.run_heapprof("html", trace, "-o", "-", "--max-size", "400K")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith("<!doctype html>"))
+        self.assertRegex(result.stderr, "(?m)^heapprof: standard output: [0-9.]+ KiB$")
 
 
 if __name__ == "__main__":

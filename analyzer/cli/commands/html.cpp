@@ -435,7 +435,7 @@ int write_html(const HtmlOptions& options) {
   const std::string& path = options.trace.output;
   write_output(path, page);
   if (!collection.warnings().empty()) print_message(collection.warnings());
-  print_message(path + ": " + render::human_bytes(page.size()));
+  print_message((path == "-" ? "standard output" : path) + ": " + render::human_bytes(page.size()));
   for (const std::string& sentence : collection.holds()) print_message("it holds " + sentence);
   for (const std::string& sentence : collection.missing()) print_message(sentence);
   return collection.has_failed() || !collection.is_complete() ? 1 : 0;

@@ -302,10 +302,10 @@ struct ServeOptions {
 
 /// `html`: the page of `serve` in one file, with the answers that it needs.
 struct HtmlOptions {
-  TraceOptions trace;                   ///< trace and output only
-  std::uint64_t max_bytes = 5'000'000;  ///< of the file
-  bool sources = false;                 ///< with the text of source files that have costs
-  bool command_line = false;            ///< with the arguments of the program
+  TraceOptions trace;                 ///< trace and output only
+  std::uint64_t max_bytes = 5 << 20;  ///< of the file
+  bool sources = false;               ///< with the text of source files that have costs
+  bool command_line = false;          ///< with the arguments of the program
   AnswerOptions answers;
 };
 
