@@ -39,7 +39,7 @@ Found look_up(const std::string& host, const std::string& port) {
     found.addresses.push_back(address);
   }
   ::freeaddrinfo(list);
-  if (found.addresses.empty()) found.error = "it has no address of the Internet";
+  if (found.addresses.empty()) found.error = "it has no IPv4 or IPv6 address";
   return found;
 }
 

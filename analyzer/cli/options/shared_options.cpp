@@ -497,8 +497,8 @@ void add_frames(CLI::App& command, std::size_t& frames) {
 
 void add_shared_frames(CLI::App& command, bool& shared) {
   add_switch(command, "--shared-frames", shared,
-             "Write each frame once to the JSON, in \"frames\", and stacks as positions in that list; with --top 0 "
-             "the output is about a hundredth of the size");
+             "Write each frame once to the JSON, in \"frames\", and stacks as positions in that list; the output is "
+             "a fraction of the size");
 }
 
 CLI::Option* add_cost(CLI::App& command, Cost& cost, const std::string& help) {

@@ -85,7 +85,11 @@ HttpError error_of(const std::string& url, std::chrono::milliseconds timeout, bo
 
 }  // namespace
 
-extern "C" int getaddrinfo(const char* host, const char*, const addrinfo*, addrinfo**) {
+extern "C" int getaddrinfo(const char* host, const char*, const addrinfo*, addrinfo** list) {
+  if (std::string_view(host) == "no-address.example") {
+    *list = nullptr;
+    return 0;
+  }
   return std::string_view(host) == "silent.example" ? silent.look_up() : EAI_NONAME;
 }
 
@@ -108,6 +112,11 @@ TEST_CASE("a request to a host whose lookup does not end ends in time") {
     CHECK(std::string(error_of("http://unknown.example/", kLong).what()).starts_with("the host is not known ("));
     CHECK(silent.count_running() == 1);
   }
+}
+
+TEST_CASE("the error of a host without an address says what it lacks") {
+  CHECK(std::string(error_of("http://no-address.example/", kLong).what()) ==
+        "the host is not known (it has no IPv4 or IPv6 address)");
 }
 
 TEST_CASE("a lookup that has ended is not used again") {
