@@ -81,8 +81,8 @@ class Running(pages.PageCase):
         self.assertEqual(self.process.wait(60), 0)
         harness.wait_until(lambda: "exited" in self.text("#about") and
                            "Pause" not in self.texts("#selection button"), "the end is not shown")
-        self.settled()
-        self.assertEqual(self.shown_bytes("grow_first"), 30_000 + 10_000 * commands)
+        last = 30_000 + 10_000 * commands
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == last, "the last figures are not shown")
 
     def test_csv_of_blocks_of_a_running_program(self):
         """All blocks of one moment, also if the program goes on between the answers of which the file is made."""
@@ -320,9 +320,9 @@ class Running(pages.PageCase):
         process.stdin.close()
         self.assertEqual(process.wait(60), 0)
         self.show_tab(True)
+        # The header shows the end before the view does.
         harness.wait_until(lambda: "exited" in self.text("#about"), "the end is not shown")
-        self.settled()
-        self.assertEqual(self.shown_bytes("grow_first"), 30_000)
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 30_000, "the tab has old figures")
 
     def test_end_that_is_asked_for_again(self):
         """The end of a program is shown also if a request fails when it ends: no other event follows."""
