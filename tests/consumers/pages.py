@@ -4,6 +4,7 @@ its figures with those of the command line. Each test file is for one part of th
 import csv
 import io
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -323,6 +324,27 @@ class PageCase(consumers.Case):
             f"{selector} {text} cannot be focused")
         self.browser.press("Enter")
         self.settled()
+
+    def start_commanded(self, trace, program=None):
+        """Records tests/programs/commanded.cpp, or another program, which command() drives."""
+        self.process = self.popen([program or harness.program("commanded")], text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, env=harness.clean_environment(
+                                      LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace))
+        self.command("a")
+        return self.process
+
+    def command(self, commands, process=None):
+        process = process or self.process
+        process.stdin.write(commands)
+        process.stdin.flush()
+        self.assertEqual(process.stdout.read(len(commands)), "." * len(commands))
+
+    def shown_bytes(self, name):
+        """The exact self cost of a function in the table, or None."""
+        title = self.browser.evaluate(
+            "(() => { const name = [...document.querySelectorAll('#view tbody .name')].find(name => "
+            f"name.title.startsWith({json.dumps(name)})); return name && name.closest('tr').cells[1].title; }})()")
+        return int(re.sub(r"\D", "", title)) if title else None
 
     def recordings(self, *names):
         """A directory with copies of these traces, named a, b, ...; and their paths."""
