@@ -165,9 +165,9 @@ class FlameGraphAndTree(pages.PageCase):
         self.assertEqual(self.text("#view .empty"), "No block of this selection was allocated in this function.")
         self.browser.errors.clear()  # the browser reports answers that are errors
 
-    def test_sandwich_of_the_peak(self):
-        """It has what the function has at the peak of the recording, which is not its own."""
-        self.trace = self.record(self.compiled("""
+    def record_early(self):
+        """The function early() has 10,000 bytes at the peak of the recording, and 310,000 at its own."""
+        return self.record(self.compiled("""
             #include <stdlib.h>
             #define SITE __attribute__((noinline))
             SITE void* early(unsigned long size) { return malloc(size); }
@@ -180,6 +180,10 @@ class FlameGraphAndTree(pages.PageCase):
               return kept == NULL;
             }
             """)).trace
+
+    def test_sandwich_of_the_peak(self):
+        """It has what the function has at the peak of the recording, which is not its own."""
+        self.trace = self.record_early()
         self.open(self.trace, view="flame", metric="peak", shown="sandwich", name="early")
         self.assertEqual(self.printed()["total"]["peak_bytes"], 10_000)
         head, *lines = self.saved_rows()
@@ -188,19 +192,7 @@ class FlameGraphAndTree(pages.PageCase):
     def test_other_metrics_of_a_sandwich(self):
         """With another metric than the peak, the tree is of the function's blocks only, whose peak is their own:
         tooltips and CSV call it so. `callers` has what is live at the peak of the recording."""
-        self.trace = self.record(self.compiled("""
-            #include <stdlib.h>
-            #define SITE __attribute__((noinline))
-            SITE void* early(unsigned long size) { return malloc(size); }
-            SITE void* late(unsigned long size) { return malloc(size); }
-            int main(void) {
-              void* volatile kept = early(10000);
-              void* volatile freed = early(300000);
-              free(freed);
-              kept = late(900000);
-              return kept == NULL;
-            }
-            """)).trace
+        self.trace = self.record_early()
         self.open(self.trace, view="flame", metric="allocated", shown="sandwich", name="early")
         self.assertEqual(self.printed()["total"]["peak_bytes"], 10_000)
         own = self.json("tree", "--function", "^early$", "--cost", "allocated")["total"]
