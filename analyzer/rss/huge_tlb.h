@@ -16,7 +16,7 @@ namespace heapprof::rss {
 bool has_name_of_huge_tlb(const trace::ResidentMapping& mapping);
 
 /// The devices that are instances of hugetlbfs, sorted. Memory of tmpfs can consist of huge pages, too (transparent
-/// ones, which are resident). Where neither a name nor a smaller page tells the two apart, the kernel's count of
+/// ones, which are resident). Where neither a name nor a smaller page distinguishes them, the kernel's count of
 /// resident memory does.
 std::vector<std::uint64_t> huge_tlb_devices(const trace::ResidencySnapshot& snapshot);
 

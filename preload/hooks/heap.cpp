@@ -155,8 +155,8 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
 
 // aligned_alloc and memalign: an allocator refuses an alignment that is no power of two, so no memory was requested.
 // The exceptions are glibc's memalign and, before 2.38, its aligned_alloc, which round the alignment up if it is less
-// than 2^63. If there is no memory for such a block, that is not reported either: errno would tell the two cases
-// apart, but the recorder uses no function of libc that has it (libc_surface.c).
+// than 2^63. If there is no memory for such a block, that is not reported either: errno would show which of the two
+// it was, but the recorder uses no function of libc that has it (libc_surface.c).
 
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;

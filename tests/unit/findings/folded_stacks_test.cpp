@@ -68,7 +68,7 @@ TEST_CASE("a function with lines of several files is one") {
         Lines{"site load", "caller parse +2", "main main"});
   CHECK(lines({"load", "parse@grammar.y(parser.c):7", "parse@lexer.l(parser.c):2", "main"}) ==
         Lines{"site load", "caller parse +1", "main main"});
-  // Lines of one included file, in two functions of one name, are not told apart; those of different files are.
+  // Lines of one included file, in two functions of one name, are not distinguished; those of different files are.
   CHECK(lines({"load", "init@table.inc(b.c):3", "init@table.inc(a.c):3", "main"}) ==
         Lines{"site load", "caller init +1", "main main"});
   CHECK(lines({"load", "init@table.inc(b.c):3", "init@a.c:3", "main"}) ==
