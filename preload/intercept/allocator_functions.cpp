@@ -17,7 +17,7 @@ struct Row {
   Signature signature;
 };
 
-// The columns of a signature: kind, throws, pointer, size, count. One function per line.
+// The columns of a signature: kind, throws, pointer, size, count, perhaps alignment. One function per line.
 // clang-format off
 
 /// Functions of C and POSIX, which most allocators define with their prefix.
@@ -31,8 +31,8 @@ constexpr Row kCommon[] = {
     {"free_sized", {Kind::kFree, false, 0, kNone, kNone}},
     {"free_aligned_sized", {Kind::kFree, false, 0, kNone, kNone}},
     {"posix_memalign", {Kind::kAllocateThroughPointer, false, 0, 2, kNone}},
-    {"aligned_alloc", {Kind::kAllocate, false, kNone, 1, kNone}},
-    {"memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"aligned_alloc", {Kind::kAllocate, false, kNone, 1, kNone, 0}},
+    {"memalign", {Kind::kAllocate, false, kNone, 1, kNone, 0}},
     {"valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
 };
@@ -87,7 +87,7 @@ constexpr Row kTcmallocInternalRows[] = {
     {"DeleteSized", {Kind::kFree, false, 0, kNone, kNone}},
     {"DeleteArraySized", {Kind::kFree, false, 0, kNone, kNone}},
     {"DeleteAligned", {Kind::kFree, false, 0, kNone, kNone}},
-    {"Memalign", {Kind::kAllocate, false, kNone, 1, kNone}},
+    {"Memalign", {Kind::kAllocate, false, kNone, 1, kNone, 0}},
     {"PosixMemalign", {Kind::kAllocateThroughPointer, false, 0, 2, kNone}},
     {"Valloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"Pvalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
@@ -101,12 +101,12 @@ constexpr Row kMimallocHeapRows[] = {
     {"zalloc", {Kind::kAllocate, false, kNone, 0, kNone}},
     {"calloc", {Kind::kAllocate, false, kNone, 0, 1}},
     {"mallocn", {Kind::kAllocate, false, kNone, 0, 1}},
-    {"malloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"malloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"zalloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"zalloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone}},
-    {"calloc_aligned", {Kind::kAllocate, false, kNone, 0, 1}},
-    {"calloc_aligned_at", {Kind::kAllocate, false, kNone, 0, 1}},
+    {"malloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone, 1}},
+    {"malloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone, 1}},
+    {"zalloc_aligned", {Kind::kAllocate, false, kNone, 0, kNone, 1}},
+    {"zalloc_aligned_at", {Kind::kAllocate, false, kNone, 0, kNone, 1}},
+    {"calloc_aligned", {Kind::kAllocate, false, kNone, 0, 1, 2}},
+    {"calloc_aligned_at", {Kind::kAllocate, false, kNone, 0, 1, 2}},
     {"realloc", {Kind::kReallocate, false, 0, 1, kNone}},
     {"reallocn", {Kind::kReallocate, false, 0, 1, 2}},
     {"reallocf", {Kind::kReallocateOrFree, false, 0, 1, kNone}},
@@ -235,6 +235,7 @@ bool match_mimalloc(const char* name, AllocatorFunction& result) noexcept {
     signature.pointer = shifted(signature.pointer);
     signature.size = shifted(signature.size);
     signature.count = shifted(signature.count);
+    signature.alignment = shifted(signature.alignment);
     return true;
   }
   return set(result, find_row(kMimallocHeapRows, name), Family::kMimalloc) ||

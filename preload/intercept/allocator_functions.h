@@ -28,6 +28,8 @@ enum class Kind : std::uint8_t {
   kFree,
 };
 
+inline constexpr std::uint8_t kNoArgument = 255;
+
 /// What a function does, and which integer parameters, numbered from 0, have its arguments.
 struct Signature {
   Kind kind;
@@ -35,10 +37,10 @@ struct Signature {
   std::uint8_t pointer;  ///< as Kind describes; for kFree, the block
   std::uint8_t size;     ///< kNoArgument, for kDuplicateString: no limit
   std::uint8_t count;    ///< multiplied with `size`; kNoArgument: 1
+  /// For kAllocate: the alignment, of a function that returns null if it is no power of two; kNoArgument: none.
+  std::uint8_t alignment = kNoArgument;
   bool operator==(const Signature&) const = default;
 };
-
-inline constexpr std::uint8_t kNoArgument = 255;
 
 struct AllocatorFunction {
   Signature signature;

@@ -95,6 +95,8 @@ std::uint64_t requested_size(const CallFrame& frame, const Signature& signature)
   return __builtin_mul_overflow(size, frame.argument(signature.count), &total) ? SIZE_MAX : total;
 }
 
+constexpr bool is_power_of_two(std::uint64_t number) noexcept { return number != 0 && (number & (number - 1)) == 0; }
+
 /// See PatchedFunction::unrecorded_callers_begin.
 bool is_unrecorded_caller(const PatchedFunction& function, std::uint64_t return_address) noexcept {
   return return_address - function.unrecorded_callers_begin <
@@ -129,7 +131,8 @@ bool takes_a_block(Kind kind) noexcept {
 void begin_allocation(ThreadState& thread, CallFrame& frame) noexcept {
   const Signature& signature = frame.function->signature;
   frame.size = requested_size(frame, signature);
-  // Saved now: the function may overwrite the argument's register.
+  // Saved now: the function may overwrite the arguments' registers.
+  if (signature.alignment != kNoArgument) frame.alignment = frame.argument(signature.alignment);
   if (signature.kind == Kind::kAllocateThroughPointer)
     frame.block = reinterpret_cast<const void*>(frame.argument(signature.pointer));
   enter_call(thread, frame);
@@ -203,6 +206,9 @@ void heapprof_intercept_end_recorded(CallFrame* frame) noexcept {
       block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
       break;
     case Kind::kAllocate:
+      // The allocator has refused the alignment, so no memory was requested.
+      if (block == nullptr && signature.alignment != kNoArgument && !is_power_of_two(frame->alignment)) return;
+      break;
     case Kind::kDuplicateString: break;
     case Kind::kResizeInPlace: {
       // The result is the block's size now: the requested one, or the old one.

@@ -193,6 +193,14 @@ os.execv(sys.argv[2], sys.argv[2:])
                 made[size] = made.get(size, 0) + row["blocks"]
         self.assertEqual({size: made.get(size) for size in sizes}, sizes)
 
+    def test_refused_alignments(self):
+        """A call whose alignment the allocator refuses is no failed allocation. One that finds no memory is."""
+        reports = [self.report(self.record(harness.program("embedded_alignments"), calls).trace) for calls in (1, 0)]
+        for report in reports:
+            self.assert_sound(report)
+        for figure, wanted in (("allocations", 20), ("failed", 20)):
+            self.assertEqual(reports[0]["heap"][figure] - reports[1]["heap"][figure], wanted, figure)
+
     def test_one_function_with_several_names(self):
         """The program defines cfree as an alias of free. libc has no cfree any more: the hook must not call the
         program's."""

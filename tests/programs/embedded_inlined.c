@@ -1,5 +1,5 @@
 // Calls functions of mimalloc that allocate without calling another function of mimalloc. Most duplicate a string.
-// One refuses its arguments.
+// Some refuse their alignment.
 #include <stddef.h>
 
 char* mi_strdup(const char* text);
@@ -12,6 +12,10 @@ char* mi_heap_strndup(void* heap, const char* text, size_t most);
 void* mi_heap_alloc_new(void* heap, size_t bytes);
 void* mi_heap_alloc_new_n(void* heap, size_t count, size_t bytes);
 int mi_posix_memalign(void** block, size_t alignment, size_t bytes);
+void* mi_memalign(size_t alignment, size_t bytes);
+void* mi_aligned_alloc(size_t alignment, size_t bytes);
+void* mi_malloc_aligned(size_t bytes, size_t alignment);
+void* mi_heap_calloc_aligned(void* heap, size_t count, size_t bytes, size_t alignment);
 void mi_free(void* block);
 
 const char* volatile nothing = NULL;
@@ -30,6 +34,9 @@ int main(int count, char** arguments) {
     mi_heap_alloc_new_n(mi_heap_get_default(), 3, 15);
     void* block = NULL;
     if (mi_posix_memalign(&block, 3, 100) == 0) return 1;
+    if (mi_memalign(3, 100) != NULL || mi_aligned_alloc(3, 100) != NULL) return 1;
+    if (mi_malloc_aligned(100, 3) != NULL) return 1;
+    if (mi_heap_calloc_aligned(mi_heap_get_default(), 2, 50, 3) != NULL) return 1;
     if (mi_strdup(nothing) != NULL || mi_strndup(nothing, 3) != NULL) return 1;
   }
   return 0;

@@ -21,6 +21,7 @@ struct CallFrame {
   std::uint64_t size;                     ///< the requested size
   const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
+  std::uint64_t alignment;                ///< the requested one; set if Signature::alignment is an argument
   recorder::AllocatorCall call;           ///< set for calls that allocate
   const PatchedFunction* function;
   std::uint64_t host_fp;

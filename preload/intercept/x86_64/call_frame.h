@@ -12,6 +12,7 @@ namespace heapprof::intercept {
 
 struct PatchedFunction;
 
+/// Its address is a multiple of 8 only, so no member may be aligned to 16.
 struct CallFrame {
   std::uint64_t rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11;
   const void* original;                   ///< PatchedFunction::original; set by heapprof_intercept_begin
@@ -23,8 +24,8 @@ struct CallFrame {
   std::uint64_t size;                     ///< the requested size
   const void* outer_reallocating;         ///< ThreadLocal::reallocating before this call
   recorder::InterceptedCall interrupted;  ///< the entry of the thread's list that this call overwrote
-  std::uint64_t padding;  ///< the frame's address is a multiple of 8 only, so nothing here may be aligned to 16
-  recorder::AllocatorCall call;  ///< set for calls that allocate
+  std::uint64_t alignment;                ///< the requested one; set if Signature::alignment is an argument
+  recorder::AllocatorCall call;           ///< set for calls that allocate
   const PatchedFunction* function;
   // The frame that the stub created.
   std::uint64_t host_fp;

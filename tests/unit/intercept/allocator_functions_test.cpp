@@ -38,7 +38,10 @@ TEST_CASE("prefixes name the family") {
 
 TEST_CASE("signatures give the numbers of the arguments") {
   CHECK(find("calloc").signature == Signature{Kind::kAllocate, false, kNoArgument, 0, 1});
-  CHECK(find("je_aligned_alloc").signature == Signature{Kind::kAllocate, false, kNoArgument, 1, kNoArgument});
+  CHECK(find("je_aligned_alloc").signature == Signature{Kind::kAllocate, false, kNoArgument, 1, kNoArgument, 0});
+  CHECK(find("TCMallocInternalMemalign").signature ==
+        Signature{Kind::kAllocate, false, kNoArgument, 1, kNoArgument, 0});
+  CHECK(find("mi_calloc_aligned_at").signature == Signature{Kind::kAllocate, false, kNoArgument, 0, 1, 2});
   CHECK(find("posix_memalign").signature == Signature{Kind::kAllocateThroughPointer, false, 0, 2, kNoArgument});
   CHECK(find("mi_recalloc").signature == Signature{Kind::kReallocate, false, 0, 1, 2});
   CHECK(find("sn_rust_realloc").signature == Signature{Kind::kReallocate, false, 0, 3, kNoArgument});
@@ -48,6 +51,8 @@ TEST_CASE("signatures give the numbers of the arguments") {
 TEST_CASE("the arguments of mimalloc's functions with a heap follow the heap") {
   CHECK(find("mi_heap_recalloc").signature == Signature{Kind::kReallocate, false, 1, 2, 3});
   CHECK(find("mi_heap_strndup").signature == Signature{Kind::kDuplicateString, false, 1, 2, kNoArgument});
+  CHECK(find("mi_heap_zalloc_aligned").signature ==
+        Signature{Kind::kAllocate, false, kNoArgument, 1, kNoArgument, 2});
   CHECK(is_unknown("mi_heap_free"));
 }
 
