@@ -1,5 +1,7 @@
 #include "preload/recorder/call_tree/child_table.h"
 
+#include <sys/auxv.h>
+
 #include "preload/sys/kernel.h"
 
 namespace heapprof::recorder {
@@ -11,6 +13,9 @@ constexpr std::uint32_t kMaxSlots = 1u << 29;
 /// again.
 constexpr std::uint32_t kMovedSlots = 64;
 static_assert(ChildTable::kFirstSlots % kMovedSlots == 0);
+/// That of aarch64, where pages have 4, 16 or 64 KB.
+constexpr std::size_t kMaxPageBytes = 1u << 16;
+static_assert(ChildTable::table_bytes(ChildTable::kFirstSlots) > kMaxPageBytes);
 
 /// The low bits index the table, so they must depend on all input bits; that takes two rounds of multiply and shift.
 inline std::uint64_t hash_of(std::uint32_t parent, std::uint64_t key) noexcept {
@@ -125,8 +130,8 @@ void ChildTable::grow(Table* full) noexcept {
   Table* expected = full;
   if (!__atomic_compare_exchange_n(&table_, &expected, larger, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
   // Not the first page: its mask stays valid for threads that still read this table.
-  constexpr std::size_t kPageBytes = 4096;
-  sys::advise(reinterpret_cast<char*>(full) + kPageBytes, table_bytes(full->mask + 1) - kPageBytes, MADV_DONTNEED);
+  const std::size_t page_bytes = getauxval(AT_PAGESZ);
+  sys::advise(reinterpret_cast<char*>(full) + page_bytes, table_bytes(full->mask + 1) - page_bytes, MADV_DONTNEED);
 }
 
 /// Moves the nodes of kMovedSlots slots. Returns false if another thread has replaced `full` meanwhile.

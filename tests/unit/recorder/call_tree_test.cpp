@@ -2,6 +2,10 @@
 // and threads that double the table die.
 #include "preload/recorder/call_tree/call_tree.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -32,6 +36,16 @@ void add_and_find(std::uint64_t first, std::uint64_t end, Stream& stream) {
   CHECK(lost == 0);
 }
 
+/// The addresses of the tables with that many slots that are mapped. Those of other test cases stay mapped.
+std::vector<std::uint64_t> mapped_tables(std::uint32_t slots) {
+  std::vector<std::uint64_t> tables;
+  for (std::size_t slot = 0; slot < sys::own_mapping_slots(); ++slot)
+    if (const sys::OwnMapping mapping = sys::own_mapping(slot);
+        mapping.begin != 0 && mapping.bytes == ChildTable::table_bytes(slots))
+      tables.push_back(mapping.begin);
+  return tables;
+}
+
 }  // namespace
 
 TEST_CASE("The table grows, and nodes keep their numbers") {
@@ -39,6 +53,25 @@ TEST_CASE("The table grows, and nodes keep their numbers") {
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);
   add_and_find(1, kFirstSlots * 20, state->stream);
+}
+
+TEST_CASE("The pages of a table that was replaced are freed, except the first one") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  const std::vector<std::uint64_t> before = mapped_tables(kFirstSlots);
+  add_and_find(1, kFirstGrowth + 10, state->stream);
+  std::uint64_t replaced = 0;
+  for (const std::uint64_t table : mapped_tables(kFirstSlots))
+    if (std::find(before.begin(), before.end(), table) == before.end()) replaced = table;
+  REQUIRE(replaced != 0);
+  const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t bytes = ChildTable::table_bytes(kFirstSlots);
+  std::vector<unsigned char> pages((bytes + page_bytes - 1) / page_bytes);
+  REQUIRE(mincore(reinterpret_cast<void*>(replaced), bytes, pages.data()) == 0);
+  const auto is_resident = [](unsigned char page) { return (page & 1) != 0; };
+  CHECK(is_resident(pages.front()));
+  CHECK(std::count_if(pages.begin(), pages.end(), is_resident) == 1);
 }
 
 TEST_CASE("A node is found again, and defined once when one thread adds") {
@@ -218,16 +251,6 @@ class StoppedGrowth {
   std::thread thread_;
 };
 
-/// The tables with that many slots that are mapped.
-unsigned mapped_tables(std::uint32_t slots) {
-  unsigned tables = 0;
-  for (std::size_t slot = 0; slot < sys::own_mapping_slots(); ++slot)
-    if (const sys::OwnMapping mapping = sys::own_mapping(slot);
-        mapping.begin != 0 && mapping.bytes == ChildTable::table_bytes(slots))
-      ++tables;
-  return tables;
-}
-
 }  // namespace
 
 TEST_CASE("A thread that dies while it doubles the table does not prevent others from doing it") {
@@ -272,12 +295,11 @@ TEST_CASE("Threads that find little room while another one doubles the table mak
   REQUIRE(state != nullptr);
   std::uint64_t next = 1;
   while (g_call_tree.size() < kFirstGrowth - 1) node(next++, state->stream);
-  // Tables of other test cases stay mapped.
-  const unsigned second = mapped_tables(kFirstSlots * 2);
-  const unsigned third = mapped_tables(kFirstSlots * 4);
+  const std::size_t second = mapped_tables(kFirstSlots * 2).size();
+  const std::size_t third = mapped_tables(kFirstSlots * 4).size();
   const StoppedGrowth stopped(next);
   REQUIRE(StoppedGrowth::interrupted());
-  REQUIRE(mapped_tables(kFirstSlots * 2) == second + 1);
+  REQUIRE(mapped_tables(kFirstSlots * 2).size() == second + 1);
   constexpr unsigned kThreads = 3;
   std::atomic<unsigned> finished = 0;
   std::vector<std::thread> threads;
@@ -291,8 +313,8 @@ TEST_CASE("Threads that find little room while another one doubles the table mak
   }
   for (std::thread& thread : threads) thread.join();
   REQUIRE(finished == kThreads);
-  CHECK(mapped_tables(kFirstSlots * 2) == second + 1);
-  CHECK(mapped_tables(kFirstSlots * 4) == third + 1);
+  CHECK(mapped_tables(kFirstSlots * 2).size() == second + 1);
+  CHECK(mapped_tables(kFirstSlots * 4).size() == third + 1);
 }
 
 TEST_CASE("A thread that dies while system calls are forbidden does not prevent others from doubling the table") {
