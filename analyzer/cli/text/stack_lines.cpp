@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 #include "analyzer/cli/text/frame_text.h"
 #include "analyzer/render/units.h"
@@ -29,15 +30,35 @@ bool starts_thread(std::string_view function) {
          function == "__clone";
 }
 
+/// Whether two functions of one name and module are different ones, such as static functions of two files. One
+/// function can have lines of several files, too.
+bool are_of_different_files(const Frame& a, const Frame& b) {
+  return !a.file.empty() && !b.file.empty() && a.file != b.file && a.file_of_definition() != b.file_of_definition();
+}
+
 /// Numbers of the functions of a stack: equal functions have equal numbers.
 std::vector<std::uint32_t> function_numbers(std::span<const Frame> frames) {
-  std::unordered_map<std::string, std::uint32_t> known;
+  struct Function {
+    std::uint32_t number;
+    const Frame* frame;  ///< with a file, if one of its frames has one
+  };
+  std::map<std::pair<const model::Module*, std::string>, std::vector<Function>> by_name;
   std::vector<std::uint32_t> numbers;
   numbers.reserve(frames.size());
+  std::uint32_t count = 0;
   for (const Frame& frame : frames) {
-    std::string key = frame.function.empty() ? unresolved_name(frame) : frame.function;
-    if (is_python(frame)) key += ' ' + frame.file;  // every file has a <module>
-    numbers.push_back(known.try_emplace(std::move(key), static_cast<std::uint32_t>(known.size())).first->second);
+    std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
+    std::vector<Function>& functions = by_name[{frame.module, std::move(name)}];
+    const auto known = std::find_if(functions.begin(), functions.end(), [&](const Function& function) {
+      return !are_of_different_files(frame, *function.frame);
+    });
+    if (known == functions.end()) {
+      numbers.push_back(count);
+      functions.push_back({count++, &frame});
+    } else {
+      numbers.push_back(known->number);
+      if (known->frame->file.empty()) known->frame = &frame;
+    }
   }
   return numbers;
 }

@@ -136,6 +136,7 @@ std::vector<Frame> StackNames::frames_of_address(std::uint32_t at) const {
     frame.line = source.line;
     frame.inlined = source.inlined;
     frame.function_begin = source.function_begin;
+    frame.definition_file = source.definition_file;
     frames.push_back(frame);
   }
   return frames;

@@ -28,6 +28,10 @@ struct Frame {
   std::uint64_t offset = 0;          ///< address in the module's file
   std::uint64_t function_begin = 0;  ///< begin of a function without name, in the module's file; 0: unknown
   std::uint64_t address = 0;         ///< in the recorded process
+  std::string definition_file;       ///< of the function, if it is not `file` (symbols::SourceFrame); empty: it is
+
+  /// `file`, if that is not known.
+  const std::string& file_of_definition() const noexcept { return definition_file.empty() ? file : definition_file; }
 };
 
 /// Whether the frame is a line of Python.

@@ -1,5 +1,6 @@
 // Which frames of a stack are folded. Stacks are written as strings, innermost first: "+" begins a library frame, "-"
-// a hidden one.
+// a hidden one. "x!f" is in another module than "f", "f@a.y" has a line of that file, and "f@a.y=a.c" is defined in
+// another one.
 #include <catch2/catch.hpp>
 
 #include <sstream>
@@ -16,7 +17,7 @@ namespace {
 /// The printed lines, one word each: the function; or +N, *N, ^N, .N for N folded frames of libraries, of recursion,
 /// of the start, and left out.
 std::string lines(const std::string& stack, std::size_t limit = 12) {
-  static const model::Module module;
+  static const model::Module module, other_module;
   std::vector<Frame> frames;
   std::vector<FrameRole> roles;
   std::istringstream words(stack);
@@ -24,8 +25,18 @@ std::string lines(const std::string& stack, std::size_t limit = 12) {
     const FrameRole role = word.front() == '+'   ? FrameRole::kLibrary
                            : word.front() == '-' ? FrameRole::kHidden
                                                  : FrameRole::kProgram;
-    frames.emplace_back().function = role == FrameRole::kProgram ? word : word.substr(1);
-    frames.back().module = &module;
+    Frame& frame = frames.emplace_back();
+    frame.function = role == FrameRole::kProgram ? word : word.substr(1);
+    frame.module = frame.function.starts_with("x!") ? &other_module : &module;
+    if (frame.module == &other_module) frame.function.erase(0, 2);
+    if (const std::size_t at = frame.function.find('@'); at != std::string::npos) {
+      frame.file = frame.function.substr(at + 1);
+      frame.function.resize(at);
+    }
+    if (const std::size_t at = frame.file.find('='); at != std::string::npos) {
+      frame.definition_file = frame.file.substr(at + 1);
+      frame.file.resize(at);
+    }
     roles.push_back(role);
   }
   std::string text;
@@ -83,6 +94,16 @@ TEST_CASE("recursion is folded between the innermost cycle and the outermost cal
     CHECK(lines("eval call eval call native eval call eval call main") == "eval call *2 native *2 eval call main");
   }
   SECTION("two calls are no recursion worth a line") { CHECK(lines("visit visit main") == "visit visit main"); }
+}
+
+TEST_CASE("functions of one name in different files or modules are no recursion") {
+  CHECK(lines("init@a.c init@b.c init@c.c init@d.c main") == "init init init init main");
+  CHECK(lines("init@a.c init@b.c init@a.c init@b.c init@a.c main") == "init init *2 init main");
+  CHECK(lines("x!f f x!f f main") == "f f f f main");
+  // A function that has lines of several files is one.
+  CHECK(lines("parse@g.y=g.c parse@g.c parse@h.y=g.c parse@g.c main") == "parse *2 parse main");
+  // Where a file is unknown, the name decides.
+  CHECK(lines("f f@a.c f f@a.c main") == "f *2 f main");
 }
 
 TEST_CASE("a stack of library frames only is printed") {
