@@ -41,7 +41,7 @@ AnswerFitter::Result AnswerFitter::fit(const PageQuestion& question, Attempt att
     const std::uint64_t bytes = answer->bytes;
     if (too_large_bytes != 0) kind.growth = ratio(too_large_bytes, bytes);
     if (result.answer) kind.growth = ratio(bytes, result.answer->bytes);
-    if (bytes > limit) {
+    if (answer->has_more_bytes || bytes > limit) {
       if (result.answer) break;
       kind.steps = attempt.steps;
       if (!make_coarser(attempt.question)) {

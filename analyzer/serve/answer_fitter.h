@@ -22,7 +22,8 @@ class AnswerFitter {
  public:
   struct Answered {
     std::string text;
-    std::uint64_t bytes = 0;  ///< that it takes in the file, more than 0
+    std::uint64_t bytes = 0;      ///< that it takes in the file, more than 0
+    bool has_more_bytes = false;  ///< than `bytes`, unknown how many: there is no room for it
   };
   /// nullopt: the question has no answer.
   using Ask = std::function<std::optional<Answered>(const PageQuestion&)>;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
-#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -39,9 +38,6 @@ using serve::PageQuestion;
 /// An answer that takes more than this share of the file is asked for with less detail. Those that every view needs
 /// may take more.
 constexpr std::uint64_t kMaxShare = 8;
-
-/// The size of an answer of more than Answers::kMaxAnswerBytes.
-constexpr std::uint64_t kUnknownSize = std::numeric_limits<std::uint64_t>::max();
 
 /// Kept for what is known last: up to four sentences of 170 bytes about each of eleven groups of answers, and one
 /// about the recording.
@@ -247,11 +243,9 @@ class Collection {
       if (next < group.questions.size() && asked.size() < kMaxAsked) {
         const PageQuestion& question = group.questions[next++];
         if (answers_.contains(question.key())) continue;
-        // Less room than this holds no answer.
-        if (room() < 1000) {
+        constexpr std::uint64_t kMinRoom = 1000;  // less room holds no answer
+        if (room() < kMinRoom || fitter_.is_hopeless(question, room())) {
           ++omitted;
-        } else if (fitter_.is_hopeless(question, room())) {
-          ++(fitter_.is_hopeless(question, kUnknownSize / 4) ? huge : omitted);
         } else {
           AnswerFitter::Attempt attempt = fitter_.first_attempt(question);
           Asker::Pending answer = asker_.begin(attempt.question);
@@ -331,7 +325,7 @@ class Collection {
   std::optional<AnswerFitter::Answered> answered(const std::string& key, const PageQuestion& question,
                                                  const serve::Answer& answer) {
     last_is_huge_ = answer.is_too_large;
-    if (answer.is_too_large) return AnswerFitter::Answered{{}, kUnknownSize};
+    if (answer.is_too_large) return AnswerFitter::Answered{{}, serve::Answers::kMaxAnswerBytes, true};
     if (answer.status != 200) {
       if (!answer.is_refusal) failure_ = error_of(answer);
       return std::nullopt;

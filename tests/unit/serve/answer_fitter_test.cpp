@@ -17,6 +17,9 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+/// The size of an answer that has more bytes, unknown how many.
+constexpr std::uint64_t kHuge = 1'000'000;
+
 /// Answers trees with one cost, whose sizes are those of the branches of at least 0.1, 1 and 5 percent.
 class Trees {
  public:
@@ -47,7 +50,8 @@ class Trees {
     asked_.push_back(share);
     const auto bytes = bytes_.find(cost);
     if (bytes == bytes_.end()) return std::nullopt;
-    return AnswerFitter::Answered{share, bytes->second.at(share == "0.1" ? 0 : share == "1" ? 1 : 2)};
+    const std::uint64_t its_bytes = bytes->second.at(share == "0.1" ? 0 : share == "1" ? 1 : 2);
+    return AnswerFitter::Answered{share, its_bytes, its_bytes == kHuge};
   }
 
   AnswerFitter fitter_;
@@ -100,4 +104,22 @@ TEST_CASE("a kind for which there is no room is not asked for, and what has no a
   // Its room may be larger than for others: the least detail is tried first, and more if that fits.
   CHECK(trees.fit("peak", 2000) == "0.1");
   CHECK(trees.asked() == Texts{"5", "1", "0.1"});
+}
+
+TEST_CASE("an answer of unknown size is too large for any room, but others of its kind can fit") {
+  constexpr std::uint64_t kRoom = kHuge * 1000;
+  Trees trees;
+  trees.set("peak", {kHuge, kHuge, kHuge});
+  trees.set("leaked", {900, 300, 60});
+  CHECK(trees.fit("peak", kRoom) == "too large");
+  CHECK(trees.asked() == Texts{"0.1", "1", "5"});
+  CHECK_FALSE(trees.is_hopeless("leaked", kRoom));
+  CHECK(trees.fit("leaked", kRoom) == "0.1");
+  // As of answers whose size is known, it is not asked for where it would need to be half as large.
+  CHECK(trees.is_hopeless("leaked", kHuge / 2 - 1));
+  CHECK_FALSE(trees.is_hopeless("leaked", kHuge / 2));
+  // An answer can have less detail for its size.
+  trees.set("allocated", {kHuge, 900, 300});
+  CHECK(trees.fit("allocated", kRoom) == "1");
+  CHECK(trees.asked() == Texts{"0.1", "1"});
 }
