@@ -120,29 +120,39 @@ class Html(harness.Case):
         self.assertIn("to keep the file below 5.00 MiB", self.messages)
         self.assertEqual(answers[FIGURES], self.printed(FIGURES, trace))
 
-    def test_answers_that_fail(self):
-        """The file says that it lacks them, and the messages say why. What a recording cannot have is no failure."""
-        trace = self.record(harness.program("hello")).trace
-        # The program reads the suppressions; then each process of `leaks` that needs them waits for someone who writes
-        # them again.
+    def html_that_waits(self, trace):
+        """Starts `html`. It has read the suppressions; each of its processes that needs them waits for someone who
+        writes them again."""
         suppressions = self.dir / "suppressions"
         os.mkfifo(suppressions)
         html = self.popen([harness.HEAPPROF, "html", trace, "-o", self.dir / "page.html", "--suppressions",
                            suppressions, "--max-size", "1M"],
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         suppressions.write_text("")
+        return html, suppressions
+
+    @staticmethod
+    def reads_suppressions(html):
+        """The processes of `html` that need the suppressions."""
+        found = []
+        for child in Path(f"/proc/{html.pid}/task/{html.pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                if words[1:2] == [b"leaks"] and b"--no-suppressions" not in words:
+                    found.append(int(child))
+        return found
+
+    def test_answers_that_fail(self):
+        """The file says that it lacks them, and the messages say why. What a recording cannot have is no failure."""
+        trace = self.record(harness.program("hello")).trace
+        html, _ = self.html_that_waits(trace)
         killed = set()
 
         def ends():
-            for child in Path(f"/proc/{html.pid}/task/{html.pid}/children").read_text().split():
-                try:
-                    words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-                if words[1:2] == [b"leaks"] and b"--no-suppressions" not in words:
-                    killed.add(child)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(int(child), signal.SIGKILL)
+            for child in self.reads_suppressions(html):
+                killed.add(child)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
             return html.poll() is not None
         harness.wait_until(ends, "html")
         messages = html.stderr.read()
@@ -161,6 +171,26 @@ class Html(harness.Case):
         content = self.content(self.page(compacted, "--max-size", "500K"))
         self.assertEqual([key for key in content["answers"] if key.startswith("rss?")], [])
         self.assertNotIn("failed", self.messages)
+
+    def test_recording_that_is_deleted(self):
+        """The answers that need it after that fail."""
+        trace = self.record(harness.program("hello")).trace
+        html, suppressions = self.html_that_waits(trace)
+        harness.wait_until(lambda: self.reads_suppressions(html), "a process that needs the suppressions")
+        trace.unlink()
+
+        def ends():
+            # Lets those that wait go on. Without one, nobody has opened the file for reading.
+            with contextlib.suppress(OSError):
+                os.close(os.open(suppressions, os.O_WRONLY | os.O_NONBLOCK))
+            return html.poll() is not None
+        harness.wait_until(ends, "html")
+        messages = html.stderr.read()
+        self.assertEqual(html.returncode, 1, messages)
+        self.assertRegex(messages, f"answers about .* failed: .*{re.escape(trace.name)}")
+        content = self.content((self.dir / "page.html").read_text())
+        self.assertTrue([sentence for sentence in content["pruned"] if sentence.endswith(" failed")], content["pruned"])
+        self.assertIn(FIGURES, content["answers"])
 
     def test_running_program(self):
         """Its answers are of different moments, which the file says."""

@@ -327,7 +327,9 @@ class Collection {
     last_is_huge_ = answer.is_too_large;
     if (answer.is_too_large) return AnswerFitter::Answered{{}, serve::Answers::kMaxAnswerBytes, true};
     if (answer.status != 200) {
-      if (!answer.is_refusal) failure_ = error_of(answer);
+      // Every command refuses a recording that was deleted meanwhile.
+      const bool is_deleted = ::access(options_.trace.trace.c_str(), F_OK) != 0;
+      if (!answer.is_refusal || is_deleted) failure_ = error_of(answer);
       return std::nullopt;
     }
     std::string text = *answer.body;
