@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "tests/support/page_answers.h"
 #include "tests/support/temporary_file.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
@@ -11,15 +12,6 @@
 using namespace heapprof::test;
 
 namespace {
-
-/// The answers that a page has, as JSON; empty: there are none.
-std::string answers_in(const std::string& page) {
-  const std::string begin = "<script type=\"application/json\" id=\"answers\">";
-  const std::size_t at = page.find(begin);
-  if (at == std::string::npos) return {};
-  const std::size_t from = at + begin.size();
-  return page.substr(from, page.find("</script>", from) - from);
-}
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -6,21 +6,10 @@
 #include <string>
 
 #include "analyzer/serve/page.h"
+#include "tests/support/page_answers.h"
 
 using heapprof::serve::page_with_answers;
-
-namespace {
-
-/// What the element with the answers has.
-std::string answers_in(const std::string& page) {
-  const std::string begin = "<script type=\"application/json\" id=\"answers\">";
-  const std::size_t at = page.find(begin);
-  if (at == std::string::npos) return {};
-  const std::size_t from = at + begin.size();
-  return page.substr(from, page.find("</script>", from) - from);
-}
-
-}  // namespace
+using heapprof::test::answers_in;
 
 TEST_CASE("no text of the answers ends their element") {
   CHECK(answers_in(page_with_answers(R"({"name":"a<b></script><!--"})")) ==
