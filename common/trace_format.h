@@ -87,7 +87,10 @@ struct FileHeader {
 
   /// Where the last extent ends. A shorter file was truncated.
   std::uint64_t file_bytes;  // at 768
-  unsigned char zero_2[1024 - 776];
+  /// CLOCK_REALTIME at the end that end_kind names, since 1970; 0: unknown. The other clocks stand still while the
+  /// machine is suspended.
+  std::uint64_t end_realtime_ns;
+  unsigned char zero_2[1024 - 784];
 
   /// Control requests of the analyzer to the recorder. The analyzer fills command and text, then increments
   /// `request`; the recorder handles it and copies the number to `acknowledged`. The recorder checks every value that
@@ -107,6 +110,7 @@ struct FileHeader {
 static_assert(offsetof(FileHeader, checksum) == 120);
 static_assert(offsetof(FileHeader, end_kind) == 512);
 static_assert(offsetof(FileHeader, file_bytes) == 768);
+static_assert(offsetof(FileHeader, end_realtime_ns) == 776);
 static_assert(offsetof(FileHeader, mailbox) == 1024);
 static_assert(offsetof(FileHeader, settings) == 2048);
 static_assert(sizeof(FileHeader) == kUnitBytes);

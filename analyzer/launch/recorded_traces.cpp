@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <set>
 
 #include "common/trace_header.h"
@@ -38,11 +39,21 @@ int open_trace(const std::string& path, int flags, int pid, std::uint64_t start_
   return -1;
 }
 
-void write_end(RecordedTrace& trace, EndKind kind, std::int32_t code) {
+std::uint64_t realtime_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// `ended_ns`: since 1970. The recorder's time is kept if it has written one.
+void write_end(RecordedTrace& trace, EndKind kind, std::int32_t code, std::uint64_t ended_ns) {
   FileHeader now;
   const int fd = open_trace(trace.path, O_RDWR, static_cast<int>(trace.header.pid), trace.header.process_start, now);
   if (fd < 0) return;
   if (now.file_id == trace.header.file_id) {
+    if (now.end_realtime_ns == 0 &&
+        pwrite(fd, &ended_ns, sizeof ended_ns, offsetof(FileHeader, end_realtime_ns)) == sizeof ended_ns)
+      trace.header.end_realtime_ns = ended_ns;
     struct {
       EndKind kind;
       std::int32_t status;
@@ -99,11 +110,11 @@ void write_end(std::vector<RecordedTrace>& traces, bool signaled, int code) {
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const EndKind kind = traces[i].header.end_kind;
     if (i + 1 < traces.size()) {
-      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kExec, 0);
+      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kExec, 0, traces[i + 1].header.start_realtime_ns);
     } else if (signaled) {
-      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kSignal, code);
+      if (kind == EndKind::kNone) write_end(traces[i], EndKind::kSignal, code, realtime_ns());
     } else if (kind == EndKind::kNone || kind == EndKind::kExit) {
-      write_end(traces[i], EndKind::kExit, code);
+      write_end(traces[i], EndKind::kExit, code, realtime_ns());
     }
   }
 }

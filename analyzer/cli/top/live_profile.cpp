@@ -50,6 +50,7 @@ LiveProfile LiveProfileMaker::make(const trace::Follower& follower, const live::
         profile.recording, {.kind = follower.header().end_kind,
                             .ended_by = follower.ended_by(),
                             .duration_ns = state.clock().to_ns(trace::Ticks{state.last_ticks()}),
+                            .realtime_ns = follower.header().end_realtime_ns,
                             .modified_ns = file != nullptr ? file->input().modified_ns() : 0});
   profile.embedded_symbols = embedded_symbols_;
   model::FindFolded find_folded;

@@ -203,6 +203,7 @@ void Analysis::set_recording(const trace::Definitions& definitions, std::uint64_
       latest_end_ns(profile_.recording, {.kind = file_.header().end_kind,
                                          .ended_by = file_.ended_by(),
                                          .duration_ns = profile_.recording.duration_ns,
+                                         .realtime_ns = file_.header().end_realtime_ns,
                                          .modified_ns = file_.input().modified_ns()});
 }
 

@@ -94,16 +94,17 @@ model::Recording describe_process(const FileHeader& header, const trace::Definit
 std::uint64_t latest_end_ns(const model::Recording& recording, const RecordingEnd& end) {
   if (recording.start_realtime_ns == 0 || end.duration_ns == 0) return 0;
   const std::uint64_t last_known_ns = recording.start_realtime_ns + end.duration_ns;
+  // The recorder's clock stands still while the machine is suspended, and real time can be set.
+  //
   // The process goes on, but with another program: none of the first one's code runs after the exec. The kernel makes
   // the real time up to 500 ppm faster than the recorder's clock, to correct it.
-  if (end.kind == EndKind::kExec) return last_known_ns + end.duration_ns / 1000;
+  if (end.kind == EndKind::kExec) return std::max(last_known_ns + end.duration_ns / 1000, end.realtime_ns);
   if (end.ended_by == "stopped" || end.ended_by == "running" || recording.live_pid != 0) return 0;
   // A program may write files at its end, after its last event, or be killed some time after it. That its process id
   // is given to another one so soon is unlikely.
   constexpr std::uint64_t kLongestEndNs = 60'000'000'000;
-  // The recorder's clock stands still while the machine is suspended, and real time can be set. The file was written
-  // at the end; a copy is younger.
-  return std::max(last_known_ns, end.modified_ns) + kLongestEndNs;
+  // The file was written at the end, but a copy is younger.
+  return std::max(last_known_ns, end.realtime_ns != 0 ? end.realtime_ns : end.modified_ns) + kLongestEndNs;
 }
 
 model::Recording describe_recording(const trace::TraceFile& file, const trace::Definitions& definitions) {

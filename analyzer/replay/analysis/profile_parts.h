@@ -25,6 +25,7 @@ struct RecordingEnd {
   EndKind kind = EndKind::kNone;  ///< of the header
   std::string ended_by;           ///< TraceFile::ended_by()
   std::uint64_t duration_ns = 0;
+  std::uint64_t realtime_ns = 0;  ///< since 1970, of the header; 0: unknown
   std::uint64_t modified_ns = 0;  ///< when the file was changed last, since 1970; 0: unknown
 };
 /// When the recorded program had ended at the latest, since 1970: it cannot have written files after that. 0: it may

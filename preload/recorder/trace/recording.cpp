@@ -17,6 +17,7 @@ void write_end_time(FileHeader& header) noexcept {
   header.end_ticks = tick_count(now);
   const std::uint64_t monotonic_ns = sys::clock_ns(CLOCK_MONOTONIC);
   header.end_monotonic_ns = monotonic_ns != 0 ? monotonic_ns : g_clock.monotonic_ns_at(now);
+  header.end_realtime_ns = sys::clock_ns(CLOCK_REALTIME);
 }
 
 void stop(Failure reason) noexcept {

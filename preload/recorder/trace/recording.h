@@ -34,7 +34,7 @@ extern std::uint64_t g_pause;
 
 inline bool paused() noexcept { return (__atomic_load_n(&g_pause, __ATOMIC_RELAXED) & 1) != 0; }
 
-/// Writes the current time, by both clocks, as the end of the recording.
+/// Writes the current time, by each clock, as the end of the recording.
 void write_end_time(FileHeader& header) noexcept;
 
 /// Marks in the header how the recording ended, after the time and the reason have been written.

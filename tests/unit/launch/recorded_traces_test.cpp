@@ -87,15 +87,17 @@ TEST_CASE("the end is written if it was unknown, and nothing else is changed") {
     FileHeader expected = found[0].header, now = header_of(path);
     CHECK(now.end_kind == EndKind::kSignal);
     CHECK(now.end_status == 9);
+    CHECK(now.end_realtime_ns > 1'000'000'000);
     CHECK(std::string(now.stop_reason) == "kept");
     CHECK(std::memcmp(&expected, &now, sizeof now) == 0);
     CHECK(std::filesystem::file_size(path) == sizeof(FileHeader) + 4);
   }
   SECTION("killed after exit() was reached") {
-    const std::string path = traces.make("a", 1, EndKind::kExit);
+    const std::string path = traces.make("a", 1, EndKind::kExit, [](FileHeader& h) { h.end_realtime_ns = 500; });
     auto found = traces.find();
     write_end(found, true, 9);
     CHECK(header_of(path).end_kind == EndKind::kExit);
+    CHECK(header_of(path).end_realtime_ns == 500);
   }
   SECTION("exit and _exit") {
     for (const EndKind before : {EndKind::kNone, EndKind::kExit}) {
@@ -106,6 +108,13 @@ TEST_CASE("the end is written if it was unknown, and nothing else is changed") {
       CHECK(header_of(path).end_status == 3);
     }
   }
+  SECTION("exit, whose time the recorder has written") {
+    const std::string path = traces.make("a", 1, EndKind::kExit, [](FileHeader& h) { h.end_realtime_ns = 500; });
+    auto found = traces.find();
+    write_end(found, false, 3);
+    CHECK(header_of(path).end_status == 3);
+    CHECK(header_of(path).end_realtime_ns == 500);
+  }
   SECTION("the recorder had stopped") {
     const std::string path = traces.make("a", 1, EndKind::kStopped);
     auto found = traces.find();
@@ -114,11 +123,16 @@ TEST_CASE("the end is written if it was unknown, and nothing else is changed") {
     CHECK(header_of(path).end_status == 0);
   }
   SECTION("the process executed other programs before") {
-    const std::string first = traces.make("a", 1), second = traces.make("b", 2, EndKind::kStopped),
+    const auto begin_at_700 = [](FileHeader& h) {
+      h.start_realtime_ns = 700;
+      h.checksum = checksum(&h, offsetof(FileHeader, checksum));
+    };
+    const std::string first = traces.make("a", 1), second = traces.make("b", 2, EndKind::kStopped, begin_at_700),
                       last = traces.make("c", 3);
     auto found = traces.find();
     write_end(found, true, 15);
     CHECK(header_of(first).end_kind == EndKind::kExec);
+    CHECK(header_of(first).end_realtime_ns == 700);  // when the next program began
     CHECK(header_of(second).end_kind == EndKind::kStopped);
     CHECK(header_of(last).end_kind == EndKind::kSignal);
   }

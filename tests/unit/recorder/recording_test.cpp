@@ -27,6 +27,7 @@ void stop_recording() {
 TEST_CASE("A recording that stops writes the time and the reason") {
   StreamFixture recording;
   const std::uint64_t before_ns = sys::clock_ns(CLOCK_MONOTONIC);
+  const std::uint64_t real_before_ns = sys::clock_ns(CLOCK_REALTIME);
   const Ticks before = g_clock.now();
   stop_recording();
   const FileHeader& header = recording.header();
@@ -36,6 +37,7 @@ TEST_CASE("A recording that stops writes the time and the reason") {
   CHECK(Ticks{header.end_ticks} <= g_clock.now());
   CHECK(header.end_monotonic_ns >= before_ns);
   CHECK(header.end_monotonic_ns <= sys::clock_ns(CLOCK_MONOTONIC));
+  CHECK(header.end_realtime_ns >= real_before_ns);
 }
 
 TEST_CASE("Where system calls are forbidden, a recording that stops computes the time of its end") {
@@ -51,4 +53,5 @@ TEST_CASE("Where system calls are forbidden, a recording that stops computes the
   CHECK(header.end_kind == EndKind::kStopped);
   CHECK(header.end_monotonic_ns > g_clock.origin_monotonic_ns() + kRun / 2);
   CHECK(header.end_monotonic_ns == g_clock.monotonic_ns_at(Ticks{header.end_ticks}));
+  CHECK(header.end_realtime_ns == 0);
 }

@@ -298,11 +298,12 @@ TEST_CASE("The end time of a recording is used up to a year, by the clock of its
 }
 
 TEST_CASE("When a program had ended at the latest is known, unless it may still run") {
-  const auto end_of = [](EndKind kind, time_t modified_s = 0) {
+  const auto end_of = [](EndKind kind, time_t modified_s = 0, std::uint64_t real_end_ns = 0) {
     TraceBuilder trace;
     trace.header.start_realtime_ns = 1'000;
     trace.header.end_kind = kind;
     trace.header.end_ticks = 5'000;
+    trace.header.end_realtime_ns = real_end_ns;
     trace.stream().alloc(100, 0x1000, 1);
     const TemporaryFile path;
     trace.write(path.path());
@@ -321,6 +322,12 @@ TEST_CASE("When a program had ended at the latest is known, unless it may still 
   // The machine was suspended, or the clock was set: the file was written later than its events say.
   CHECK(end_of(EndKind::kExit, 30) == kMinute / 2 + kMinute);
   CHECK(end_of(EndKind::kNone, 30) == kMinute / 2 + kMinute);
+  // The real time of the end is known: a copy of the file is younger.
+  for (const EndKind kind : {EndKind::kExit, EndKind::kSignal}) {
+    CHECK(end_of(kind, 300, kMinute) == 2 * kMinute);
+    CHECK(end_of(kind, 300, 2'000) == 6'000 + kMinute);  // the clock was set back
+  }
+  CHECK(end_of(EndKind::kExec, 300, kMinute) == kMinute);
 }
 
 TEST_CASE("The kind of a note, not its text, decides whether figures can be wrong") {
