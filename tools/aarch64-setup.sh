@@ -88,7 +88,8 @@ fi
 tools/deps.sh --tests
 ln -sfn "$libraries" "$directory/deps"
 
-cat >"$directory/cross.ini" <<END
+# Only what changes is written: meson configures again when the file is newer than its build.
+cat >"$directory/cross.ini.new" <<END
 [binaries]
 c = '$triplet-gcc'
 cpp = '$triplet-g++'
@@ -105,3 +106,8 @@ cpu_family = 'aarch64'
 cpu = 'aarch64'
 endian = 'little'
 END
+if cmp -s "$directory/cross.ini.new" "$directory/cross.ini"; then
+  rm "$directory/cross.ini.new"
+else
+  mv "$directory/cross.ini.new" "$directory/cross.ini"
+fi

@@ -97,7 +97,11 @@ build=$(realpath "$build")
 # The paths and the debug information of the build must not get into the files: they would change the build ID.
 source_map=-ffile-prefix-map=$PWD=.
 # Boost's headers contain messages with their own paths.
-printf '%s\n' '[constants]' "source_map = ['$source_map', '-ffile-prefix-map=$libraries=.']" >"$build/source_map.ini"
+constants=$(printf '%s\n' '[constants]' "source_map = ['$source_map', '-ffile-prefix-map=$libraries=.']")
+# Only what changes is written: meson configures again when the file is newer than its build.
+if [ "$(cat "$build/source_map.ini" 2>/dev/null)" != "$constants" ]; then
+  printf '%s\n' "$constants" >"$build/source_map.ini"
+fi
 recorder_options=("-Dc_args=$source_map" "-Dcpp_args=$source_map")
 machine_option=--native-file
 strip=strip
