@@ -45,9 +45,9 @@ bool ExportedSymbols::read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char*
   return true;
 }
 
-bool ExportedSymbols::read_import(const char* name, bool& imported) noexcept {
+bool ExportedSymbols::read_imports(const char* const* names, std::size_t count, bool* imported) noexcept {
   // GNU ld writes 1 if the object exports nothing, however many undefined symbols there are.
-  if (header_.first_symbol <= 1) return false;
+  if (header_.first_symbol <= 1 || count > kMaxImports) return false;
   const std::uint64_t symbol_bytes = std::uint64_t{header_.first_symbol} * sizeof(ElfW(Sym));
   const std::uint64_t name_bytes = object_.names_size;
   if (name_bytes == 0) return false;
@@ -55,21 +55,31 @@ bool ExportedSymbols::read_import(const char* name, bool& imported) noexcept {
   char* const copy = scratch_.reserve(symbol_bytes + kNamePieceBytes);
   if (copy == nullptr || !reader_.read(object_.symbols, copy, symbol_bytes)) return false;
   const auto* symbols = reinterpret_cast<const ElfW(Sym)*>(copy);
-  imported = false;
-  std::uint32_t end = 0;
-  for (const char* at = name; *at != '\0'; ++at)
-    end = end >> 8 | std::uint32_t{static_cast<unsigned char>(*at)} << 24;
-  return find_names(
+  std::uint32_t ends[kMaxImports] = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    ends[i] = last_word_of(names[i]);
+    imported[i] = false;
+  }
+  std::size_t missing = count;
+  const bool searched = find_names(
       name_bytes, copy + symbol_bytes,
       [&](char* to, std::size_t bytes, std::uint64_t offset) noexcept {
-        return reader_.read(object_.names + offset, to, bytes);
+        return missing != 0 && reader_.read(object_.names + offset, to, bytes);
       },
-      [&](std::uint32_t last) noexcept { return last == end && !imported; },
+      [&](std::uint32_t last) noexcept {
+        for (std::size_t i = 0; i < count; ++i)
+          if (last == ends[i] && !imported[i]) return true;
+        return false;
+      },
       [&](const char* text, std::uint64_t offset) noexcept {
-        if (!text_equal(text, name)) return;
-        for (std::uint32_t i = 0; i < header_.first_symbol && !imported; ++i)
-          imported = symbols[i].st_shndx == SHN_UNDEF && symbols[i].st_name == offset;
+        for (std::size_t i = 0; i < count; ++i) {
+          if (imported[i] || !text_equal(text, names[i])) continue;
+          for (std::uint32_t index = 0; index < header_.first_symbol && !imported[i]; ++index)
+            imported[i] = symbols[index].st_shndx == SHN_UNDEF && symbols[index].st_name == offset;
+          if (imported[i]) --missing;
+        }
       });
+  return searched || missing == 0;
 }
 
 }  // namespace heapprof::intercept

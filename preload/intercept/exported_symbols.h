@@ -18,6 +18,8 @@ class ExportedSymbols {
  public:
   /// Longer names are cut off.
   static constexpr std::size_t kNameBytes = 128;
+  /// Of one call of read_imports().
+  static constexpr std::size_t kMaxImports = 4;
 
   ExportedSymbols(sys::GuardedReader& reader, Scratch& scratch) noexcept : reader_(reader), scratch_(scratch) {}
 
@@ -25,7 +27,7 @@ class ExportedSymbols {
   bool open(const link_map& map) noexcept;
 
   /// Calls visit(symbol, name) for each symbol in the hash table with one of these hashes (real::gnu_hash). Returns
-  /// false when a part could not be read. Not after read_import().
+  /// false when a part could not be read. Not after read_imports().
   template <typename Visit>
   bool find(const std::uint32_t* hashes, std::size_t count, Visit&& visit) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
@@ -46,9 +48,9 @@ class ExportedSymbols {
     return true;
   }
 
-  /// Stores whether the object refers to `name`, of 4 to 64 bytes, without defining it. Returns false when a table
-  /// could not be read.
-  bool read_import(const char* name, bool& imported) noexcept;
+  /// Stores for each of the `count` names, of 4 to 64 bytes, whether the object refers to it without defining it.
+  /// Returns false when a table could not be read.
+  bool read_imports(const char* const* names, std::size_t count, bool* imported) noexcept;
 
  private:
   struct Header {
@@ -76,7 +78,7 @@ class ExportedSymbols {
   Scratch& scratch_;
   real::DynamicSymbols object_;
   Header header_{};
-  // Copies in scratch_, until read_import() uses it.
+  // Copies in scratch_, until read_imports() uses it.
   const std::uint64_t* bloom_ = nullptr;
   const std::uint32_t* buckets_ = nullptr;
   const std::uint32_t* chains_ = nullptr;

@@ -13,6 +13,13 @@ inline constexpr std::size_t kShortestName = 4;
 /// Of the memory for find_names().
 inline constexpr std::size_t kNamePieceBytes = 32u << 10;
 
+/// The last four bytes of a name, loaded as a word.
+constexpr std::uint32_t last_word_of(const char* name) noexcept {
+  std::uint32_t word = 0;
+  for (; *name != '\0'; ++name) word = word >> 8 | std::uint32_t{static_cast<unsigned char>(*name)} << 24;
+  return word;
+}
+
 /// Reads a string table of `table_bytes` in pieces into `memory`, and calls visit(name, offset) for each text that
 /// ends with one of its strings, if may_end(last) is true for the text's last four bytes, loaded as a word. `read(to,
 /// bytes, offset)` copies a part of the table. Returns false when it did, too, which ends the search.

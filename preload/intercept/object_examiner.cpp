@@ -28,16 +28,23 @@ bool ObjectExaminer::is_libc() const noexcept {
 
 /// When the file with the loader's name has functions to patch and is not the one that is mapped, the mapped one is
 /// read instead: the file with that name may be a newer one.
-bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reader) noexcept {
+bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reader, bool is_main) noexcept {
   const auto read = [&] {
     __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
-    return read_object_symbols(path_, map, reader, scratch_, !object_loads_others_, symbols_);
+    return read_object_symbols(path_, map, reader, scratch_, {!object_loads_others_, is_main}, symbols_);
   };
   if (!read()) return false;
   if (path_is_mapped_ || symbols_.count == 0) return true;
   sys::Mapping mapping;
   if (!find_mapped_path(map, mapping)) return false;
   return symbols_.file == sys::FileIdentity{mapping.device, mapping.inode} || read();
+}
+
+/// Whether the object, in which no allocator function is found, may contain an allocator whose symbols are stripped.
+/// The allocators that are recognised by strings return unused memory by madvise, so an object without this import
+/// does not contain them, and its file, which may have many MB, is not read.
+bool ObjectExaminer::may_have_known_strings(bool is_main) const noexcept {
+  return is_main && !symbols_.has_symtab && (symbols_.imports_madvise || !symbols_.imports_known);
 }
 
 /// Stores the functions that are to be patched to selected_, and their number to `count`. Returns their family.
@@ -72,13 +79,13 @@ Family ObjectExaminer::select(std::size_t& count) noexcept {
 void ObjectExaminer::examine(const link_map& map, sys::GuardedReader& reader, bool is_main, Role role,
                              bool no_thread_inside) noexcept {
   report_.begin(path_, role);
-  if (!read_symbols(map, reader)) return;
+  if (!read_symbols(map, reader, is_main)) return;
   if (role == Role::kOther) object_loads_others_ |= symbols_.imports_dlopen;
   std::size_t count;
   const Family family = select(count);
   if (count == 0) {
     report_.note_skipped();
-    const char* allocator = is_main && !symbols_.has_symtab ? find_allocator_by_strings(path_) : nullptr;
+    const char* allocator = may_have_known_strings(is_main) ? find_allocator_by_strings(path_) : nullptr;
     if (allocator != nullptr) report_.note_stripped(allocator);
     return;
   }

@@ -110,12 +110,7 @@ constexpr std::uint32_t kSanitizerHashes[] = {
     real::gnu_hash(kSanitizerFunctions[0]), real::gnu_hash(kSanitizerFunctions[1]),
     real::gnu_hash(kSanitizerFunctions[2]), real::gnu_hash(kSanitizerFunctions[3])};
 constexpr const char* kLoadingFunction = "dlopen";
-
-constexpr std::uint32_t last_word_of(const char* name) noexcept {
-  std::uint32_t word = 0;
-  for (; *name != '\0'; ++name) word = word >> 8 | std::uint32_t{static_cast<unsigned char>(*name)} << 24;
-  return word;
-}
+constexpr const char* kPurgingFunction = "madvise";
 
 /// Whether one of the names above can end with these four bytes.
 constexpr bool may_end_other_name(std::uint32_t last) noexcept {
@@ -123,7 +118,18 @@ constexpr bool may_end_other_name(std::uint32_t last) noexcept {
                 last_word_of(kSanitizerFunctions[1]) == last_word_of("init") &&
                 last_word_of(kSanitizerFunctions[2]) == last_word_of("init") &&
                 last_word_of(kSanitizerFunctions[3]) == last_word_of("init"));
-  return last == last_word_of("init") || last == last_word_of(kLoadingFunction);
+  return last == last_word_of("init") || last == last_word_of(kLoadingFunction) ||
+         last == last_word_of(kPurgingFunction);
+}
+
+bool is_import_that_matters(const char* name) noexcept {
+  return text_equal(name, kLoadingFunction) || text_equal(name, kPurgingFunction);
+}
+
+/// `name`: of a function that the object refers to and does not define.
+void add_import(ObjectSymbols& result, const char* name) noexcept {
+  if (text_equal(name, kLoadingFunction)) result.imports_dlopen = true;
+  else if (text_equal(name, kPurgingFunction)) result.imports_madvise = true;
 }
 
 bool is_sanitizer_function(const char* name) noexcept {
@@ -134,10 +140,7 @@ bool is_sanitizer_function(const char* name) noexcept {
 }
 
 void visit_symbol(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name) noexcept {
-  if (symbol.st_shndx == SHN_UNDEF) {
-    if (text_equal(name, kLoadingFunction)) reader.result.imports_dlopen = true;
-    return;
-  }
+  if (symbol.st_shndx == SHN_UNDEF) return add_import(reader.result, name);
   const unsigned type = symbol.st_info & 0xf;
   if (type != STT_FUNC && type != STT_GNU_IFUNC) return;
   AllocatorFunction allocator;
@@ -145,13 +148,14 @@ void visit_symbol(SymbolReader& reader, const ElfW(Sym) & symbol, const char* na
   else if (is_sanitizer_function(name)) reader.result.has_sanitizer = true;
 }
 
-void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr) & strings) noexcept {
-  if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return;
-  if (table.sh_size > kMaxTableBytes || strings.sh_size > kMaxTableBytes) return;
+/// Returns whether the whole table was read.
+bool read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr) & strings) noexcept {
+  if (table.sh_entsize != sizeof(ElfW(Sym)) || strings.sh_type != SHT_STRTAB || strings.sh_size == 0) return false;
+  if (table.sh_size > kMaxTableBytes || strings.sh_size > kMaxTableBytes) return false;
   const int fd = reader.file.fd;
   const Buffer piece(kNamePieceBytes);
   const Buffer wanted(strings.sh_size / 8 + 1);  // a bit for each offset at which a name begins that matters
-  if (!piece || !wanted) return;
+  if (!piece || !wanted) return false;
   const auto bits = [&](std::uint64_t offset) noexcept -> char& { return wanted.data()[offset / 8]; };
   const bool searched = find_names(
       strings.sh_size, piece.data(),
@@ -161,38 +165,50 @@ void read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
       [](std::uint32_t last) noexcept { return may_end_allocator_name(last) || may_end_other_name(last); },
       [&](const char* name, std::uint64_t offset) noexcept {
         AllocatorFunction allocator;
-        if (find_allocator_function(name, allocator) || is_sanitizer_function(name) ||
-            text_equal(name, kLoadingFunction))
+        if (find_allocator_function(name, allocator) || is_sanitizer_function(name) || is_import_that_matters(name))
           bits(offset) = static_cast<char>(bits(offset) | 1 << offset % 8);
       });
-  if (!searched) return;
+  if (!searched) return false;
   const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(piece.data());
   constexpr std::uint64_t kPieceSymbols = kNamePieceBytes / sizeof *symbols;
   const std::uint64_t count = table.sh_size / sizeof *symbols;
   for (std::uint64_t first = 0; first < count; first += kPieceSymbols) {
     const std::uint64_t in_piece = count - first < kPieceSymbols ? count - first : kPieceSymbols;
-    if (!read_at(fd, piece.data(), in_piece * sizeof *symbols, table.sh_offset + first * sizeof *symbols)) return;
+    if (!read_at(fd, piece.data(), in_piece * sizeof *symbols, table.sh_offset + first * sizeof *symbols))
+      return false;
     for (std::uint64_t i = 0; i < in_piece; ++i) {
       const std::uint64_t offset = symbols[i].st_name;
       if (offset >= strings.sh_size || (bits(offset) >> offset % 8 & 1) == 0) continue;
       char name[kLongestName + 1] = {};
       const std::uint64_t left = strings.sh_size - offset;
-      if (!read_at(fd, name, left < kLongestName ? left : kLongestName, strings.sh_offset + offset)) return;
+      if (!read_at(fd, name, left < kLongestName ? left : kLongestName, strings.sh_offset + offset)) return false;
       visit_symbol(reader, symbols[i], name);
     }
   }
+  return true;
 }
 
-/// Reads the exported functions, and with `dlopen_matters` the import, from the object's memory. Returns false when
-/// that is not possible.
+/// Reads the exported functions, and the imports that matter, from the object's memory. Returns false when that is
+/// not possible.
 bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
-                   bool dlopen_matters) noexcept {
+                   const WantedImports& wanted) noexcept {
   ExportedSymbols exported(memory, scratch);
   const auto visit = [&](const ElfW(Sym) & symbol, const char* name) noexcept { visit_symbol(reader, symbol, name); };
   const NameHashes names = allocator_name_hashes();
-  return exported.open(map) && exported.find(names.values, names.count, visit) &&
-         exported.find(kSanitizerHashes, std::size(kSanitizerHashes), visit) &&
-         (!dlopen_matters || exported.read_import(kLoadingFunction, reader.result.imports_dlopen));
+  if (!exported.open(map) || !exported.find(names.values, names.count, visit) ||
+      !exported.find(kSanitizerHashes, std::size(kSanitizerHashes), visit))
+    return false;
+  const char* imports[2] = {};
+  std::size_t count = 0;
+  if (wanted.dlopen) imports[count++] = kLoadingFunction;
+  if (wanted.madvise) imports[count++] = kPurgingFunction;
+  if (count == 0) return true;
+  bool imported[2] = {};
+  if (!exported.read_imports(imports, count, imported)) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (imported[i]) add_import(reader.result, imports[i]);
+  reader.result.imports_known = true;
+  return true;
 }
 
 void read_image_range(SymbolReader& reader) noexcept {
@@ -221,14 +237,15 @@ void read_tables(SymbolReader& reader, Scratch& scratch, bool exported_known) no
       continue;
     if (section.sh_type == SHT_DYNSYM && exported_known) continue;
     reader.result.has_symtab |= section.sh_type == SHT_SYMTAB;
-    read_table(reader, section, sections[section.sh_link]);
+    if (read_table(reader, section, sections[section.sh_link]) && section.sh_type == SHT_DYNSYM)
+      reader.result.imports_known = true;
   }
 }
 
 }  // namespace
 
 bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
-                         bool dlopen_matters, ObjectSymbols& result) noexcept {
+                         const WantedImports& wanted, ObjectSymbols& result) noexcept {
   ElfFile& file = result.headers;
   file.fd = sys::open(path, O_RDONLY | O_CLOEXEC);
   if (sys::failed(file.fd)) return false;
@@ -237,7 +254,7 @@ bool read_object_symbols(const char* path, const link_map& map, sys::GuardedRead
     SymbolReader reader{file, map.l_addr, result};
     sys::identify(file.fd, result.file);
     read_image_range(reader);
-    const bool exported_known = read_exported(reader, map, memory, scratch, dlopen_matters);
+    const bool exported_known = read_exported(reader, map, memory, scratch, wanted);
     read_tables(reader, scratch, exported_known);
     keep_mapped(reader);
   }

@@ -33,21 +33,28 @@ inline constexpr std::size_t kMaxFunctions = 192;
 struct ObjectSymbols {
   FunctionSymbol functions[kMaxFunctions];
   std::size_t count;
-  bool has_symtab;      ///< false: only exported functions are known
-  bool imports_dlopen;  ///< the object may load others
-  bool has_sanitizer;   ///< the object is, or contains, a sanitizer's run-time library
-  std::uint8_t core;    ///< AllocatorFunction::core of all functions, combined by OR
-  unwind::Span text;    ///< the executable segment that contains the first function, in memory
-  unwind::Span image;   ///< all segments
+  bool has_symtab;       ///< false: only exported functions are known
+  bool imports_dlopen;   ///< the object may load others
+  bool imports_madvise;  ///< the object may return memory to the kernel
+  bool imports_known;    ///< all wanted imports were looked for; else those that are false may be imports
+  bool has_sanitizer;    ///< the object is, or contains, a sanitizer's run-time library
+  std::uint8_t core;     ///< AllocatorFunction::core of all functions, combined by OR
+  unwind::Span text;     ///< the executable segment that contains the first function, in memory
+  unwind::Span image;    ///< all segments
   sys::FileIdentity file;
   ElfFile headers;
 };
 
-/// Reads the symbols of `map`, whose file is at `path`. Returns false when the file cannot be read. A library that
-/// has operators new and delete, and no other allocator function, has no functions in `result`. Without
-/// `dlopen_matters`, ObjectSymbols::imports_dlopen may be false for an object that imports it: finding out takes
+/// Which imports matter. The others may be false in ObjectSymbols for an object that has them: finding out takes
 /// longer than everything else.
+struct WantedImports {
+  bool dlopen;
+  bool madvise;
+};
+
+/// Reads the symbols of `map`, whose file is at `path`. Returns false when the file cannot be read. A library that
+/// has operators new and delete, and no other allocator function, has no functions in `result`.
 bool read_object_symbols(const char* path, const link_map& map, sys::GuardedReader& reader, Scratch& scratch,
-                         bool dlopen_matters, ObjectSymbols& result) noexcept;
+                         const WantedImports& wanted, ObjectSymbols& result) noexcept;
 
 }  // namespace heapprof::intercept

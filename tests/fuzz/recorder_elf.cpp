@@ -87,7 +87,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   link_map map{};
   map.l_addr = begin;
   map.l_ld = reinterpret_cast<ElfW(Dyn)*>(begin + 0x200);
-  if (intercept::read_object_symbols(path.c_str(), map, reader, scratch, size % 2 == 0, symbols))
+  const intercept::WantedImports wanted{size % 2 == 0, size % 4 < 2};
+  if (intercept::read_object_symbols(path.c_str(), map, reader, scratch, wanted, symbols))
     for (std::size_t i = 0; i < symbols.count; ++i) {
       const intercept::FunctionSymbol& function = symbols.functions[i];
       if (std::strlen(function.name) >= sizeof function.name) std::abort();

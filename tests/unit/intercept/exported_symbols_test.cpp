@@ -68,13 +68,29 @@ TEST_CASE("Many hashes give each symbol that has one of them") {
 
 TEST_CASE("Functions that an object calls in others are its imports") {
   Opened opened(object_of("_Znwm"));
-  bool imported = false;
-  REQUIRE(opened.symbols.read_import("malloc", imported));
-  CHECK(imported);
-  REQUIRE(opened.symbols.read_import("no_such_function", imported));
-  CHECK_FALSE(imported);
-  REQUIRE(opened.symbols.read_import("_Znwm", imported));  // defined by this object
-  CHECK_FALSE(imported);
+  const auto imports = [&](const char* name) {
+    bool imported = false;
+    REQUIRE(opened.symbols.read_imports(&name, 1, &imported));
+    return imported;
+  };
+  CHECK(imports("malloc"));
+  CHECK_FALSE(imports("no_such_function"));
+  CHECK_FALSE(imports("_Znwm"));  // defined by this object
+}
+
+TEST_CASE("Several imports are looked for at once") {
+  Opened opened(object_of("_Znwm"));
+  // The first one is found, which must not end the search for the others.
+  const char* const names[] = {"malloc", "no_such_function", "free", "_Znwm"};
+  bool imported[] = {false, true, false, true};
+  REQUIRE(opened.symbols.read_imports(names, 4, imported));
+  CHECK(imported[0]);
+  CHECK_FALSE(imported[1]);
+  CHECK(imported[2]);
+  CHECK_FALSE(imported[3]);
+  const char* const too_many[ExportedSymbols::kMaxImports + 1] = {"malloc", "free", "malloc", "free", "malloc"};
+  bool unknown[ExportedSymbols::kMaxImports + 1] = {};
+  CHECK_FALSE(opened.symbols.read_imports(too_many, ExportedSymbols::kMaxImports + 1, unknown));
 }
 
 TEST_CASE("Objects without readable tables are refused") {
