@@ -1,4 +1,5 @@
-// Reads /proc/self/maps (proc(5)) by raw system calls, line by line or one mapping by address or name.
+// Reads /proc/self/maps (proc(5)) by raw system calls, line by line or one mapping by address or name. Since Linux
+// 6.11, the kernel finds one mapping by address (PROCMAP_QUERY); before, the lines are read up to it.
 #pragma once
 
 #include <cstddef>
@@ -53,11 +54,18 @@ class MapsReader {
   bool read_failed_ = false;
 };
 
-/// Finds the mapping that holds `address` and its path, as MapsReader::next(). Returns false when there is none or
-/// /proc is not mounted. Uses 1 KB of stack.
+/// Finds the mapping that holds `address` and its path, as MapsReader::next(). Without room for a path, it may be
+/// marked as truncated or not. Returns false when there is no mapping or /proc is not mounted. Uses 1 KB of stack.
 bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size_t path_size) noexcept;
 
-/// Finds the first mapping that the kernel calls `name`, such as "[vvar]"; at most 15 bytes.
-bool find_mapping(const char* name, Mapping& mapping) noexcept;
+/// Finds the first mapping that the kernel calls `name`, such as "[vvar]"; at most 15 bytes. `next`: it is probably
+/// one of the mappings directly before this address.
+bool find_mapping(const char* name, Mapping& mapping, std::uint64_t next = 0) noexcept;
+
+/// Asks the kernel for the mapping that holds `address`. `descriptor`: of /proc/self/maps. Returns false, and changes
+/// nothing but `path`, if there is none, if its path does not fit or has a line break, or if the kernel has no such
+/// call.
+bool query_mapping(int descriptor, std::uint64_t address, Mapping& mapping, char* path,
+                   std::size_t path_size) noexcept;
 
 }  // namespace heapprof::sys

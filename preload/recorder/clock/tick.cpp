@@ -1,5 +1,7 @@
 #include "preload/recorder/clock/tick.h"
 
+#include <sys/auxv.h>
+
 #include <cstddef>
 #include <ctime>
 
@@ -30,7 +32,8 @@ void forget_tick_word_in(const void* begin, std::uint64_t bytes) noexcept {
 void find_tick_word() noexcept {
   g_tick_word = &kNoTick;
   sys::Mapping mapping;
-  if (!sys::find_mapping("[vvar]", mapping) || !mapping.readable) return;
+  // The kernel maps its data before the code that reads it, the vDSO (Linux 6.13: with [vvar_vclock] in between).
+  if (!sys::find_mapping("[vvar]", mapping, getauxval(AT_SYSINFO_EHDR)) || !mapping.readable) return;
   const auto* const data = reinterpret_cast<const std::uint64_t*>(mapping.begin);
   for (int search = 0; search < kMaxSearches; ++search) {
     timespec time{};
