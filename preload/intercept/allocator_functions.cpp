@@ -185,11 +185,13 @@ class HashTable {
     add(kScudoPrefix, kCommon);
     add("", kCommon);
     add("", kJemallocRows);
+    first_operator_ = count_;
     for (const char* begin : {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"})
       for (const char* alignment : {"", kAlignment})
         for (const char* nothrow : {"", kNothrow}) add_name(begin, alignment, nothrow);
   }
-  constexpr NameHashes hashes() const noexcept { return {values_, count_}; }
+  constexpr NameHashes allocators() const noexcept { return {values_, first_operator_}; }
+  constexpr NameHashes operators() const noexcept { return {values_ + first_operator_, count_ - first_operator_}; }
   constexpr bool may_end(std::uint32_t last) const noexcept {
     return (endings_[bit_of(last) / 64] >> bit_of(last) % 64 & 1) != 0;
   }
@@ -207,6 +209,7 @@ class HashTable {
 
   std::uint32_t values_[256] = {};
   std::size_t count_ = 0;
+  std::size_t first_operator_ = 0;
   std::uint64_t endings_[(1u << 12) / 64] = {};  ///< a Bloom filter of the names' last four bytes
 };
 constexpr HashTable kHashes;
@@ -304,7 +307,9 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
          set(result, find_row(kJemallocRows, symbol), Family::kPlain, 0);
 }
 
-NameHashes allocator_name_hashes() noexcept { return kHashes.hashes(); }
+NameHashes operator_name_hashes() noexcept { return kHashes.operators(); }
+
+NameHashes allocator_name_hashes() noexcept { return kHashes.allocators(); }
 
 bool may_end_allocator_name(std::uint32_t last) noexcept { return kHashes.may_end(last); }
 

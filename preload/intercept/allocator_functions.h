@@ -58,12 +58,13 @@ inline constexpr std::uint8_t kCoreAll = 7;
 /// Finds the function with the symbol name `symbol`. Returns false when it is not an allocator's.
 bool find_allocator_function(const char* symbol, AllocatorFunction& result) noexcept;
 
-/// Hashes (real::gnu_hash) of all names for which find_allocator_function() returns true. Other names may have one of
-/// them, too.
+/// Hashes (real::gnu_hash) of names. Other names may have one of them, too.
 struct NameHashes {
   const std::uint32_t* values;
   std::size_t count;
 };
+/// Together, of all names for which find_allocator_function() returns true: those of operators, and all others.
+NameHashes operator_name_hashes() noexcept;
 NameHashes allocator_name_hashes() noexcept;
 
 /// Whether the name of an allocator function can end with these four bytes, loaded as a word. False for nearly all

@@ -188,8 +188,8 @@ bool read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
   return true;
 }
 
-/// Reads the exported functions, and the imports that matter, from the object's memory. Returns false when that is
-/// not possible.
+/// Reads the exported functions, except operators new and delete, and the imports that matter, from the object's
+/// memory. Returns false when that is not possible.
 bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory, Scratch& scratch,
                    const WantedImports& wanted) noexcept {
   ExportedSymbols exported(memory, scratch);
@@ -221,6 +221,16 @@ void read_image_range(SymbolReader& reader) noexcept {
     if (begin < image.begin) image.begin = begin;
     if (begin + segment.p_memsz > image.end) image.end = begin + segment.p_memsz;
   }
+}
+
+/// Reads the exported operators new and delete. They matter only in an object that has other allocator functions;
+/// libstdc++, for example, has none. Returns false when they cannot be read.
+bool read_exported_operators(SymbolReader& reader, const link_map& map, sys::GuardedReader& memory,
+                             Scratch& scratch) noexcept {
+  ExportedSymbols exported(memory, scratch);
+  const auto visit = [&](const ElfW(Sym) & symbol, const char* name) noexcept { visit_symbol(reader, symbol, name); };
+  const NameHashes names = operator_name_hashes();
+  return exported.open(map) && exported.find(names.values, names.count, visit);
 }
 
 /// Reads the tables of the file: .symtab, and .dynsym unless the exported functions are known.
@@ -256,6 +266,8 @@ bool read_object_symbols(const char* path, const link_map& map, sys::GuardedRead
     read_image_range(reader);
     const bool exported_known = read_exported(reader, map, memory, scratch, wanted);
     read_tables(reader, scratch, exported_known);
+    if (exported_known && result.count != 0 && !read_exported_operators(reader, map, memory, scratch))
+      read_tables(reader, scratch, false);
     keep_mapped(reader);
   }
   sys::close(file.fd);

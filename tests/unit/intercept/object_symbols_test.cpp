@@ -5,10 +5,21 @@
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <memory>
+#include <new>
+#include <set>
+#include <string>
 
 using namespace heapprof;
 using intercept::ObjectSymbols;
+
+// An allocator that the program exports: found by its names alone.
+extern "C" {
+[[gnu::visibility("default")]] void* tc_malloc(std::size_t size) { return std::malloc(size); }
+[[gnu::visibility("default")]] void tc_free(void* block) { std::free(block); }
+}
+[[gnu::visibility("default")]] void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
 
 namespace {
 
@@ -50,4 +61,18 @@ TEST_CASE("It is known whether an object imports madvise, as allocators do") {
 TEST_CASE("An object whose imports were not looked for may have any") {
   const link_map& libstdcxx = library_of("_Znwm");
   CHECK_FALSE(symbols_of(libstdcxx, libstdcxx.l_name, {false, false})->imports_known);
+}
+
+TEST_CASE("Operators new and delete belong to an allocator only beside its other functions") {
+  // libstdc++ exports operators, and calls malloc of another object.
+  const link_map& libstdcxx = library_of("_Znwm");
+  CHECK(symbols_of(libstdcxx, libstdcxx.l_name)->count == 0);
+  // The test program is linked with an allocator that has both, and exports them.
+  const auto own = symbols_of(program(), "/proc/self/exe");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < own->count; ++i) names.insert(own->functions[i].name);
+  for (const char* name : {"tc_malloc", "tc_free", "_ZdlPvRKSt9nothrow_t"}) {
+    INFO(name);
+    CHECK(names.count(name) == 1);
+  }
 }
