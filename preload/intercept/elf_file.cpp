@@ -40,13 +40,17 @@ bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexce
 }
 
 bool read_headers(ElfFile& file) noexcept {
-  if (!read_at(file.fd, &file.header, sizeof file.header, 0)) return false;
+  const long got = sys::pread(file.fd, &file.header, sizeof file.header + sizeof file.segments, 0);
+  const std::uint64_t read_bytes = got < 0 ? 0 : static_cast<std::uint64_t>(got);
+  if (read_bytes < sizeof file.header && !read_at(file.fd, &file.header, sizeof file.header, 0)) return false;
   const ElfW(Ehdr)& header = file.header;
   if (__builtin_memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_phentsize != sizeof(ElfW(Phdr)))
     return false;
   file.segment_count = header.e_phnum < 32 ? header.e_phnum : 32;
-  return read_at(file.fd, file.segments, file.segment_count * sizeof(ElfW(Phdr)), header.e_phoff);
+  const std::uint64_t bytes = file.segment_count * sizeof(ElfW(Phdr));
+  return (header.e_phoff == sizeof header && read_bytes >= sizeof header + bytes) ||
+         read_at(file.fd, file.segments, bytes, header.e_phoff);
 }
 
 }  // namespace heapprof::intercept

@@ -7,6 +7,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heapprof::intercept {
@@ -49,6 +50,8 @@ struct ElfFile {
   ElfW(Phdr) segments[32];
   unsigned segment_count;
 };
+// As in nearly every file, so that read_headers() reads both at once.
+static_assert(offsetof(ElfFile, segments) == offsetof(ElfFile, header) + sizeof(ElfFile::header));
 
 /// Reads exactly `bytes` bytes. Returns false when the file is shorter, or the read failed.
 bool read_at(int fd, void* to, std::uint64_t bytes, std::uint64_t offset) noexcept;

@@ -63,6 +63,12 @@ void scan() noexcept {
   sys::GuardedReader reader;
   link_map libc{};
   bool complete = true;
+  // Asked once: if there is no other thread, nobody starts one during the scan. 0: unknown.
+  std::uint32_t threads = 0;
+  const auto is_only_thread = [&]() noexcept {
+    if (threads == 0) threads = sys::thread_count();
+    return threads == 1;
+  };
   LoadedObjects* objects = memory.objects;
   for (const r_debug* list = first_list; list != nullptr && objects != memory.objects + kMaxNamespaces;
        list = next_namespace(list), ++objects) {
@@ -72,7 +78,7 @@ void scan() noexcept {
       if (!examiner.find_path(map, reader)) return;
       const bool no_thread_inside =
           (list->r_state == r_debug::RT_ADD && !missed && !objects->overflowed() && !a_scan_was_missed()) ||
-          sys::thread_count() == 1;
+          is_only_thread();
       if (!examiner.is_libc()) examiner.examine(map, reader, is_main(map), Role::kOther, no_thread_inside);
       else if (list != first_list) examiner.examine(map, reader, false, Role::kOtherNamespaceLibc, no_thread_inside);
       else libc = map;
@@ -80,7 +86,7 @@ void scan() noexcept {
   }
   // libc is examined last: whether it is patched depends on whether another object calls dlopen.
   if (libc.l_ld != nullptr && examiner.object_loads_others() && examiner.find_path(libc, reader))
-    examiner.examine(libc, reader, false, Role::kLibc, sys::thread_count() == 1);
+    examiner.examine(libc, reader, false, Role::kLibc, is_only_thread());
   reader.close();
   examiner.release_scratch();
   if (!complete) note_missed_scan();

@@ -35,6 +35,7 @@ bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reade
   };
   if (!read()) return false;
   if (path_is_mapped_ || symbols_.count == 0) return true;
+  if (symbols_.mapped_file.inode != 0 && symbols_.mapped_file == symbols_.file) return true;
   sys::Mapping mapping;
   if (!find_mapped_path(map, mapping)) return false;
   return symbols_.file == sys::FileIdentity{mapping.device, mapping.inode} || read();

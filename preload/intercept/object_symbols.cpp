@@ -20,6 +20,7 @@ struct SymbolReader {
   std::uint64_t load_bias;
   ObjectSymbols& result;
   const ElfW(Phdr) * mapped_segment = nullptr;  ///< the segment for which is_mapped() was last true
+  sys::FileIdentity mapped_file{};              ///< the file that is mapped there
 };
 
 /// The executable segment that contains these bytes; null: none does.
@@ -44,6 +45,7 @@ bool is_mapped(SymbolReader& reader, const ElfW(Phdr) & segment) noexcept {
       mapping.end - begin < segment.p_filesz)
     return false;
   reader.mapped_segment = &segment;
+  reader.mapped_file = {mapping.device, mapping.inode};
   return true;
 }
 
@@ -99,6 +101,7 @@ void keep_mapped(SymbolReader& reader) noexcept {
     if (result.text.end == 0) {
       result.text.begin = reader.load_bias + segment->p_vaddr;
       result.text.end = result.text.begin + segment->p_filesz;
+      result.mapped_file = reader.mapped_file;
     }
     if (function.allocator.family == Family::kPlain) result.core |= function.allocator.core;
     result.functions[result.count++] = function;
@@ -262,13 +265,13 @@ bool read_object_symbols(const char* path, const link_map& map, sys::GuardedRead
   const bool is_elf = read_headers(file);
   if (is_elf) {
     SymbolReader reader{file, map.l_addr, result};
-    sys::identify(file.fd, result.file);
     read_image_range(reader);
     const bool exported_known = read_exported(reader, map, memory, scratch, wanted);
     read_tables(reader, scratch, exported_known);
     if (exported_known && result.count != 0 && !read_exported_operators(reader, map, memory, scratch))
       read_tables(reader, scratch, false);
     keep_mapped(reader);
+    if (result.count != 0) sys::identify(file.fd, result.file);
   }
   sys::close(file.fd);
   return is_elf;

@@ -41,7 +41,8 @@ struct ObjectSymbols {
   std::uint8_t core;     ///< AllocatorFunction::core of all functions, combined by OR
   unwind::Span text;     ///< the executable segment that contains the first function, in memory
   unwind::Span image;    ///< all segments
-  sys::FileIdentity file;
+  sys::FileIdentity file;         ///< the file that was read; only if `count` is not 0
+  sys::FileIdentity mapped_file;  ///< the file that is mapped where the first function is
   ElfFile headers;
 };
 

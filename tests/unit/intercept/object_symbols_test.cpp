@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "preload/sys/proc_maps.h"
+
 using namespace heapprof;
 using intercept::ObjectSymbols;
 
@@ -75,4 +77,18 @@ TEST_CASE("Operators new and delete belong to an allocator only beside its other
     INFO(name);
     CHECK(names.count(name) == 1);
   }
+}
+
+TEST_CASE("The file of an object with functions is identified, as read and as mapped") {
+  const link_map& libc = library_of("fopen");
+  const auto symbols = symbols_of(libc, libc.l_name);
+  REQUIRE(symbols->count != 0);
+  sys::FileIdentity file;
+  REQUIRE(sys::identify(libc.l_name, file));
+  CHECK(symbols->file == file);
+  sys::Mapping mapping;
+  char path[4096];
+  REQUIRE(sys::find_mapping(symbols->text.begin, mapping, path, sizeof path));
+  CHECK(symbols->mapped_file == sys::FileIdentity{mapping.device, mapping.inode});
+  CHECK(symbols->mapped_file.inode != 0);
 }
