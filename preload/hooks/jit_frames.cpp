@@ -86,7 +86,7 @@ bool library_is_loaded() noexcept {
 
 }  // namespace
 
-void find_unwinding_library() noexcept {
+void find_unwinding_library(bool only_thread) noexcept {
   const std::uint64_t generation = unwind::generation();
   void* functions[kFunctions] = {};
   if (generation == __atomic_load_n(&g_generation, __ATOMIC_ACQUIRE)) {
@@ -95,6 +95,7 @@ void find_unwinding_library() noexcept {
   }
   using Method = sys::GuardedReader::Method;
   sys::GuardedReader reader(recorder::state() == recorder::State::kOn ? Method::kSystemCall : Method::kFile);
+  if (only_thread) reader.read_directly();
   const real::LibrarySearch search = real::find_unwinding_functions(kNames, functions, kFunctions, reader);
   // The loader's index of objects (loaded_range) is more reliable than its list. If it contains the library, the
   // library is still loaded.

@@ -11,6 +11,7 @@
 #include "preload/recorder/process/loader_start.h"
 #include "preload/recorder/process/log.h"
 #include "preload/recorder/recorder.h"
+#include "preload/sys/kernel.h"
 
 namespace heapprof::hooks {
 
@@ -34,12 +35,14 @@ const char* why_hooks_are_not_reached() noexcept {
   recorder::undo_loader_effects();
   if (recorder::state() == recorder::State::kNew) recorder::start();
   recorder::prepare_environment();
+  // If there is no other thread, nothing is unloaded before the constructor returns.
+  const bool only_thread = recorder::state() == recorder::State::kOn && sys::thread_count() == 1;
   // In a process that is not recorded, the first registration searches, because most processes register nothing.
   if (recorder::state() == recorder::State::kOn) {
-    find_unwinding_library();
+    find_unwinding_library(only_thread);
     prepare_for_musl();
   }
-  const bool free_is_patched = intercept::start();
+  const bool free_is_patched = intercept::start(only_thread);
   if (recorder::state() == recorder::State::kOn && !free_is_patched && !program_reaches_hooks())
     recorder::log(recorder::LogLevel::kWarn, why_hooks_are_not_reached());
 }

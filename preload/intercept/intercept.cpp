@@ -51,8 +51,8 @@ bool is_main(const link_map& map) noexcept { return map.l_addr == sys::loader()-
 
 /// Examines the objects that are new on the lists of all namespaces. In the state RT_ADD, the loader is adding to a
 /// list: a new object is mapped, and none of its code has run. That does not hold if a scan was missed, because the
-/// object may have been loaded before.
-void scan() noexcept {
+/// object may have been loaded before. `only_thread`: the process has no other thread, for certain.
+void scan(bool only_thread) noexcept {
   if (!begin_scan()) return note_missed_scan();
   Memory& memory = *g_memory;
   ObjectExaminer& examiner = memory.examiner;
@@ -61,10 +61,11 @@ void scan() noexcept {
   const std::uint64_t loader = sys::is_musl() ? first_list->r_ldbase : getauxval(AT_BASE);
   const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
   sys::GuardedReader reader;
+  if (only_thread) reader.read_directly();
   link_map libc{};
   bool complete = true;
   // Asked once: if there is no other thread, nobody starts one during the scan. 0: unknown.
-  std::uint32_t threads = 0;
+  std::uint32_t threads = only_thread ? 1 : 0;
   const auto is_only_thread = [&]() noexcept {
     if (threads == 0) threads = sys::thread_count();
     return threads == 1;
@@ -97,19 +98,19 @@ void scan() noexcept {
 void loader_event() noexcept {
   if (recorder::state() != recorder::State::kOn || __atomic_load_n(&sys::g_forbidden, __ATOMIC_RELAXED))
     return note_missed_scan();
-  scan();
+  scan(false);
 }
 
 }  // namespace
 
-bool start() noexcept {
+bool start(bool only_thread) noexcept {
   if (recorder::state() != recorder::State::kOn || !recorder::g_settings.embedded_allocators ||
       sys::loader() == nullptr)
     return false;
   g_memory = static_cast<Memory*>(sys::map_private(sizeof(Memory)));
   if (g_memory == nullptr) return false;
   unwind::hide_frame(ProgramCounter{reinterpret_cast<std::uint64_t>(heapprof_intercept_returned)});
-  scan();
+  scan(only_thread);
   recorder::watch_loader(loader_event);
   return g_memory->examiner.program_free_is_patched();
 }

@@ -14,8 +14,8 @@
 namespace heapprof::intercept {
 
 /// Patches the objects that were loaded with the program, and those that are loaded later. Returns whether the free
-/// that the program's calls reach has been patched. Precondition: the library's constructor, one thread, recording
-/// has started.
-bool start() noexcept;
+/// that the program's calls reach has been patched. `only_thread`: the process has no other thread. Precondition: the
+/// library's constructor, recording has started.
+bool start(bool only_thread) noexcept;
 
 }  // namespace heapprof::intercept

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
 
 namespace heapprof::sys {
 
@@ -14,8 +15,40 @@ constexpr long kFault = -14;  // EFAULT
 
 }  // namespace
 
+void GuardedReader::read_directly() noexcept {
+  if (maps_fd_ < 0) maps_fd_ = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+}
+
+/// Whether these bytes are in one mapping that may be read directly. The first question that the kernel does not
+/// answer is the last one, because older kernels answer none.
+bool GuardedReader::is_confirmed(std::uint64_t address, std::size_t bytes) noexcept {
+  for (const Range& range : ranges_)
+    if (range.contains(address, bytes)) return true;
+  Mapping mapping;
+  char no_path[1];
+  if (!query_mapping(maps_fd_, address, mapping, no_path, sizeof no_path)) {
+    stop_reading_directly();
+    return false;
+  }
+  if (!mapping.readable || mapping.shared) return false;
+  Range& range = ranges_[next_range_];
+  next_range_ = (next_range_ + 1) % kRanges;
+  range = {mapping.begin, mapping.end - mapping.begin};
+  return range.contains(address, bytes);
+}
+
+void GuardedReader::stop_reading_directly() noexcept {
+  if (maps_fd_ >= 0) sys::close(maps_fd_);
+  maps_fd_ = -1;
+  for (Range& range : ranges_) range = {};
+}
+
 bool GuardedReader::read(const void* from, void* to, std::size_t bytes) noexcept {
   ++reads_;
+  if (may_read_directly(from, bytes)) {
+    __builtin_memcpy(to, from, bytes);
+    return true;
+  }
   if (refused_) return false;
   if (file_first_) {
     open_memory();
@@ -58,6 +91,11 @@ bool GuardedReader::read_string(const char* from, char* to, std::size_t size) no
   for (std::size_t length = 0; length < size;) {
     std::size_t bytes = kPage - reinterpret_cast<std::uintptr_t>(from + length) % kPage;
     if (bytes > size - length) bytes = size - length;
+    if (may_read_directly(from + length, bytes)) {
+      for (; bytes != 0; --bytes, ++length)
+        if ((to[length] = from[length]) == '\0') return true;
+      continue;
+    }
     if (!read(from + length, to + length, bytes)) return false;
     for (; bytes != 0; --bytes)
       if (to[length++] == '\0') return true;
@@ -69,6 +107,7 @@ void GuardedReader::close() noexcept {
   FileIdentity now;
   if (memory_fd_ >= 0 && identify(memory_fd_, now) && now == memory_) sys::close(memory_fd_);
   memory_fd_ = -1;
+  stop_reading_directly();
 }
 
 }  // namespace heapprof::sys

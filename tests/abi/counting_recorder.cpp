@@ -152,7 +152,7 @@ void note(const char*, NoteKind) noexcept {}
 }  // namespace recorder
 
 namespace intercept {
-bool start() noexcept { return false; }
+bool start(bool) noexcept { return false; }
 }  // namespace intercept
 
 namespace unwind {

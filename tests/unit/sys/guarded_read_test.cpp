@@ -1,10 +1,11 @@
-// Reading through /proc/self/mem, where process_vm_readv is refused.
+// Reading through /proc/self/mem, where process_vm_readv is refused, and without a call, where memory stays mapped.
 #include "preload/sys/guarded_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,7 +14,10 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <string>
+
+#include "tests/support/skip_case.h"
 
 using namespace heapprof;
 
@@ -79,4 +83,62 @@ TEST_CASE("if the host reused the number of the descriptor, it is neither read n
           reader.close();
           return fcntl(fd, F_GETFD) >= 0 ? 0 : 4;
         }) == 0);
+}
+
+TEST_CASE("private memory is read without the calls that copy memory") {
+  constexpr int kOlderKernel = 77;
+  const int result = in_child_without_process_vm_readv([] {
+    sys::GuardedReader reader;
+    reader.read_directly();
+    int value = 0;
+    if (!reader.read(&g_value, value) || value != g_value) return 1;
+    if (memory_descriptor() != -1) return kOlderKernel;
+    char text[16];
+    if (!reader.read_string("a text", text, sizeof text) || std::string(text) != "a text") return 2;
+    if (reader.read_string("a text", text, 6)) return 3;
+    if (memory_descriptor() != -1) return 4;
+    reader.close();
+    if (!reader.read(&g_value, value) || memory_descriptor() == -1) return 5;
+    reader.close();
+    return 0;
+  });
+  if (result == kOlderKernel) return test::skip_case("the kernel has no PROCMAP_QUERY (Linux 6.11)");
+  CHECK(result == 0);
+}
+
+TEST_CASE("memory that may go away, or cannot be read, is not read directly") {
+  constexpr std::size_t kPage = 4096;
+  sys::GuardedReader reader;
+  reader.read_directly();
+  int value = 0;
+  REQUIRE(reader.read(&g_value, value));
+
+  // A page of a file that was truncated: the program would be killed by SIGBUS.
+  const int file = memfd_create("guarded-read", MFD_CLOEXEC);
+  REQUIRE((file >= 0 && ftruncate(file, kPage) == 0));
+  auto* const shared = static_cast<int*>(mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file, 0));
+  REQUIRE(shared != MAP_FAILED);
+  REQUIRE(ftruncate(file, 0) == 0);
+  CHECK_FALSE(reader.read(shared, value));
+
+  auto* const pages =
+      static_cast<char*>(mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(pages != MAP_FAILED);
+  REQUIRE(mprotect(pages + 2 * kPage, kPage, PROT_NONE) == 0);
+  char bytes[16];
+  std::memset(pages, 'x', 2 * kPage);
+  CHECK(reader.read(pages + 2 * kPage - sizeof bytes, bytes, sizeof bytes));
+  CHECK(bytes[15] == 'x');
+  CHECK_FALSE(reader.read(pages + 2 * kPage - 8, bytes, sizeof bytes));
+  CHECK_FALSE(reader.read(pages + 2 * kPage, bytes, sizeof bytes));
+  CHECK_FALSE(reader.read_string(pages + 2 * kPage - 8, bytes, sizeof bytes));
+  // A string on two pages, which ends there
+  std::memcpy(pages + kPage - 5, "two pages", sizeof "two pages");
+  CHECK(reader.read_string(pages + kPage - 5, bytes, sizeof bytes));
+  CHECK(std::string(bytes) == "two pages");
+  munmap(pages, 3 * kPage);
+  reader.close();
+  CHECK_FALSE(reader.read(pages, bytes, sizeof bytes));
+  munmap(shared, kPage);
+  close(file);
 }
