@@ -209,6 +209,7 @@ void forked() noexcept {
   close_sampler();
   close_snapshots();
   forget_threads();
+  forget_session();
   t_local.state = nullptr;
   stop_fork_watch();
   // The child inherits the restrictions of its parent on system calls, and perhaps on the clock.

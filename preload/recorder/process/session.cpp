@@ -17,6 +17,8 @@ constexpr const char* kPreload = "LD_PRELOAD";
 constinit char g_session_entry[4200] = "";  ///< "HEAPPROF_SESSION=..."
 constinit char g_preload_entry[4096 + 16] = "";
 
+constinit Session g_session;  ///< of this process; process_start is 0 before it is known
+
 /// Field 22 of /proc/self/stat. Fields are counted from the last ')', because the program's name may contain any
 /// character.
 std::uint64_t process_start() noexcept {
@@ -68,7 +70,14 @@ bool sets_variable(const char* entry, const char* name) noexcept {
 
 }  // namespace
 
-Session this_session() noexcept { return {sys::process_id(), process_start()}; }
+/// Reads /proc/self/stat once per process, because that takes longer than reading most files.
+Session this_session() noexcept {
+  const int process = sys::process_id();
+  if (g_session.process != process || g_session.process_start == 0) g_session = {process, process_start()};
+  return g_session;
+}
+
+void forget_session() noexcept { g_session = {}; }
 
 bool parse_session(const char* text, SessionEntry& entry) noexcept {
   entry = {};

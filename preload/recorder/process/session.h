@@ -20,8 +20,10 @@ struct Session {
   bool operator==(const Session&) const = default;
 };
 
-/// The session of this process: its pid and start time.
+/// The session of this process: its pid and start time. One thread at a time calls this.
 Session this_session() noexcept;
+/// For a forked child, which may have its parent's pid, in another pid namespace.
+void forget_session() noexcept;
 
 struct SessionEntry {
   Session session;

@@ -2,6 +2,7 @@
 #include "preload/recorder/process/session.h"
 
 #include <catch2/catch.hpp>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -29,4 +30,18 @@ TEST_CASE("This process's session has its number and its start") {
   CHECK(session.process == getpid());
   CHECK(session.process_start != 0);
   CHECK(session == this_session());
+}
+
+TEST_CASE("A forked child has a session of its own") {
+  const Session parent = this_session();
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const Session own = this_session();
+    _exit(own.process == getpid() && own.process_start >= parent.process_start && own == this_session() ? 0 : 1);
+  }
+  int status = 1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
