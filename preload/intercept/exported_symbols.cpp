@@ -12,30 +12,39 @@ bool ExportedSymbols::open(const link_map& map) noexcept {
   const std::uint32_t words = header_.bloom_words;
   if (header_.bucket_count == 0 || words == 0 || (words & (words - 1)) != 0 || header_.bloom_shift >= 32)
     return false;
-  return copy_table();
+  return read_hash_table();
 }
 
-/// Copies the table up to the first symbol of the last chain.
-bool ExportedSymbols::copy_table() noexcept {
+/// The object's memory itself, if it may be read directly, or a copy in scratch_. Null: it cannot be read.
+const char* ExportedSymbols::read_table(const char* from, std::uint64_t bytes) noexcept {
+  constexpr std::uintptr_t kAlignment = 8;
+  if (bytes <= kMaxTableBytes && reinterpret_cast<std::uintptr_t>(from) % kAlignment == 0)
+    if (const void* const there = reader_.view(from, bytes)) return static_cast<const char*>(there);
+  char* const copy = scratch_.reserve(bytes);
+  return copy != nullptr && reader_.read(from, copy, bytes) ? copy : nullptr;
+}
+
+/// Reads the table up to the first symbol of the last chain.
+bool ExportedSymbols::read_hash_table() noexcept {
   const std::uint64_t bloom_bytes = std::uint64_t{header_.bloom_words} * sizeof *bloom_;
   const std::uint64_t bucket_bytes = std::uint64_t{header_.bucket_count} * sizeof *buckets_;
   const std::uint64_t bytes = bloom_bytes + bucket_bytes;
   const char* const begin = reinterpret_cast<const char*>(object_.gnu_hash) + sizeof header_;
-  const auto copy = [&](std::uint64_t size) noexcept {
-    char* const memory = scratch_.reserve(size);
-    if (memory == nullptr || !reader_.read(begin, memory, size)) return false;
+  const auto read = [&](std::uint64_t size) noexcept {
+    const char* const memory = read_table(begin, size);
+    if (memory == nullptr) return false;
     bloom_ = reinterpret_cast<const std::uint64_t*>(memory);
     buckets_ = reinterpret_cast<const std::uint32_t*>(memory + bloom_bytes);
     chains_ = buckets_ + header_.bucket_count;
     return true;
   };
-  if (!copy(bytes)) return false;
+  if (!read(bytes)) return false;
   std::uint32_t last = 0;
   for (std::uint32_t i = 0; i < header_.bucket_count; ++i) last = buckets_[i] > last ? buckets_[i] : last;
   chains_in_object_ = reinterpret_cast<const std::uint32_t*>(begin + bytes);
   if (last < header_.first_symbol) return true;
   chain_count_ = std::uint64_t{last} - header_.first_symbol + 1;
-  return copy(bytes + chain_count_ * sizeof *chains_);
+  return read(bytes + chain_count_ * sizeof *chains_);
 }
 
 bool ExportedSymbols::read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char* name) noexcept {

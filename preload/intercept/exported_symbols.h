@@ -64,8 +64,9 @@ class ExportedSymbols {
     const std::uint64_t word = bloom_[hash / 64 & (header_.bloom_words - 1)];
     return (word >> hash % 64 & word >> (hash >> header_.bloom_shift) % 64 & 1) != 0;
   }
-  bool copy_table() noexcept;
-  /// The last chain's end is not known, so it is not in the copy.
+  const char* read_table(const char* from, std::uint64_t bytes) noexcept;
+  bool read_hash_table() noexcept;
+  /// The last chain's end is not known, so it is not in the table that was read.
   bool read_chain(std::uint32_t index, std::uint32_t& entry) noexcept {
     const std::uint32_t at = index - header_.first_symbol;
     if (at >= chain_count_) return reader_.read(chains_in_object_ + at, entry);
@@ -78,7 +79,7 @@ class ExportedSymbols {
   Scratch& scratch_;
   real::DynamicSymbols object_;
   Header header_{};
-  // Copies in scratch_, until read_imports() uses it.
+  // In the object, or copies in scratch_ until read_imports() uses it.
   const std::uint64_t* bloom_ = nullptr;
   const std::uint32_t* buckets_ = nullptr;
   const std::uint32_t* chains_ = nullptr;

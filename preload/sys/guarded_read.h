@@ -38,6 +38,11 @@ class GuardedReader {
     return read(from, &to, sizeof to);
   }
 
+  /// The bytes at `from`, where they may be read directly: valid until close(). Null: they have to be copied.
+  const void* view(const void* from, std::size_t bytes) noexcept {
+    return may_read_directly(from, bytes) ? from : nullptr;
+  }
+
   /// Copies a string with its NUL; reads page by page, up to the page of the NUL. Returns false when the string does
   /// not end within `size` bytes or cannot be read.
   bool read_string(const char* from, char* to, std::size_t size) noexcept;

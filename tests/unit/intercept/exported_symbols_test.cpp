@@ -21,8 +21,14 @@ const link_map& object_of(const char* function) {
 }
 
 struct Opened {
-  explicit Opened(const link_map& map) : symbols(reader, scratch) { REQUIRE(symbols.open(map)); }
-  ~Opened() { scratch.release(); }
+  explicit Opened(const link_map& map, bool directly = false) : symbols(reader, scratch) {
+    if (directly) reader.read_directly();
+    REQUIRE(symbols.open(map));
+  }
+  ~Opened() {
+    reader.close();
+    scratch.release();
+  }
   bool has(const char* name, void** address = nullptr) {
     bool found = false;
     const std::uint32_t hash = real::gnu_hash(name);
@@ -91,6 +97,27 @@ TEST_CASE("Several imports are looked for at once") {
   const char* const too_many[ExportedSymbols::kMaxImports + 1] = {"malloc", "free", "malloc", "free", "malloc"};
   bool unknown[ExportedSymbols::kMaxImports + 1] = {};
   CHECK_FALSE(opened.symbols.read_imports(too_many, ExportedSymbols::kMaxImports + 1, unknown));
+}
+
+TEST_CASE("Tables that are read directly have the same symbols and imports") {
+  for (const char* function : {"fopen", "_Znwm"}) {
+    const link_map& map = object_of(function);
+    Opened copied(map), direct(map, true);
+    unsigned found = 0;
+    for (const char* name : {"malloc", "free", "fopen", "qsort_r", "_Znwm", "_ZdlPvm", "no_such_function", ""}) {
+      void *copied_value = nullptr, *direct_value = nullptr;
+      INFO(name);
+      found += copied.has(name, &copied_value);
+      CHECK(direct.has(name, &direct_value) == (copied_value != nullptr));
+      CHECK(direct_value == copied_value);
+    }
+    CHECK(found >= 2);
+    const char* const names[] = {"malloc", "__tls_get_addr", "no_such_function"};
+    bool copied_imports[3] = {}, direct_imports[3] = {};
+    REQUIRE(copied.symbols.read_imports(names, 3, copied_imports));
+    REQUIRE(direct.symbols.read_imports(names, 3, direct_imports));
+    CHECK(std::equal(copied_imports, copied_imports + 3, direct_imports));
+  }
 }
 
 TEST_CASE("Objects without readable tables are refused") {
