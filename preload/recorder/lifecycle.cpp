@@ -107,6 +107,7 @@ void begin(bool forked_child) noexcept {
   find_tick_word();
   detect_loader_start();
   find_program();
+  if (program_path()[0] == '/') unwind::set_program_path(program_path());
   const char* program = base_name(program_path());
   // Signals are blocked until the trace has its header, its first stream and the description of the process, because
   // a signal may end the process, or its handler may leave by longjmp. SIGKILL cannot be blocked. SIGXFSZ and SIGPIPE

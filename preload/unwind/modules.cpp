@@ -21,6 +21,7 @@ constinit std::atomic<Module*> g_chunks[kChunks] = {};
 constinit std::atomic<std::uint32_t> g_count{raw(ModuleId::kFirst)};
 constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< by hash of map.begin; Module::next links the rest
 constinit std::atomic<std::uint32_t> g_trace{1};            ///< number of the trace that is being written
+constinit const char* g_program_path = nullptr;
 
 Module* module_at(std::uint32_t index) noexcept {
   return &g_chunks[index / kChunkModules].load(std::memory_order_acquire)[index % kChunkModules];
@@ -145,12 +146,16 @@ void define(Module& module, const Definitions& definitions) noexcept {
   info.build_id = reinterpret_cast<const std::uint8_t*>(module.build_id.begin);
   info.build_id_bytes = static_cast<std::uint32_t>(module.build_id.end - module.build_id.begin);
   info.main = module.main;
-  char* memory;
-  info.path = find_path(module, module.name.load(std::memory_order_relaxed), memory);
+  char* memory = nullptr;
+  info.path = module.main && g_program_path != nullptr
+                  ? g_program_path
+                  : find_path(module, module.name.load(std::memory_order_relaxed), memory);
   definitions.define_module(definitions.context, info);
   module.defined_in.store(trace, std::memory_order_release);
   if (memory != nullptr) sys::unmap_private(memory, kPathMemoryBytes);
 }
+
+void set_program_path(const char* path) noexcept { g_program_path = path; }
 
 void redefine_modules() noexcept { g_trace.fetch_add(1, std::memory_order_relaxed); }
 

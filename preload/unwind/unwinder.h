@@ -84,6 +84,10 @@ void loader_activity() noexcept;
 /// then probed again before they are read.
 void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
+/// Sets the absolute path of the program, which ModuleInfo then gets without a search. The text must stay unchanged.
+/// Call it before the first capture.
+void set_program_path(const char* path) noexcept;
+
 /// Omits frames that return to `pc` from all stacks: they are frames of the recorder in the middle of a stack. There
 /// can be only one such `pc`; set it before a stack can contain it.
 void hide_frame(ProgramCounter pc) noexcept;

@@ -6,7 +6,6 @@
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
 #include "preload/recorder/process/fork_watch.h"
-#include "preload/recorder/process/program.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/trace/recording.h"
 #include "preload/sys/kernel.h"
@@ -128,7 +127,6 @@ NodeId intern_omitted_native(void* context, std::uint64_t omitted, bool signal) 
 }
 
 void define_module(void* context, const unwind::ModuleInfo& module) {
-  const char* const path = module.main && *program_path() == '/' ? program_path() : module.path;
   // ModuleText, build id and path make one text. Build ids usually have 20 bytes.
   struct {
     ModuleText text;
@@ -139,8 +137,8 @@ void define_module(void* context, const unwind::ModuleInfo& module) {
   fixed.text = {module.map_end - module.map_begin, module.load_bias, id_bytes, module.main ? kModuleMain : 0};
   __builtin_memcpy(fixed.build_id, module.build_id, id_bytes);
   Stream& stream = static_cast<ThreadState*>(context)->stream;
-  stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed, sizeof fixed.text + id_bytes, path,
-                     text_length(path));
+  stream.append_text(TextKind::kModule, raw(module.id), module.map_begin, &fixed, sizeof fixed.text + id_bytes,
+                     module.path, text_length(module.path));
   python::module_defined(module, stream);
   if (python::is_on()) __atomic_store_n(&g_allocation_mode, &kPythonFrames, __ATOMIC_RELAXED);
 }
