@@ -1,5 +1,7 @@
 #include "preload/intercept/object_examiner.h"
 
+#include <cstddef>
+
 #include "common/c_string.h"
 #include "preload/intercept/allocator_strings.h"
 
@@ -30,7 +32,8 @@ bool ObjectExaminer::is_libc() const noexcept {
 /// read instead: the file with that name may be a newer one.
 bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reader, bool is_main) noexcept {
   const auto read = [&] {
-    __builtin_memset(static_cast<void*>(&symbols_), 0, sizeof symbols_);
+    constexpr std::size_t kFirst = offsetof(ObjectSymbols, count);
+    __builtin_memset(reinterpret_cast<char*>(&symbols_) + kFirst, 0, sizeof symbols_ - kFirst);
     return read_object_symbols(path_, map, reader, scratch_, {!object_loads_others_, is_main}, symbols_);
   };
   if (!read()) return false;

@@ -29,7 +29,7 @@ struct FunctionSymbol {
 
 inline constexpr std::size_t kMaxFunctions = 192;
 
-/// Zeroed memory is a valid object, and is what read_object_symbols() expects.
+/// Zeroed memory is a valid object. read_object_symbols() expects zeroes from `count` on.
 struct ObjectSymbols {
   FunctionSymbol functions[kMaxFunctions];
   std::size_t count;
