@@ -21,6 +21,24 @@ namespace detail {
 constinit Interpreter interpreters[kMaxInterpreters] = {};
 constinit std::uint32_t interpreter_count = 0;
 constinit std::uint32_t found_interpreters = 0;
+constinit ThreadValue* const thread_value = pthread_getspecific;
+
+std::uint64_t value_of(const ThreadVariable& variable, ReadablePages& pages) noexcept {
+  const std::uint64_t thread = arch::thread_pointer();
+  if (variable.index == 0) return load<std::uint64_t>(thread + static_cast<std::int64_t>(variable.offset));
+  // glibc, sysdeps/x86_64/nptl/tls.h and sysdeps/generic/dl-dtv.h: the element before the table has its size.
+  constexpr unsigned kTable = 8, kElement = 16;
+  constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
+  const auto module = load<std::uint64_t>(variable.index);
+  const auto table = load<std::uint64_t>(thread + kTable);
+  if (!pages.object(table - kElement, kElement) || module > load<std::uint64_t>(table - kElement)) return 0;
+  if (!pages.object(table + module * kElement, sizeof(std::uint64_t))) return 0;
+  const auto variables = load<std::uint64_t>(table + module * kElement);
+  if (variables == 0 || variables == kUnallocated) return 0;
+  const std::uint64_t at =
+      variables + load<std::uint64_t>(variable.index + 8) + static_cast<std::uint64_t>(std::int64_t{variable.offset});
+  return pages.object(at, sizeof(std::uint64_t)) ? load<std::uint64_t>(at) : 0;
+}
 }  // namespace detail
 
 namespace {
@@ -152,25 +170,6 @@ bool find_state_variable(std::uint64_t function, ThreadVariable& variable) noexc
   else if (next.skip({0x48, 0x8b, 0x80})) variable.offset = next.operand<std::int32_t>();
   else return false;
   return variable.index % 8 == 0 && (left || leave()) && next.skip({0xc3});
-}
-
-/// The value of a variable; 0: the thread has not used any variable of the module, and so this one is 0. Only
-/// readable memory is read, because libc may be about to move the thread's table of modules.
-std::uint64_t value_of(const ThreadVariable& variable, ReadablePages& pages) noexcept {
-  const std::uint64_t thread = arch::thread_pointer();
-  if (variable.index == 0) return load<std::uint64_t>(thread + static_cast<std::int64_t>(variable.offset));
-  // glibc, sysdeps/x86_64/nptl/tls.h and sysdeps/generic/dl-dtv.h: the element before the table has its size.
-  constexpr unsigned kTable = 8, kElement = 16;
-  constexpr std::uint64_t kUnallocated = ~std::uint64_t{0};
-  const auto module = load<std::uint64_t>(variable.index);
-  const auto table = load<std::uint64_t>(thread + kTable);
-  if (!pages.object(table - kElement, kElement) || module > load<std::uint64_t>(table - kElement)) return 0;
-  if (!pages.object(table + module * kElement, sizeof(std::uint64_t))) return 0;
-  const auto variables = load<std::uint64_t>(table + module * kElement);
-  if (variables == 0 || variables == kUnallocated) return 0;
-  const std::uint64_t at =
-      variables + load<std::uint64_t>(variable.index + 8) + static_cast<std::uint64_t>(std::int64_t{variable.offset});
-  return pages.object(at, sizeof(std::uint64_t)) ? load<std::uint64_t>(at) : 0;
 }
 
 /// An element of PyTypeObject.tp_members (PyMemberDef).
@@ -401,11 +400,11 @@ std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedSta
   bool has_key = true;
   std::uint64_t state = 0;
   if (layout.tss_key == 0) {
-    state = value_of(python.state_variable, pages);
+    state = detail::value_of(python.state_variable, pages);
   } else {
     const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
     has_key = static_cast<std::uint32_t>(key) != 0;
-    if (has_key) state = reinterpret_cast<std::uint64_t>(pthread_getspecific(static_cast<unsigned>(key >> 32)));
+    if (has_key) state = reinterpret_cast<std::uint64_t>(detail::thread_value(static_cast<unsigned>(key >> 32)));
     if (layout.lock_holder != 0 && state != 0) state = state_with_lock(python, state, pages);
   }
   if (state != checked.state || !checked.valid) [[unlikely]] {

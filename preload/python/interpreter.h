@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "preload/arch/arch.h"
 #include "preload/python/evaluation_code.h"
 #include "preload/python/freed_code.h"
 #include "preload/python/layout.h"
@@ -65,6 +66,14 @@ namespace detail {
 extern Interpreter interpreters[kMaxInterpreters] [[gnu::visibility("hidden")]];
 extern std::uint32_t interpreter_count [[gnu::visibility("hidden")]];
 extern std::uint32_t found_interpreters [[gnu::visibility("hidden")]];
+
+/// pthread_getspecific, of which libc's headers have another declaration.
+using ThreadValue = void*(unsigned key);
+[[gnu::visibility("hidden")]] extern ThreadValue* const thread_value;
+
+/// The value of a variable; 0: the thread has not used any variable of the module, and so this one is 0. Only
+/// readable memory is read, because libc may be about to move the thread's table of modules.
+std::uint64_t value_of(const ThreadVariable& variable, ReadablePages& pages) noexcept;
 }  // namespace detail
 
 /// Whether frames of Python are recorded. Changes from false to true at most once.
@@ -106,6 +115,28 @@ struct CheckedState {
 /// or another thread is finalizing the interpreter. `checked`: of this thread and interpreter, kept between calls.
 /// Precondition: a frame of the interpreter's module is on the thread's stack.
 std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept;
+
+/// The fast path of thread_state(): whether it would certainly return `state`, which it has returned before for the
+/// calling thread. kLayout: that of `python`. False also while the thread itself finalizes the interpreter.
+/// Precondition: as thread_state().
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool has_same_state(const Interpreter& python, std::uint64_t state,
+                                                  [[maybe_unused]] ReadablePages& pages) noexcept {
+  if constexpr (kLayout.tss_key != 0) {
+    const auto key = load<std::uint64_t>(python.runtime + kLayout.tss_key);
+    if (static_cast<std::uint32_t>(key) == 0 ||
+        reinterpret_cast<std::uint64_t>(detail::thread_value(static_cast<unsigned>(key >> 32))) != state)
+      return false;
+  } else {
+    if (detail::value_of(python.state_variable, pages) != state) return false;
+  }
+  if constexpr (kLayout.lock_holder != 0) {
+    const auto holder = load<std::uint64_t>(python.runtime + kLayout.lock_holder);
+    if (holder != state && holder != 0) return false;
+  }
+  return load<std::uint64_t>(python.runtime + kLayout.finalizing) == 0 &&
+         load<std::uint64_t>(state + kLayout.thread_id) == arch::thread_pointer();
+}
 
 /// Whether another thread than that of `thread_state` finalizes the interpreter: it changes and frees the states and
 /// frames of others. Precondition: as thread_state().

@@ -22,8 +22,8 @@ struct CachedStack {
   NodeId native;       ///< kNone: empty
   NodeId mixed;        ///< or kNotPlaced
 };
-/// Instead of a node: the Python frames cannot be placed.
-constexpr NodeId kNotPlaced{~0u};
+/// Instead of a node: the Python frames cannot be placed. For find(), that is as if the stack was not cached.
+constexpr NodeId kNotPlaced = MixedStacks::kFramesRead;
 /// Sets of two entries: the second one holds what the first one held before.
 constexpr unsigned kCacheBits = 11;
 /// The hash of no Python frames.
@@ -484,6 +484,51 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
   return &python;
 }
 
+/// Finds a stack with frames of `python` in the cache, after its frames were read as read_frames() does. Returns what
+/// MixedStacks::find() returns. Everything that read_frames() counts as left out is left to it.
+template <const Layout& kLayout>
+[[gnu::noinline]] NodeId read_and_find(MixedStackData& data, Interpreter& python, NodeId native,
+                                       recorder::Stream& stream) noexcept {
+  const std::uint64_t state = data.state.state;
+  if (!has_same_state<kLayout>(python, state, data.pages)) [[unlikely]]
+    return NodeId::kNone;
+  bool frees_noticed = false;
+  if constexpr (kLayout.code_version == 0) frees_noticed = python.release.is_noticed(data.pages);
+  if (data.frames.update_again<kLayout>(python, state, frees_noticed, data.pages, stream) !=
+      ThreadFrames::Result::kFrames) [[unlikely]]
+    return NodeId::kNone;
+  // The frames were unchanged while they were read only if this is still so.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (load<std::uint64_t>(python.runtime + kLayout.finalizing) != 0) [[unlikely]] {
+    data.frames.forget();
+    return NodeId::kNone;
+  }
+  if constexpr (kCheckFrames) return MixedStacks::kFramesRead;  // place_read() checks them
+  const NodeId node = find_cached(data, data.frames.hash(), native);
+  return node == NodeId::kNone ? MixedStacks::kFramesRead : node;
+}
+
+/// Finds the node of a stack in the cache, or else places it. Returns nullopt if there is no memory.
+[[gnu::always_inline]] inline std::optional<NodeId> find_or_place(Placing& placing, NodeId native) noexcept {
+  MixedStackData& data = placing.data;
+  std::uint64_t hash = placing.python == nullptr ? kNoPythonFrames : data.frames.hash();
+  for (;;) {
+    NodeId node = find_cached(data, hash, native);
+    if (node == NodeId::kNone) {
+      const std::optional<NodeId> placed = place_new(placing, hash, native);
+      if (!placed) return std::nullopt;
+      node = *placed;
+    } else if constexpr (kCheckFrames) {
+      check_cached(placing, node);
+    }
+    if (node != kNotPlaced) [[likely]]
+      return node;
+    leave_out(LeftOut::kNoPlace, placing.stream);
+    placing.python = nullptr;
+    hash = kNoPythonFrames;
+  }
+}
+
 }  // namespace
 
 bool MixedStacks::must_begin() const noexcept {
@@ -506,13 +551,35 @@ bool MixedStacks::begin() noexcept {
     for (auto& set : data_->cache)
       for (CachedStack& cached : set) cached.native = NodeId::kNone;
   }
+  ready_for_ = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   data_->native_stacks.begin();
   suspended_ = 0;
+  ready_for_ = data_->native_stacks.interpreters() + 1;
   return true;
 }
 
 NativeStacks& MixedStacks::native_stacks() noexcept { return data_->native_stacks; }
+
+NodeId MixedStacks::find(NodeId native, recorder::Stream& stream) noexcept {
+  const NativeStack stack(native);
+  if (!stack.numbered()) return native;
+  MixedStackData& data = *data_;
+  if (!stack.executes(data.interpreter) || !data.state.valid || !data.pages.is_current()) [[unlikely]]
+    return NodeId::kNone;
+  Interpreter& python = interpreter(data.interpreter);
+  switch (python.layout->version) {
+    case kLayout38.version: return read_and_find<kLayout38>(data, python, native, stream);
+    case kLayout39.version: return read_and_find<kLayout39>(data, python, native, stream);
+    case kLayout310.version: return read_and_find<kLayout310>(data, python, native, stream);
+    case kLayout311.version: return read_and_find<kLayout311>(data, python, native, stream);
+    case kLayout312.version: return read_and_find<kLayout312>(data, python, native, stream);
+    case kLayout313.version: return read_and_find<kLayout313>(data, python, native, stream);
+    case kLayout314.version: return read_and_find<kLayout314>(data, python, native, stream);
+    case kLayout315.version: return read_and_find<kLayout315>(data, python, native, stream);
+    default: return NodeId::kNone;
+  }
+}
 
 std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegisters& entry,
                                          const unwind::ThreadUnwinder& unwinder,
@@ -521,25 +588,28 @@ std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegiste
   if (!stack.numbered()) return native;
   MixedStackData& data = *data_;
   Placing placing{data, data.last, read_frames(data, stack, stream), entry, unwinder, definitions, stream};
-  std::uint64_t hash = placing.python == nullptr ? kNoPythonFrames : data.frames.hash();
-  for (;;) {
-    NodeId node = find_cached(data, hash, native);
-    if (node == NodeId::kNone) {
-      const std::optional<NodeId> placed = place_new(placing, hash, native);
-      if (!placed) {
-        suspended_ = kSuspendedEvents;
-        return std::nullopt;
-      }
-      node = *placed;
-    } else if constexpr (kCheckFrames) {
-      check_cached(placing, node);
-    }
-    if (node != kNotPlaced) [[likely]]
-      return node;
-    leave_out(LeftOut::kNoPlace, stream);
-    placing.python = nullptr;
-    hash = kNoPythonFrames;
-  }
+  const std::optional<NodeId> node = find_or_place(placing, native);
+  if (!node) suspend();
+  return node;
+}
+
+std::optional<NodeId> MixedStacks::place_read(NodeId native, const arch::EntryRegisters& entry,
+                                              const unwind::ThreadUnwinder& unwinder,
+                                              const unwind::Definitions& definitions,
+                                              recorder::Stream& stream) noexcept {
+  MixedStackData& data = *data_;
+  Interpreter& python = interpreter(data.interpreter);
+  if constexpr (kCheckFrames)
+    check_frames(data.frames, python, data.state.state, python.release.is_noticed(data.pages), data.pages, stream);
+  Placing placing{data, data.last, &python, entry, unwinder, definitions, stream};
+  const std::optional<NodeId> node = find_or_place(placing, native);
+  if (!node) suspend();
+  return node;
+}
+
+void MixedStacks::suspend() noexcept {
+  suspended_ = kSuspendedEvents;
+  ready_for_ = 0;
 }
 
 void MixedStacks::thread_changed() noexcept {

@@ -35,6 +35,11 @@ class NativeStack {
   /// Whether a signal handler is on the stack.
   constexpr bool in_handler() const noexcept { return numbered() && (bits_ & kHandler) != 0; }
 
+  /// Whether it is numbered, `wanted` is its interpreter, and it has no signal handler: three conditions at once.
+  constexpr bool executes(std::uint32_t wanted) const noexcept {
+    return (bits_ & (kNumbered | kHandler | kInterpreter)) == (kNumbered | wanted);
+  }
+
   static constexpr std::uint32_t kMaxNumber = (1u << 26) - 1;
 
  private:
@@ -62,6 +67,8 @@ class NativeStacks {
     return found_interpreters_ != found_interpreters() || last_number_ > NativeStack::kMaxNumber - kMaxCaptured;
   }
   void begin() noexcept;
+  /// found_interpreters() at begin().
+  std::uint32_t interpreters() const noexcept { return found_interpreters_; }
 
  private:
   struct Slot {

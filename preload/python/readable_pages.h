@@ -22,6 +22,9 @@ class ReadablePages {
       forget(epoch);
   }
 
+  /// Whether begin_event() would change nothing.
+  bool is_current() const noexcept { return epoch_ == unwind::invalidation_epoch(); }
+
   /// Whether an object of the interpreter with this size, which is not 0, can be at `address`.
   [[gnu::always_inline]] bool object(std::uint64_t address, std::uint64_t bytes) noexcept {
     return address % 8 == 0 && range(address, bytes);

@@ -20,57 +20,6 @@ std::uint64_t mix(std::uint64_t outer, std::uint64_t value) noexcept {
   return hash ^ hash >> 32;
 }
 
-/// The bytes of a frame, of a code object and of a CFrame that are read.
-constexpr std::uint64_t frame_bytes(const Layout& layout) noexcept {
-  return (layout.instruction > layout.owner ? layout.instruction : layout.owner) + sizeof(std::uint64_t);
-}
-constexpr std::uint64_t code_bytes(const Layout& layout) noexcept {
-  return layout.bytecode != 0 ? layout.bytecode : layout.table + sizeof(std::uint64_t);
-}
-constexpr std::uint64_t cframe_bytes(const Layout& layout) noexcept {
-  return layout.cframe_previous + sizeof(std::uint64_t);
-}
-
-/// Stores the innermost frame's address; 0: there is none. Returns false if it cannot be read.
-bool innermost(const Layout& layout, std::uint64_t thread_state, ReadablePages& pages,
-               std::uint64_t& frame) noexcept {
-  if (layout.frame != 0) {
-    frame = load<std::uint64_t>(thread_state + layout.frame);
-    return true;
-  }
-  frame = 0;
-  const auto cframe = load<std::uint64_t>(thread_state + layout.cframe);
-  if (cframe == 0) return true;
-  if (!pages.object(cframe, cframe_bytes(layout))) return false;
-  frame = load<std::uint64_t>(cframe + layout.cframe_frame);
-  return true;
-}
-
-/// The PyInterpreterState of a thread, among all that the process has, or has had.
-PythonIdentity identity_of(const Interpreter& python, std::uint64_t thread_state) noexcept {
-  const auto state = load<std::uint64_t>(thread_state + python.layout->interpreter);
-  const std::uint64_t id = python.state_id == 0 ? 0 : load<std::uint64_t>(state + python.state_id);
-  return {python.runtime, state, id << 32 | __atomic_load_n(&python.restarts, __ATOMIC_RELAXED)};
-}
-
-/// Whether the process has another interpreter than that of the thread. A thread may call it, and come back, without
-/// an event in between.
-bool has_other_interpreters(const Interpreter& python, const PythonIdentity& identity) noexcept {
-  if (python.first_state == 0) return false;
-  return load<std::uint64_t>(python.runtime + python.first_state) != identity.state ||
-         load<std::uint64_t>(identity.state + python.next_state) != 0;
-}
-
-/// The word of a frame that holds its instruction.
-std::uint64_t instruction_word(const Layout& layout, std::uint64_t frame) noexcept {
-  return layout.bytecode != 0 ? load<std::uint64_t>(frame + layout.instruction)
-                              : load<std::uint32_t>(frame + layout.instruction);
-}
-
-std::uint64_t code_of(const Layout& layout, std::uint64_t frame) noexcept {
-  return load<std::uint64_t>(frame + layout.code) & ~std::uint64_t{layout.code_tag};
-}
-
 bool is_shim(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.links == FrameLinks::kShim && load<std::uint8_t>(frame + layout.owner) >= kFirstShimOwner;
 }
@@ -526,23 +475,17 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
     return Result::kTooMany;
   }
   const Layout& layout = *python.layout;
-  const CodeReader reader{python, pages};
-  last_count_ = count_;
-  last_written_ = written_;
-  count_ = written_ = 0;
-  resolved_ = last_count_;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  begin_update();
   if (frees_noticed != frees_noticed_) [[unlikely]] {
     frees_noticed_ = frees_noticed;
     last_count_ = resolved_ = last_written_ = 0;
   }
   const std::uint64_t freed = freed_code_objects();  // before any version is read
-  const bool verify_versions = freed != freed_;
-  version_unknown_ = false;
-  std::uint64_t first;
-  if (!innermost(layout, thread_state, pages, first)) return Result::kUnreadable;
+  std::uint64_t first = 0;
+  if (!innermost_frame(layout, thread_state, pages, first)) return Result::kUnreadable;
   if (first == 0) return Result::kNone;
-  if (const PythonIdentity identity = identity_of(python, thread_state); !(identity == identity_)) [[unlikely]] {
+  if (const PythonIdentity identity = identity_of(layout, python, thread_state); !(identity == identity_))
+      [[unlikely]] {
     identity_ = identity;
     last_count_ = resolved_ = last_written_ = 0;
   }
@@ -552,23 +495,32 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
     last_count_ = resolved_ = last_written_ = 0;
   }
   thread_state_ = thread_state;
+  return finish_update(python, first, freed, pages, stream);
+}
+
+[[gnu::noinline]] ThreadFrames::Result ThreadFrames::finish_update(const Interpreter& python, std::uint64_t first,
+                                                                   std::uint64_t freed, ReadablePages& pages,
+                                                                   recorder::Stream& stream) noexcept {
+  const std::uint32_t version = python.layout->version;
+  const CodeReader reader{python, pages};
+  const bool verify_versions = freed != freed_;
+  version_unknown_ = false;
   failure_ = Result::kFrames;
-  const bool is_remembered = frees_noticed && last_count_ != 0;
+  const bool is_remembered = frees_noticed_ && last_count_ != 0;
   const bool followed =
-      layout.version == 0x0308
-          ? is_remembered && follow_evaluations<kLayout38>(thread_state, first, verify_versions, pages)
-      : layout.version == 0x0309
-          ? is_remembered && follow_evaluations<kLayout39>(thread_state, first, verify_versions, pages)
-      : layout.version == 0x030a
-          ? is_remembered && follow_evaluations<kLayout310>(thread_state, first, verify_versions, pages)
-      : layout.version == 0x030b
-          ? is_remembered && follow_evaluations<kLayout311>(thread_state, first, verify_versions, pages)
-      : layout.version == 0x030c ? follow<kLayout312>(first, pages)
-      : layout.version == 0x030d ? follow<kLayout313>(first, pages)
-      : layout.version == 0x030e ? follow<kLayout314>(first, pages)
-      : layout.version == 0x030f ? follow<kLayout315>(first, pages)
-                                 : false;
-  if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state, first))) {
+      version == 0x0308 ? is_remembered && follow_evaluations<kLayout38>(thread_state_, first, verify_versions, pages)
+      : version == 0x0309
+          ? is_remembered && follow_evaluations<kLayout39>(thread_state_, first, verify_versions, pages)
+      : version == 0x030a
+          ? is_remembered && follow_evaluations<kLayout310>(thread_state_, first, verify_versions, pages)
+      : version == 0x030b
+          ? is_remembered && follow_evaluations<kLayout311>(thread_state_, first, verify_versions, pages)
+      : version == 0x030c ? follow<kLayout312>(first, pages)
+      : version == 0x030d ? follow<kLayout313>(first, pages)
+      : version == 0x030e ? follow<kLayout314>(first, pages)
+      : version == 0x030f ? follow<kLayout315>(first, pages)
+                          : false;
+  if (!followed && (failure_ != Result::kFrames || !read_all(reader, thread_state_, first))) {
     if (failure_ == Result::kTooMany) skipped_ = kSkippedEvents;
     return failure_;
   }

@@ -7,10 +7,13 @@
 // frame at the same instruction, so it costs a few comparisons. Otherwise every code object is identified again.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "preload/python/code_objects.h"
+#include "preload/python/frame_words.h"
+#include "preload/python/freed_code.h"
 #include "preload/python/interpreter.h"
 #include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
@@ -44,20 +47,6 @@ struct PythonFrame {
 
 static_assert(sizeof(PythonFrame) == 64);
 
-/// Identifies a PyInterpreterState: each one has versions of code objects of its own.
-struct PythonIdentity {
-  std::uint64_t runtime;
-  std::uint64_t state;
-  std::uint64_t number;  ///< id of the state, and restarts of the runtime
-
-  bool operator==(const PythonIdentity&) const noexcept = default;
-  std::uint64_t hash() const noexcept {
-    std::uint64_t hash = (runtime ^ state) * 0x9fb21c651e98df25;
-    hash = (hash ^ hash >> 32 ^ number) * 0xd6e8feb86659fd93;
-    return hash ^ hash >> 32;
-  }
-};
-
 /// Zeroed memory is a valid object.
 class ThreadFrames {
  public:
@@ -75,6 +64,13 @@ class ThreadFrames {
   Result update(const Interpreter& python, std::uint64_t thread_state, bool frees_noticed, ReadablePages& pages,
                 recorder::Stream& stream) noexcept;
 
+  /// The fast path of update(): tests whether thread state, interpreter and `frees_noticed` are those of the last
+  /// update. kLayout: that of `python`; it makes all offsets constants. A result other than kFrames means only that
+  /// update() must be called.
+  template <const Layout& kLayout>
+  Result update_again(const Interpreter& python, std::uint64_t thread_state, bool frees_noticed, ReadablePages& pages,
+                      recorder::Stream& stream) noexcept;
+
   /// Forgets the remembered frames. Call it when the object gets another thread, or an update was abandoned.
   void forget() noexcept { count_ = written_ = skipped_ = 0; }
   /// Forgets the remembered frames, and hashes frames as `other` does.
@@ -91,6 +87,9 @@ class ThreadFrames {
   std::uint64_t hash() const noexcept { return frames_[count_ - 1].hash; }
 
  private:
+  void begin_update() noexcept;
+  Result finish_update(const Interpreter& python, std::uint64_t first, std::uint64_t freed, ReadablePages& pages,
+                       recorder::Stream& stream) noexcept;
   template <const Layout& kLayout>
   bool follow(std::uint64_t first, ReadablePages& pages) noexcept;
   template <const Layout& kLayout>
@@ -144,5 +143,35 @@ class ThreadFrames {
 
   static constexpr std::uint64_t kVerify = ~std::uint64_t{0};
 };
+
+/// Forgets the frames until the update has succeeded; last_count_ and last_written_ say what was remembered.
+inline void ThreadFrames::begin_update() noexcept {
+  last_count_ = count_;
+  last_written_ = written_;
+  count_ = written_ = 0;
+  resolved_ = last_count_;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline ThreadFrames::Result ThreadFrames::update_again(const Interpreter& python,
+                                                                              std::uint64_t thread_state,
+                                                                              bool frees_noticed,
+                                                                              ReadablePages& pages,
+                                                                              recorder::Stream& stream) noexcept {
+  // Everything that makes update() forget frames, or change how they are hashed.
+  if (count_ == 0 || thread_state != thread_state_ || frees_noticed != frees_noticed_) [[unlikely]]
+    return Result::kNone;
+  if (!(identity_of(kLayout, python, thread_state) == identity_)) [[unlikely]]
+    return Result::kNone;
+  if (!several_states_ && has_other_interpreters(python, identity_)) [[unlikely]]
+    return Result::kNone;
+  const std::uint64_t freed = freed_code_objects();  // before any version is read
+  std::uint64_t first = 0;
+  if (!innermost_frame(kLayout, thread_state, pages, first) || first == 0) [[unlikely]]
+    return Result::kNone;
+  begin_update();
+  return finish_update(python, first, freed, pages, stream);
+}
 
 }  // namespace heapprof::python

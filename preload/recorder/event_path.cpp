@@ -98,11 +98,22 @@ namespace {
 
 }  // namespace
 
-[[gnu::noinline]] std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept {
-  if (!thread.python.must_begin() || begin_python_frames(thread)) [[likely]] {
-    const NodeId native = thread.unwinder.capture(entry, thread.native_definitions);
+[[gnu::noinline]] std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry,
+                                                    bool lookup_failed, KnownStack known) noexcept {
+  python::MixedStacks& stacks = thread.python;
+  const bool cached = known.native != NodeId::kNone;  // then it needs no new number
+  if (cached || !stacks.must_begin() || begin_python_frames(thread)) [[likely]] {
+    if (!cached) {
+      known.native = lookup_failed ? thread.unwinder.capture_slow(entry, thread.native_definitions)
+                                   : thread.unwinder.capture(entry, thread.native_definitions);
+      known.found = stacks.find(known.native, thread.stream);
+      if (python::MixedStacks::is_node(known.found)) [[likely]]
+        return raw(known.found);
+    }
     const std::optional<NodeId> node =
-        thread.python.place(native, entry, thread.unwinder, thread.definitions, thread.stream);
+        known.found == python::MixedStacks::kFramesRead
+            ? stacks.place_read(known.native, entry, thread.unwinder, thread.definitions, thread.stream)
+            : stacks.place(known.native, entry, thread.unwinder, thread.definitions, thread.stream);
     if (node) [[likely]]
       return raw(*node);
     thread.unwinder.recover_abandoned_capture();  // it has numbers of C stacks

@@ -54,8 +54,15 @@ inline ThreadState* enter() noexcept {
 /// Call this for an event that comes from the loader (unwind::is_loader): objects may have been loaded or unloaded.
 void loader_event() noexcept;
 
+/// The parts of a stack with an interpreter, as far as they are known.
+struct KnownStack {
+  NodeId native = NodeId::kNone;  ///< the C stack, which is cached
+  NodeId found = NodeId::kNone;   ///< what MixedStacks::find() has just returned for it
+};
+
 /// As capture() with a thread's own state, when there is an interpreter.
-std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept;
+std::uint32_t capture_with_python(ThreadState& thread, const EntryRegisters& entry, bool lookup_failed,
+                                  KnownStack known = {}) noexcept;
 
 /// Captures the call stack that begins with `entry` and returns its node. `lookup_failed`: find_cached() has just
 /// returned kNone for it.
@@ -70,7 +77,16 @@ inline std::uint32_t capture(ThreadState& thread, const EntryRegisters& entry, b
     if (!python::is_on()) [[likely]]
       return raw(node);
   }
-  return capture_with_python(thread, entry);
+  return capture_with_python(thread, entry, lookup_failed);
+}
+
+/// The fast path of capture() with a thread's own state, when there is an interpreter: looks up the stack in caches.
+[[gnu::always_inline]] inline KnownStack find_with_python(ThreadState& thread, const EntryRegisters& entry) noexcept {
+  KnownStack known;
+  known.native = thread.unwinder.find_cached(entry, thread.native_definitions);
+  if (known.native != NodeId::kNone) [[likely]]
+    known.found = thread.python.find(known.native, thread.stream);
+  return known;
 }
 
 /// Once libc has reported a second thread, the process counts as multi-threaded for good: libc may report later that

@@ -116,7 +116,14 @@ template <bool kTimed>
 [[gnu::noinline]] void allocated_with_python(ThreadState* thread, const void* block, std::size_t size,
                                              ProgramCounter pc, StackPointer sp, std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  const std::uint32_t node = capture(*thread, {pc, sp, fp});
+  const bool ready = thread->python.is_ready();
+  KnownStack known;
+  if (ready) [[likely]]
+    known = find_with_python(*thread, {pc, sp, fp});
+  // Each call has registers of its own, so that the fast path does not store any.
+  const std::uint32_t node = python::MixedStacks::is_node(known.found) ? raw(known.found)
+                             : known.native != NodeId::kNone ? capture_with_python(*thread, {pc, sp, fp}, true, known)
+                                                             : capture(*thread, {pc, sp, fp}, ready);
   // The capture may have defined nodes, which ends a run when the block is full.
   const bool single_threaded = is_single_threaded();
   if (!stream.in_run() || size >= kMaxSize || (!single_threaded && !multi_threaded_is_noted())) [[unlikely]] {

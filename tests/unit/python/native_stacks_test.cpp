@@ -55,6 +55,9 @@ TEST_CASE("stacks without an interpreter and a handler are nodes of the call tre
   CHECK(evaluation.numbered());
   CHECK(evaluation.interpreter() == 1);
   CHECK_FALSE(evaluation.in_handler());
+  CHECK(evaluation.executes(1));
+  CHECK_FALSE(evaluation.executes(2));
+  CHECK_FALSE(main.executes(0));
   const NativeStack inside(fixture.add(evaluation.id(), kProgram, 0x30));
   CHECK(inside.interpreter() == 1);
   const NativeStack handler(fixture.add(inside.id(), kProgram, 0x40, unwind::kSignalNode));

@@ -2,16 +2,21 @@
 // refused, and what a signal handler leaves behind that leaves an update by longjmp.
 #include "preload/python/thread_frames.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "preload/arch/arch.h"
 #include "preload/python/code_objects.h"
 #include "preload/unwind/stack_bounds.h"
+#include "tests/support/seed.h"
 #include "tests/unit/recorder/stream_fixture.h"
 
 using namespace heapprof;
@@ -31,7 +36,7 @@ class Memory {
     void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(mapped != MAP_FAILED);
     begin_ = end_ = reinterpret_cast<std::uint64_t>(mapped);
-    const std::uint64_t runtime = object(64);
+    const std::uint64_t runtime = object(4096);
     interpreter_state = object(64);
     state = object(256);
     python.layout = &kLayout;
@@ -105,7 +110,14 @@ class Thread {
     pages.begin_event();
     return frames.update(memory_.python, memory_.state, false, pages, recording_.state->stream);
   }
+  /// The fast path alone.
+  ThreadFrames::Result update_again(std::uint64_t innermost) {
+    Memory::set(memory_.state + kLayout.frame, innermost);
+    pages.begin_event();
+    return frames.update_again<kLayout313>(memory_.python, memory_.state, false, pages, stream());
+  }
   std::uint32_t number(std::uint32_t index) const { return frames.frames()[index].number; }
+  recorder::Stream& stream() { return recording_.state->stream; }
 
   ThreadFrames frames{};
   ReadablePages pages{};
@@ -117,7 +129,205 @@ class Thread {
 
 using Result = ThreadFrames::Result;
 
+/// A thread that calls and returns at random. Frames and code objects are at few addresses, which are used again.
+class RandomCalls {
+ public:
+  static constexpr std::size_t kMaxDepth = 12;
+
+  RandomCalls(Memory& memory, std::uint64_t seed) : memory_(memory), random_(seed), none_(memory.object(64)) {
+    for (auto& depth : places_)
+      for (std::uint64_t& place : depth) place = memory.object(80);
+    for (unsigned i = 0; i != kNames; ++i) names_.push_back(memory.text("f" + std::to_string(i)));
+    for (std::uint64_t& code : codes_) {
+      code = memory.code("f", ++version_);
+      Memory::set(code + kLayout.first_traceable, std::int32_t{2});
+    }
+    call(0, codes_[0], 3);
+  }
+
+  std::uint64_t innermost() const { return calls_.back().frame; }
+
+  void step() {
+    switch (below(10)) {
+      case 0:
+      case 1:
+      case 2: call(below(3), codes_[below(kCodes)], below(4)); break;
+      case 3:
+      case 4: end(1 + below(3)); break;
+      case 5: set_instruction(calls_[below(calls_.size())], below(4)); break;
+      case 6: replace(codes_[below(kCodes)]); break;
+      case 7: call_again_with_replaced_code(); break;
+      default: set_instruction(calls_.back(), below(4));
+    }
+  }
+
+ private:
+  static constexpr unsigned kCodes = 4, kNames = 8;
+  /// The first kind of place is on the thread's stack of frames, the second one is in a generator, and the last one,
+  /// on the C stack, separates evaluations.
+  static constexpr std::uint8_t kOwners[] = {0, kOwnedByGenerator, kFirstShimOwner};
+
+  struct Call {
+    std::uint64_t frame;
+    std::uint64_t code;
+    unsigned kind;
+    unsigned instruction;
+  };
+
+  unsigned below(std::size_t end) {
+    return static_cast<unsigned>(std::uniform_int_distribution<std::size_t>(0, end - 1)(random_));
+  }
+
+  void call(unsigned kind, std::uint64_t code, unsigned instruction) {
+    if (calls_.size() == kMaxDepth) return;
+    const std::uint64_t frame = places_[calls_.size()][kind];
+    const bool shim = kOwners[kind] == kFirstShimOwner;
+    Memory::set(frame + kLayout.code, shim ? none_ : code);
+    Memory::set(frame + kLayout.previous, calls_.empty() ? 0 : innermost());
+    Memory::set(frame + kLayout.owner, kOwners[kind]);
+    calls_.push_back({frame, shim ? none_ : code, kind, instruction});
+    set_instruction(calls_.back(), instruction);
+  }
+
+  /// The outermost call never ends.
+  void end(std::size_t calls) { calls_.resize(calls_.size() - std::min(calls, calls_.size() - 1)); }
+
+  static void set_instruction(Call& call, unsigned instruction) {
+    call.instruction = instruction;
+    Memory::set(call.frame + kLayout.instruction, call.code + kLayout.bytecode + 2 * instruction);
+  }
+
+  /// Another code object takes the memory of one that no frame executes.
+  void replace(std::uint64_t code) {
+    for (const Call& each : calls_)
+      if (each.code == code) return;
+    Memory::set(code + kLayout.name, names_[below(kNames)]);
+    Memory::set(code + kLayout.code_version, ++version_);
+  }
+
+  void call_again_with_replaced_code() {
+    if (calls_.size() == 1) return;
+    const Call last = calls_.back();
+    end(1);
+    if (last.code != none_) replace(last.code);
+    call(last.kind, last.code == none_ ? codes_[0] : last.code, last.instruction);
+  }
+
+  Memory& memory_;
+  std::mt19937_64 random_;
+  std::uint64_t none_;
+  std::uint64_t places_[kMaxDepth][3];
+  std::uint64_t codes_[kCodes];
+  std::vector<std::uint64_t> names_;
+  std::uint32_t version_ = 0;
+  std::vector<Call> calls_;
+};
+
+/// Whether `frames` are those that `full`, which remembers nothing, reads.
+bool are_those_in_full(const ThreadFrames& frames, const ThreadFrames& full) {
+  if (frames.count() != full.count()) return false;
+  for (std::uint32_t i = 0; i != full.count(); ++i) {
+    const PythonFrame& frame = frames.frames()[i];
+    const PythonFrame& expected = full.frames()[i];
+    if (frame.address != expected.address || frame.offset != expected.offset || frame.hash != expected.hash)
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("Frames that are compared with remembered ones are those that are read in full") {
+  forget_code_objects();
+  Memory memory;
+  Thread thread(memory);
+  ThreadFrames full{};
+  RandomCalls calls(memory, seed(1));
+  constexpr unsigned kEvents = 40'000;
+  unsigned fast = 0;
+  for (unsigned event = 0; event != kEvents; ++event) {
+    for (unsigned steps = event % 4; steps != 0; --steps) calls.step();
+    CAPTURE(event);
+    const bool again = thread.update_again(calls.innermost()) == Result::kFrames;
+    if (!again) REQUIRE(thread.update(calls.innermost()) == Result::kFrames);
+    fast += again;
+    full.forget_as(thread.frames);
+    REQUIRE(full.update(memory.python, memory.state, false, thread.pages, thread.stream()) == Result::kFrames);
+    REQUIRE(are_those_in_full(thread.frames, full));
+  }
+  CHECK(fast == kEvents - 1);  // the first event has nothing to compare with
+}
+
+TEST_CASE("The fast path leaves to the whole update what may be another thread or interpreter") {
+  forget_code_objects();
+  Memory memory;
+  constexpr std::uint32_t kFirst = 16, kNext = 24;
+  memory.python.first_state = kFirst;
+  memory.python.next_state = kNext;
+  Memory::set(memory.python.runtime + kFirst, memory.interpreter_state);
+  Thread thread(memory);
+  const std::uint64_t frame = memory.frame(memory.code("f", 1), 0);
+  CHECK(thread.update_again(frame) != Result::kFrames);  // nothing is remembered
+  REQUIRE(thread.update(frame) == Result::kFrames);
+  REQUIRE(thread.update_again(frame) == Result::kFrames);
+  SECTION("another thread state") {
+    const std::uint64_t other = memory.object(256);
+    Memory::set(other + kLayout.interpreter, memory.interpreter_state);
+    memory.state = other;
+  }
+  SECTION("another interpreter state") { Memory::set(memory.state + kLayout.interpreter, memory.object(64)); }
+  SECTION("an interpreter state with another id") {
+    Memory::set(memory.interpreter_state + memory.python.state_id, std::uint64_t{1});
+  }
+  SECTION("a runtime that began again") { ++memory.python.restarts; }
+  SECTION("a second interpreter after the first one") {
+    Memory::set(memory.interpreter_state + kNext, memory.object(64));
+  }
+  SECTION("a second interpreter before the first one") {
+    Memory::set(memory.python.runtime + kFirst, memory.object(64));
+  }
+  SECTION("frames that were forgotten") { thread.frames.forget(); }
+  CHECK(thread.update_again(frame) != Result::kFrames);
+  CHECK(thread.update(frame) == Result::kFrames);
+}
+
+TEST_CASE("A thread has no frames, or ones that cannot be read, also by the fast path") {
+  forget_code_objects();
+  Memory memory;
+  Thread thread(memory);
+  const std::uint64_t frame = memory.frame(memory.code("f", 1), 0);
+  REQUIRE(thread.update(frame) == Result::kFrames);
+  CHECK(thread.update_again(0) != Result::kFrames);
+  CHECK(thread.update(0) == Result::kNone);
+  REQUIRE(thread.update(frame) == Result::kFrames);
+  CHECK(thread.update_again(frame + 4) != Result::kFrames);
+  CHECK(thread.update(frame + 4) == Result::kUnreadable);
+  REQUIRE(thread.update(frame) == Result::kFrames);
+  CHECK(thread.frames.count() == 1);
+}
+
+TEST_CASE("A thread has the same state only while key, runtime and owner say so") {
+  Memory memory;
+  const std::uint64_t runtime = memory.python.runtime;
+  ReadablePages pages{};
+  pthread_key_t key;
+  REQUIRE(pthread_key_create(&key, nullptr) == 0);
+  pthread_setspecific(key, reinterpret_cast<void*>(memory.state));
+  Memory::set(runtime + kLayout.tss_key, std::uint64_t{1} | std::uint64_t{key} << 32);
+  Memory::set(memory.state + kLayout.thread_id, arch::thread_pointer());
+  const auto is_same = [&] { return has_same_state<kLayout313>(memory.python, memory.state, pages); };
+  CHECK(is_same());
+  SECTION("another state") { pthread_setspecific(key, reinterpret_cast<void*>(runtime)); }
+  SECTION("no state") { pthread_setspecific(key, nullptr); }
+  SECTION("no key") { Memory::set(runtime + kLayout.tss_key, std::uint64_t{key} << 32); }
+  SECTION("a runtime that another thread ends") { Memory::set(runtime + kLayout.finalizing, runtime); }
+  SECTION("a runtime that this thread ends") { Memory::set(runtime + kLayout.finalizing, memory.state); }
+  SECTION("the state of another thread") {
+    Memory::set(memory.state + kLayout.thread_id, arch::thread_pointer() + 16);
+  }
+  CHECK_FALSE(is_same());
+  pthread_key_delete(key);
+}
 
 TEST_CASE("Frames of one code object have one number, also when they are read again") {
   forget_code_objects();
