@@ -14,12 +14,6 @@ constexpr std::uint32_t kFirstCapacity = 256;
 /// To read kMaxFrames frames takes about a millisecond; after that so many events are skipped.
 constexpr std::uint32_t kSkippedEvents = 1024;
 
-std::uint64_t mix(std::uint64_t outer, std::uint64_t value) noexcept {
-  std::uint64_t hash = (outer ^ value) * 0x9fb21c651e98df25;
-  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
-  return hash ^ hash >> 32;
-}
-
 bool is_shim(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.links == FrameLinks::kShim && load<std::uint8_t>(frame + layout.owner) >= kFirstShimOwner;
 }
@@ -87,10 +81,6 @@ bool same_words(const PythonFrame& a, const PythonFrame& b) noexcept {
 }
 
 }  // namespace
-
-/// The number of remembered frames, from the innermost, with which a new frame is compared. Between two events, a
-/// thread seldom returns from more calls than that.
-constexpr std::uint32_t kWindow = 8;
 
 /// Reads new frames from `first` on, up to a remembered one, and verifies this and all outer ones. Stores what has
 /// changed in them. Afterwards the stack is the first `kept_` remembered frames and the read ones; from resolved_ on
@@ -428,32 +418,17 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
 void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
                            recorder::Stream& stream) noexcept {
   const Layout& layout = *reader.python.layout;
-  if (frame.boundary()) {
-    frame.hash = mix(outer_hash, PythonFrame::kBoundary ^ (several_states_ ? frame.address : 0));
-    return;
+  if (!frame.boundary()) {
+    const std::int64_t instruction = instruction_of(layout, frame);
+    const bool incomplete = is_incomplete(layout, frame, instruction);
+    if (!incomplete && frame.number == 0) {
+      const bool has_version = layout.code_version != 0 || frees_noticed_;
+      const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
+      frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
+    }
+    frame.offset = incomplete || frame.number == 0 ? PythonFrame::kHidden : offset_at(frame.number, instruction);
   }
-  std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
-  if (layout.lines == PythonLines::kLnotab) instruction >>= 1;  // in bytes
-  if (layout.bytecode != 0) {
-    constexpr std::int64_t kInstructionBytes = 2;
-    instruction = static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) / kInstructionBytes;
-  }
-  const bool incomplete = layout.first_traceable != 0 &&
-                          instruction < load<std::int32_t>(frame.code + layout.first_traceable) &&
-                          load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
-  if (!incomplete && frame.number == 0) {
-    const bool has_version = layout.code_version != 0 || frees_noticed_;
-    const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
-    frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
-  }
-  if (incomplete || frame.number == 0) {
-    frame.offset = PythonFrame::kHidden;
-    frame.hash = outer_hash;
-    return;
-  }
-  const bool known = instruction >= 0 && instruction < kPythonNoInstruction;
-  frame.offset = python_offset(frame.number, known ? static_cast<std::uint32_t>(instruction) : kPythonNoInstruction);
-  frame.hash = mix(outer_hash, frame.offset);
+  frame.hash = hash_with(outer_hash, frame);
 }
 
 /// Reads all frames and keeps those outermost ones that are unchanged.

@@ -47,6 +47,28 @@ struct PythonFrame {
 
 static_assert(sizeof(PythonFrame) == 64);
 
+/// The number of the instruction at which a frame is, counted in its code object.
+[[gnu::always_inline]] inline std::int64_t instruction_of(const Layout& layout, const PythonFrame& frame) noexcept {
+  constexpr std::int64_t kInstructionBytes = 2;
+  if (layout.bytecode != 0)
+    return static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) / kInstructionBytes;
+  const std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
+  return layout.lines == PythonLines::kLnotab ? instruction >> 1 : instruction;  // in bytes
+}
+
+/// Whether a frame does not execute yet: it is before the first instruction that can have a line.
+[[gnu::always_inline]] inline bool is_incomplete(const Layout& layout, const PythonFrame& frame,
+                                                 std::int64_t instruction) noexcept {
+  return layout.first_traceable != 0 && instruction < load<std::int32_t>(frame.code + layout.first_traceable) &&
+         load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
+}
+
+/// The node's offset of a frame that executes.
+inline std::uint64_t offset_at(std::uint32_t code_number, std::int64_t instruction) noexcept {
+  const bool known = instruction >= 0 && instruction < kPythonNoInstruction;
+  return python_offset(code_number, known ? static_cast<std::uint32_t>(instruction) : kPythonNoInstruction);
+}
+
 /// Zeroed memory is a valid object.
 class ThreadFrames {
  public:
@@ -87,6 +109,11 @@ class ThreadFrames {
   std::uint64_t hash() const noexcept { return frames_[count_ - 1].hash; }
 
  private:
+  std::uint32_t find(std::uint64_t address) const noexcept;
+  template <const Layout& kLayout>
+  bool compare(std::uint32_t count, std::uint32_t& changed) const noexcept;
+  template <const Layout& kLayout>
+  bool resolve_again(std::uint32_t begin, std::uint32_t count) noexcept;
   void begin_update() noexcept;
   Result finish_update(const Interpreter& python, std::uint64_t first, std::uint64_t freed, ReadablePages& pages,
                        recorder::Stream& stream) noexcept;
@@ -105,13 +132,20 @@ class ThreadFrames {
   void add_boundary(const Layout& layout, const Evaluations& evaluations) noexcept;
   void resolve(const CodeReader& reader, PythonFrame& frame, std::uint64_t outer_hash,
                recorder::Stream& stream) noexcept;
+  std::uint64_t hash_with(std::uint64_t outer_hash, const PythonFrame& frame) const noexcept;
   bool grow() noexcept;
   bool fail(Result failure) noexcept;
+
+  /// The number of remembered frames, from the innermost, with which a new frame is compared. Between two events, a
+  /// thread seldom returns from more calls than that.
+  static constexpr std::uint32_t kWindow = 8;
 
   PythonFrame* frames_;  ///< outermost first
   PythonFrame* read_;    ///< innermost first; in the same mapping
   std::uint32_t capacity_;
-  std::uint32_t count_;  ///< 0 while frames_ is changed, so that an abandoned update leaves nothing wrong
+  /// While elements of frames_ are changed, at most the number of those before them, so that an abandoned update
+  /// leaves nothing wrong.
+  std::uint32_t count_;
   std::uint32_t read_count_;
   std::uint32_t kept_;        ///< remembered frames that remain, from the outermost
   std::uint32_t resolved_;    ///< frames from this index on have changed
@@ -144,6 +178,74 @@ class ThreadFrames {
   static constexpr std::uint64_t kVerify = ~std::uint64_t{0};
 };
 
+/// The hash of a frame, whose offset is set, and of all outer ones.
+inline std::uint64_t ThreadFrames::hash_with(std::uint64_t outer_hash, const PythonFrame& frame) const noexcept {
+  if (frame.hidden()) return outer_hash;
+  const std::uint64_t own = frame.boundary() && several_states_ ? frame.offset ^ frame.address : frame.offset;
+  std::uint64_t hash = (outer_hash ^ own) * 0x9fb21c651e98df25;
+  hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93;
+  return hash ^ hash >> 32;
+}
+
+/// How many of the remembered frames remain if `address` is that of the innermost one; 0: it is none of the last
+/// ones.
+inline std::uint32_t ThreadFrames::find(std::uint64_t address) const noexcept {
+  std::uint32_t known = count_;
+  const std::uint32_t end = known > kWindow ? known - kWindow : 0;
+  while (known != end && frames_[known - 1].address != address) --known;
+  return known != end ? known : 0;
+}
+
+/// Whether the thread's frames are the outermost `count` remembered ones, perhaps at other instructions. `changed`:
+/// set to the number of frames outside of the outermost one at another instruction; `count`: there is none. The
+/// innermost one of these must be live.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::compare(std::uint32_t count, std::uint32_t& changed) const noexcept {
+  const PythonFrame* frame = frames_ + count;
+  const PythonFrame* outermost_changed = frame;
+  // The loads of a frame do not depend on those of the frame before, so that the processor executes them at once. A
+  // frame is live, and its memory is mapped, because the one inside of it still links to it. A code object is live
+  // because its frame still refers to it: its version may be read when both are known to be the same.
+  do {
+    --frame;
+    const std::uint64_t links = load<std::uint64_t>(frame->address + kLayout.previous) ^ frame->previous;
+    const std::uint64_t codes = code_of(kLayout, frame->address) ^ frame->code;
+    if ((links | codes) != 0 || load<std::uint32_t>(frame->identity) != frame->version) [[unlikely]]
+      return false;
+    if (load<std::uint64_t>(frame->address + kLayout.instruction) != frame->instruction) [[unlikely]]
+      outermost_changed = frame;
+  } while (frame != frames_);
+  changed = static_cast<std::uint32_t>(outermost_changed - frames_);
+  return true;
+}
+
+/// Makes the remembered frames those that compare() has confirmed, of which those from `begin` on may be at other
+/// instructions. Returns false if one of them has no number yet; then the ones from `begin` on are forgotten.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::resolve_again(std::uint32_t begin, std::uint32_t count) noexcept {
+  count_ = begin;  // if a signal handler leaves by longjmp
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::uint64_t hash = begin == 0 ? 0 : frames_[begin - 1].hash;
+  for (std::uint32_t i = begin; i != count; ++i) {
+    PythonFrame& frame = frames_[i];
+    frame.instruction = load<std::uint64_t>(frame.address + kLayout.instruction);
+    if (!frame.boundary()) {
+      const std::int64_t instruction = instruction_of(kLayout, frame);
+      if (is_incomplete(kLayout, frame, instruction)) {
+        frame.offset = PythonFrame::kHidden;
+      } else {
+        if (frame.number == 0) [[unlikely]]
+          return false;
+        frame.offset = offset_at(frame.number, instruction);
+      }
+    }
+    frame.hash = hash = hash_with(hash, frame);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  count_ = count;
+  return true;
+}
+
 /// Forgets the frames until the update has succeeded; last_count_ and last_written_ say what was remembered.
 inline void ThreadFrames::begin_update() noexcept {
   last_count_ = count_;
@@ -170,6 +272,12 @@ template <const Layout& kLayout>
   std::uint64_t first = 0;
   if (!innermost_frame(kLayout, thread_state, pages, first) || first == 0) [[unlikely]]
     return Result::kNone;
+  if constexpr (kLayout.links == FrameLinks::kShim) {
+    const std::uint32_t count = find(first);
+    std::uint32_t changed = 0;
+    if (count != 0 && compare<kLayout>(count, changed) && resolve_again<kLayout>(changed, count)) [[likely]]
+      return Result::kFrames;
+  }
   begin_update();
   return finish_update(python, first, freed, pages, stream);
 }
