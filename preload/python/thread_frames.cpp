@@ -511,8 +511,9 @@ ThreadFrames::Result ThreadFrames::update(const Interpreter& python, std::uint64
     resolve(reader, frames_[i], i == 0 ? 0 : frames_[i - 1].hash, stream);
   freed_ = version_unknown_ ? kVerify : freed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  count_ = count;
   written_ = count > last_written_ ? count : last_written_;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  count_ = count;
   return Result::kFrames;
 }
 

@@ -111,6 +111,8 @@ class ThreadFrames {
  private:
   std::uint32_t find(std::uint64_t address) const noexcept;
   template <const Layout& kLayout>
+  bool are_called_again(std::uint32_t count, ReadablePages& pages) const noexcept;
+  template <const Layout& kLayout>
   bool compare(std::uint32_t count, std::uint32_t& changed) const noexcept;
   template <const Layout& kLayout>
   bool resolve_again(std::uint32_t begin, std::uint32_t count) noexcept;
@@ -139,6 +141,8 @@ class ThreadFrames {
   /// The number of remembered frames, from the innermost, with which a new frame is compared. Between two events, a
   /// thread seldom returns from more calls than that.
   static constexpr std::uint32_t kWindow = 8;
+  /// The number of frames that have ended, from the outermost, with which the innermost frame is compared.
+  static constexpr std::uint32_t kEndedWindow = 4;
 
   PythonFrame* frames_;  ///< outermost first
   PythonFrame* read_;    ///< innermost first; in the same mapping
@@ -150,7 +154,8 @@ class ThreadFrames {
   std::uint32_t kept_;        ///< remembered frames that remain, from the outermost
   std::uint32_t resolved_;    ///< frames from this index on have changed
   std::uint32_t last_count_;  ///< count_ before the update
-  /// Elements of frames_ from which numbers of code objects can be taken, also beyond count_; 0 as count_ is.
+  /// At least count_: the elements of frames_ whose code object, version and number belong together. Those beyond
+  /// count_ are of frames that have ended; their offsets and hashes may be wrong. 0 as count_ is.
   std::uint32_t written_;
   std::uint32_t last_written_;  ///< written_ before the update
   std::uint32_t skipped_;       ///< events that are still to be skipped after kTooMany
@@ -187,13 +192,37 @@ inline std::uint64_t ThreadFrames::hash_with(std::uint64_t outer_hash, const Pyt
   return hash ^ hash >> 32;
 }
 
-/// How many of the remembered frames remain if `address` is that of the innermost one; 0: it is none of the last
-/// ones.
+/// How many elements of frames_ there are up to the frame at `address`, the innermost one of the thread; 0: it is
+/// none of the last ones. More than count_: it has ended, and its memory is that of a frame again.
 inline std::uint32_t ThreadFrames::find(std::uint64_t address) const noexcept {
-  std::uint32_t known = count_;
-  const std::uint32_t end = known > kWindow ? known - kWindow : 0;
+  if (frames_[count_ - 1].address == address) return count_;
+  const std::uint32_t ended = written_ > count_ + kEndedWindow ? count_ + kEndedWindow : written_;
+  for (std::uint32_t i = count_; i < ended; ++i)
+    if (frames_[i].address == address) return i + 1;
+  std::uint32_t known = count_ - 1;
+  const std::uint32_t end = count_ > kWindow ? count_ - kWindow : 0;
   while (known != end && frames_[known - 1].address != address) --known;
   return known != end ? known : 0;
+}
+
+/// Whether frames that have ended, the elements from count_ to `count`, were called again in the same way: with the
+/// same links and code objects, perhaps at other instructions. The innermost one must be live. They are read as new
+/// frames are: after their memory, and that of their code objects, was found readable.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::are_called_again(std::uint32_t count,
+                                                                  ReadablePages& pages) const noexcept {
+  const PythonFrame* frame = frames_ + count;
+  do {
+    --frame;
+    // The next outer element may be that of another call.
+    if (frame->previous != frame[-1].address || !pages.object(frame->address, frame_bytes(kLayout)) ||
+        load<std::uint64_t>(frame->address + kLayout.previous) != frame->previous ||
+        code_of(kLayout, frame->address) != frame->code ||
+        (!frame->boundary() && !pages.object(frame->code, code_bytes(kLayout))) ||
+        load<std::uint32_t>(frame->identity) != frame->version)
+      return false;
+  } while (frame != frames_ + count_);
+  return true;
 }
 
 /// Whether the thread's frames are the outermost `count` remembered ones, perhaps at other instructions. `changed`:
@@ -219,8 +248,9 @@ template <const Layout& kLayout>
   return true;
 }
 
-/// Makes the remembered frames those that compare() has confirmed, of which those from `begin` on may be at other
-/// instructions. Returns false if one of them has no number yet; then the ones from `begin` on are forgotten.
+/// Makes the remembered frames the first `count` elements, which compare() and are_called_again() have confirmed.
+/// Those from `begin` on may be at other instructions, or inside of other ones. Returns false if one of them has no
+/// number yet; then the ones from `begin` on are forgotten.
 template <const Layout& kLayout>
 [[gnu::always_inline]] inline bool ThreadFrames::resolve_again(std::uint32_t begin, std::uint32_t count) noexcept {
   count_ = begin;  // if a signal handler leaves by longjmp
@@ -274,8 +304,10 @@ template <const Layout& kLayout>
     return Result::kNone;
   if constexpr (kLayout.links == FrameLinks::kShim) {
     const std::uint32_t count = find(first);
+    const std::uint32_t live = count < count_ ? count : count_;
     std::uint32_t changed = 0;
-    if (count != 0 && compare<kLayout>(count, changed) && resolve_again<kLayout>(changed, count)) [[likely]]
+    if (count != 0 && (count == live || are_called_again<kLayout>(count, pages)) && compare<kLayout>(live, changed) &&
+        resolve_again<kLayout>(changed, count)) [[likely]]
       return Result::kFrames;
   }
   begin_update();

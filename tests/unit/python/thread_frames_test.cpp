@@ -16,6 +16,7 @@
 #include "preload/arch/arch.h"
 #include "preload/python/code_objects.h"
 #include "preload/unwind/stack_bounds.h"
+#include "preload/unwind/unwinder.h"
 #include "tests/support/seed.h"
 #include "tests/unit/recorder/stream_fixture.h"
 
@@ -256,6 +257,69 @@ TEST_CASE("Frames that are compared with remembered ones are those that are read
     REQUIRE(are_those_in_full(thread.frames, full));
   }
   CHECK(fast == kEvents - 1);  // the first event has nothing to compare with
+}
+
+TEST_CASE("A frame that has ended is taken for a new one only with its link, code object and readable memory") {
+  forget_code_objects();
+  Memory memory;
+  Thread thread(memory);
+  const std::uint64_t outer_code = memory.code("outer", 1);
+  const std::uint64_t outer = memory.frame(outer_code, 0);
+  const std::uint64_t code = memory.code("inner", 2);
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  const auto inner = reinterpret_cast<std::uint64_t>(page);
+  Memory::set(inner + kLayout.code, code);
+  Memory::set(inner + kLayout.previous, outer);
+  Memory::set(inner + kLayout.instruction, code + kLayout.bytecode + 2);
+  REQUIRE(thread.update(inner) == Result::kFrames);
+  const std::uint64_t hash = thread.frames.hash();
+  const std::uint32_t number = thread.number(1);
+  REQUIRE(thread.update_again(outer) == Result::kFrames);
+  REQUIRE(thread.frames.count() == 1);
+  SECTION("the same call") {
+    REQUIRE(thread.update_again(inner) == Result::kFrames);
+    CHECK(thread.frames.hash() == hash);
+    CHECK(thread.number(1) == number);
+  }
+  SECTION("from another instruction of the outer frame") {
+    Memory::set(outer + kLayout.instruction, outer_code + kLayout.bytecode + 4);
+    REQUIRE(thread.update_again(inner) == Result::kFrames);
+    CHECK(thread.frames.count() == 2);
+    CHECK(thread.frames.hash() != hash);
+    CHECK(thread.number(1) == number);
+  }
+  SECTION("another code object with the same address") {
+    Memory::set(code + kLayout.name, memory.text("other"));
+    Memory::set(code + kLayout.code_version, std::uint32_t{3});
+    REQUIRE(thread.update_again(inner) == Result::kFrames);
+    CHECK(thread.number(1) != number);
+  }
+  SECTION("from another frame") {
+    const std::uint64_t between = memory.frame(memory.code("between", 3), outer);
+    Memory::set(inner + kLayout.previous, between);
+    REQUIRE(thread.update_again(inner) == Result::kFrames);
+    CHECK(thread.frames.count() == 3);
+    CHECK(thread.number(2) == number);
+  }
+  SECTION("after the outer frame has ended, too") {
+    const std::uint64_t other = memory.frame(memory.code("other", 3), 0);
+    REQUIRE(thread.update_again(other) == Result::kFrames);
+    REQUIRE(thread.update_again(inner) == Result::kFrames);
+    CHECK(thread.frames.count() == 2);
+    CHECK(thread.frames.frames()[0].address == outer);
+    CHECK(thread.frames.hash() == hash);
+  }
+  SECTION("memory that was unmapped") {
+    munmap(page, 4096);
+    unwind::invalidate_stack_region(inner, 4096);
+    CHECK(thread.update_again(inner) != Result::kFrames);
+    CHECK(thread.update(inner) == Result::kUnreadable);
+    REQUIRE(thread.update(outer) == Result::kFrames);
+    CHECK(thread.frames.count() == 1);
+    return;
+  }
+  munmap(page, 4096);
 }
 
 TEST_CASE("The fast path leaves to the whole update what may be another thread or interpreter") {
