@@ -1,5 +1,6 @@
 // What is read of an interpreter's thread states and frames, in the fast path (thread_frames.h) and outside of it. If
-// `layout` is a constant, all offsets are constants.
+// `layout` is a constant, all offsets are constants, and what is read of each frame costs one or two instructions: so
+// compilers must inline these functions, although they are called at many places.
 #pragma once
 
 #include <cstdint>
@@ -67,13 +68,21 @@ inline bool has_other_interpreters(const Interpreter& python, const PythonIdenti
 }
 
 /// The word of a frame that holds its instruction.
-inline std::uint64_t instruction_word(const Layout& layout, std::uint64_t frame) noexcept {
+[[gnu::always_inline]] inline std::uint64_t instruction_word(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.bytecode != 0 ? load<std::uint64_t>(frame + layout.instruction)
                               : load<std::uint32_t>(frame + layout.instruction);
 }
 
-inline std::uint64_t code_of(const Layout& layout, std::uint64_t frame) noexcept {
+[[gnu::always_inline]] inline std::uint64_t code_of(const Layout& layout, std::uint64_t frame) noexcept {
   return load<std::uint64_t>(frame + layout.code) & ~std::uint64_t{layout.code_tag};
+}
+
+/// Up to 3.10: a generator into which throw() was called while it delegates to another one (`yield from`, `await`) is
+/// linked as a frame, but no evaluation executes it. Its operands are still stored in the frame.
+[[gnu::always_inline]] inline bool may_delegate_throw(const Layout& layout, std::uint64_t frame) noexcept {
+  if (layout.generator == 0 || load<std::uint64_t>(frame + layout.generator) == 0) return false;
+  return layout.stack_top != 0 ? load<std::uint64_t>(frame + layout.stack_top) != 0
+                               : load<std::int32_t>(frame + layout.stack_depth) >= 0;
 }
 
 }  // namespace heapprof::python

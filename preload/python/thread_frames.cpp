@@ -14,7 +14,7 @@ constexpr std::uint32_t kFirstCapacity = 256;
 /// To read kMaxFrames frames takes about a millisecond; after that so many events are skipped.
 constexpr std::uint32_t kSkippedEvents = 1024;
 
-bool is_shim(const Layout& layout, std::uint64_t frame) noexcept {
+[[gnu::always_inline]] inline bool is_shim(const Layout& layout, std::uint64_t frame) noexcept {
   return layout.links == FrameLinks::kShim && load<std::uint8_t>(frame + layout.owner) >= kFirstShimOwner;
 }
 
@@ -207,14 +207,6 @@ class Evaluations {
   std::uint64_t outer_ = 0;
   std::uint64_t root_ = 0;  ///< the structure that is part of the PyThreadState; 0: its link is 0
 };
-
-/// Up to 3.10: a generator into which throw() was called while it delegates to another one (`yield from`, `await`) is
-/// linked as a frame, but no evaluation executes it. Its operands are still stored in the frame.
-bool may_delegate_throw(const Layout& layout, std::uint64_t frame) noexcept {
-  if (layout.generator == 0 || load<std::uint64_t>(frame + layout.generator) == 0) return false;
-  return layout.stack_top != 0 ? load<std::uint64_t>(frame + layout.stack_top) != 0
-                               : load<std::int32_t>(frame + layout.stack_depth) >= 0;
-}
 
 /// Whether a link of a boundary of 3.10 or 3.11 has changed. The structure of the boundary must be live.
 [[gnu::always_inline]] inline bool boundary_changed(const Layout& layout, const PythonFrame& boundary) noexcept {
