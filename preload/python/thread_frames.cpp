@@ -208,15 +208,6 @@ class Evaluations {
   std::uint64_t root_ = 0;  ///< the structure that is part of the PyThreadState; 0: its link is 0
 };
 
-/// Whether a link of a boundary of 3.10 or 3.11 has changed. The structure of the boundary must be live.
-[[gnu::always_inline]] inline bool boundary_changed(const Layout& layout, const PythonFrame& boundary) noexcept {
-  if (boundary.address == 0) return false;
-  if (boundary.previous == 0)  // the link of the outermost structure of 3.10 is not initialized
-    return layout.root_cframe == 0 && load<std::uint64_t>(boundary.address + layout.cframe_previous) != 0;
-  if (load<std::uint64_t>(boundary.address + layout.cframe_previous) != boundary.previous) return true;
-  return layout.frame == 0 && load<std::uint64_t>(boundary.previous + layout.cframe_frame) != boundary.instruction;
-}
-
 /// 3.10: how many of the frames from `frame` on have no evaluation. `evaluations`: that of the next frame that has
 /// one.
 std::uint32_t count_delegating(const Layout& layout, std::uint64_t frame, Evaluations evaluations,
@@ -266,14 +257,13 @@ template <const Layout& kLayout>
                                                                     bool verify_versions,
                                                                     ReadablePages& pages) noexcept {
   static_assert(kLayout.links != FrameLinks::kShim && kLayout.code_version == 0);
-  constexpr std::uint32_t kElements = 2 * kWindow;  // frames and boundaries
   Evaluations evaluations;
   if (!evaluations.begin(kLayout, thread_state, pages)) return fail(Result::kUnreadable);
   std::uint64_t address = first;
   std::uint32_t left = last_count_;
   read_count_ = 0;
   while (address != 0) {
-    const std::uint32_t end = left > kElements ? left - kElements : 0;
+    const std::uint32_t end = left > kElementWindow ? left - kElementWindow : 0;
     std::uint32_t known = left;
     while (known != end && frames_[known - 1].address != address) --known;
     if (known != end) {

@@ -63,6 +63,15 @@ static_assert(sizeof(PythonFrame) == 64);
          load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
 }
 
+/// Whether a link of a boundary of 3.10 or 3.11 has changed. The structure of the boundary must be live.
+[[gnu::always_inline]] inline bool boundary_changed(const Layout& layout, const PythonFrame& boundary) noexcept {
+  if (boundary.address == 0) return false;
+  if (boundary.previous == 0)  // the link of the outermost structure of 3.10 is not initialized
+    return layout.root_cframe == 0 && load<std::uint64_t>(boundary.address + layout.cframe_previous) != 0;
+  if (load<std::uint64_t>(boundary.address + layout.cframe_previous) != boundary.previous) return true;
+  return layout.frame == 0 && load<std::uint64_t>(boundary.previous + layout.cframe_frame) != boundary.instruction;
+}
+
 /// The node's offset of a frame that executes.
 inline std::uint64_t offset_at(std::uint32_t code_number, std::int64_t instruction) noexcept {
   const bool known = instruction >= 0 && instruction < kPythonNoInstruction;
@@ -109,11 +118,14 @@ class ThreadFrames {
   std::uint64_t hash() const noexcept { return frames_[count_ - 1].hash; }
 
  private:
-  std::uint32_t find(std::uint64_t address) const noexcept;
+  std::uint32_t find(std::uint64_t address, std::uint32_t window, std::uint32_t ended_window) const noexcept;
   template <const Layout& kLayout>
   bool are_called_again(std::uint32_t count, ReadablePages& pages) const noexcept;
   template <const Layout& kLayout>
   bool compare(std::uint32_t count, std::uint32_t& changed) const noexcept;
+  template <const Layout& kLayout>
+  bool compare_evaluations(std::uint32_t count, std::uint64_t evaluation, bool verify_versions,
+                           std::uint32_t& changed) const noexcept;
   template <const Layout& kLayout>
   bool resolve_again(std::uint32_t begin, std::uint32_t count) noexcept;
   void begin_update() noexcept;
@@ -141,6 +153,8 @@ class ThreadFrames {
   /// The number of remembered frames, from the innermost, with which a new frame is compared. Between two events, a
   /// thread seldom returns from more calls than that.
   static constexpr std::uint32_t kWindow = 8;
+  /// The same, of frames and boundaries up to 3.11.
+  static constexpr std::uint32_t kElementWindow = 2 * kWindow;
   /// The number of frames that have ended, from the outermost, with which the innermost frame is compared.
   static constexpr std::uint32_t kEndedWindow = 4;
 
@@ -194,13 +208,14 @@ inline std::uint64_t ThreadFrames::hash_with(std::uint64_t outer_hash, const Pyt
 
 /// How many elements of frames_ there are up to the frame at `address`, the innermost one of the thread; 0: it is
 /// none of the last ones. More than count_: it has ended, and its memory is that of a frame again.
-inline std::uint32_t ThreadFrames::find(std::uint64_t address) const noexcept {
+inline std::uint32_t ThreadFrames::find(std::uint64_t address, std::uint32_t window,
+                                        std::uint32_t ended_window) const noexcept {
   if (frames_[count_ - 1].address == address) return count_;
-  const std::uint32_t ended = written_ > count_ + kEndedWindow ? count_ + kEndedWindow : written_;
+  const std::uint32_t ended = written_ > count_ + ended_window ? count_ + ended_window : written_;
   for (std::uint32_t i = count_; i < ended; ++i)
     if (frames_[i].address == address) return i + 1;
   std::uint32_t known = count_ - 1;
-  const std::uint32_t end = count_ > kWindow ? count_ - kWindow : 0;
+  const std::uint32_t end = count_ > window ? count_ - window : 0;
   while (known != end && frames_[known - 1].address != address) --known;
   return known != end ? known : 0;
 }
@@ -248,6 +263,45 @@ template <const Layout& kLayout>
   return true;
 }
 
+/// As compare(), up to 3.11, where frees of code objects are noticed: there, boundaries are structures that are
+/// linked with each other. Each one among the remembered frames refers to the structure of the next one.
+/// `evaluation`: the innermost structure of the thread; 0: the version has none. `verify_versions`: code objects may
+/// have been freed since the versions were compared.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::compare_evaluations(std::uint32_t count, std::uint64_t evaluation,
+                                                                     bool verify_versions,
+                                                                     std::uint32_t& changed) const noexcept {
+  const PythonFrame* frame = frames_ + count;
+  const PythonFrame* outermost_changed = frame;
+  if (frame[-1].boundary()) [[unlikely]]
+    return false;
+  bool is_innermost_evaluation = true;
+  do {
+    --frame;
+    if (frame->boundary()) {
+      // The innermost frame must belong to the current evaluation.
+      if (is_innermost_evaluation && frame->address != evaluation) [[unlikely]]
+        return false;
+      is_innermost_evaluation = false;
+      if (boundary_changed(kLayout, *frame)) [[unlikely]]
+        return false;
+      continue;
+    }
+    if (load<std::uint64_t>(frame->address + kLayout.previous) != frame->previous ||
+        code_of(kLayout, frame->address) != frame->code || may_delegate_throw(kLayout, frame->address)) [[unlikely]]
+      return false;
+    // It may have delegated at the last event: then its evaluation has no boundary.
+    if (kLayout.links == FrameLinks::kOneFrame && (frame == frames_ || !frame[-1].boundary())) [[unlikely]]
+      return false;
+    if (verify_versions && load<std::uint32_t>(frame->identity) != frame->version) [[unlikely]]
+      return false;
+    if (instruction_word(kLayout, frame->address) != frame->instruction) [[unlikely]]
+      outermost_changed = frame;
+  } while (frame != frames_);
+  changed = static_cast<std::uint32_t>(outermost_changed - frames_);
+  return !is_innermost_evaluation;
+}
+
 /// Makes the remembered frames the first `count` elements, which compare() and are_called_again() have confirmed.
 /// Those from `begin` on may be at other instructions, or inside of other ones. Returns false if one of them has no
 /// number yet; then the ones from `begin` on are forgotten.
@@ -258,7 +312,8 @@ template <const Layout& kLayout>
   std::uint64_t hash = begin == 0 ? 0 : frames_[begin - 1].hash;
   for (std::uint32_t i = begin; i != count; ++i) {
     PythonFrame& frame = frames_[i];
-    frame.instruction = load<std::uint64_t>(frame.address + kLayout.instruction);
+    if (kLayout.links == FrameLinks::kShim || !frame.boundary())
+      frame.instruction = instruction_word(kLayout, frame.address);
     if (!frame.boundary()) {
       const std::int64_t instruction = instruction_of(kLayout, frame);
       if (is_incomplete(kLayout, frame, instruction)) {
@@ -303,12 +358,21 @@ template <const Layout& kLayout>
   if (!innermost_frame(kLayout, thread_state, pages, first) || first == 0) [[unlikely]]
     return Result::kNone;
   if constexpr (kLayout.links == FrameLinks::kShim) {
-    const std::uint32_t count = find(first);
+    const std::uint32_t count = find(first, kWindow, kEndedWindow);
     const std::uint32_t live = count < count_ ? count : count_;
     std::uint32_t changed = 0;
     if (count != 0 && (count == live || are_called_again<kLayout>(count, pages)) && compare<kLayout>(live, changed) &&
         resolve_again<kLayout>(changed, count)) [[likely]]
       return Result::kFrames;
+  } else if (frees_noticed) {
+    const std::uint64_t evaluation = kLayout.cframe == 0 ? 0 : load<std::uint64_t>(thread_state + kLayout.cframe);
+    const std::uint32_t count = find(first, kElementWindow, 0);
+    std::uint32_t changed = 0;
+    if (count != 0 && compare_evaluations<kLayout>(count, evaluation, freed != freed_, changed) &&
+        resolve_again<kLayout>(changed, count)) [[likely]] {
+      freed_ = freed;
+      return Result::kFrames;
+    }
   }
   begin_update();
   return finish_update(python, first, freed, pages, stream);

@@ -1,5 +1,6 @@
-// The Python frames of a thread, read from memory that looks like CPython 3.13's: what is remembered, what is
-// refused, and what a signal handler leaves behind that leaves an update by longjmp.
+// The Python frames of a thread, read from memory that looks like CPython's, of version 3.13 unless a test says
+// otherwise: what is remembered, what is refused, and what a signal handler leaves behind that leaves an update by
+// longjmp.
 #include "preload/python/thread_frames.h"
 
 #include <pthread.h>
@@ -33,20 +34,20 @@ class Memory {
  public:
   static constexpr std::size_t kBytes = 1u << 20;
 
-  Memory() {
+  explicit Memory(const Layout& of_version = kLayout313) : layout(of_version) {
     void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(mapped != MAP_FAILED);
     begin_ = end_ = reinterpret_cast<std::uint64_t>(mapped);
     const std::uint64_t runtime = object(4096);
     interpreter_state = object(64);
-    state = object(256);
-    python.layout = &kLayout;
+    state = object(512);
+    python.layout = &layout;
     python.runtime = runtime;
     python.code_type.in_module = object(64);
     python.text_type.in_module = object(64);
     python.bytes_type.in_module = object(64);
     python.state_id = 8;
-    set(state + kLayout.interpreter, interpreter_state);
+    set(state + layout.interpreter, interpreter_state);
   }
   ~Memory() { munmap(reinterpret_cast<void*>(begin_), kBytes); }
   Memory(const Memory&) = delete;
@@ -67,32 +68,35 @@ class Memory {
   }
 
   std::uint64_t text(std::string_view characters) {
-    const std::uint64_t address = object(kLayout.ascii_text + characters.size() + 1, python.text_type.in_module);
+    const std::uint64_t address = object(layout.ascii_text + characters.size() + 1, python.text_type.in_module);
     set(address + kObjectSize, std::uint64_t{characters.size()});
     set(address + kTextState, std::uint32_t{1 << 2 | 1 << 5 | 1 << 6});
-    std::memcpy(reinterpret_cast<void*>(address + kLayout.ascii_text), characters.data(), characters.size());
+    std::memcpy(reinterpret_cast<void*>(address + layout.ascii_text), characters.data(), characters.size());
     return address;
   }
 
   std::uint64_t code(std::string_view name, std::uint32_t version) {
-    const std::uint64_t address = object(kLayout.bytecode + 64, python.code_type.in_module);
-    set(address + kLayout.first_line, 1);
-    set(address + kLayout.file, text("file.py"));
-    set(address + kLayout.name, text(name));
-    set(address + kLayout.table, object(kBytesData + 1, python.bytes_type.in_module));
-    set(address + kLayout.code_version, version);
+    const std::uint64_t address = object(kCodeBytes, python.code_type.in_module);
+    set(address + layout.first_line, 1);
+    set(address + layout.file, text("file.py"));
+    set(address + layout.name, text(name));
+    set(address + layout.table, object(kBytesData + 1, python.bytes_type.in_module));
+    if (layout.code_version != 0) set(address + layout.code_version, version);
     return address;
   }
 
   /// A frame inside of the frame `previous`, at the second instruction.
   std::uint64_t frame(std::uint64_t of_code, std::uint64_t previous) {
-    const std::uint64_t address = object(80);
-    set(address + kLayout.code, of_code);
-    set(address + kLayout.previous, previous);
-    set(address + kLayout.instruction, of_code + kLayout.bytecode + 2);
+    const std::uint64_t address = object(kFrameBytes);
+    set(address + layout.code, of_code);
+    set(address + layout.previous, previous);
+    set(address + layout.instruction, of_code + layout.bytecode + 2);
     return address;
   }
 
+  static constexpr std::size_t kCodeBytes = 272, kFrameBytes = 128;
+
+  const Layout& layout;
   Interpreter python{};
   std::uint64_t interpreter_state;
   std::uint64_t state;
@@ -137,16 +141,16 @@ class RandomCalls {
 
   RandomCalls(Memory& memory, std::uint64_t seed) : memory_(memory), random_(seed), none_(memory.object(64)) {
     for (auto& depth : places_)
-      for (std::uint64_t& place : depth) place = memory.object(80);
+      for (std::uint64_t& place : depth) place = memory.object(Memory::kFrameBytes);
+    for (std::uint64_t& structure : structures_) structure = memory.object(32);
     for (unsigned i = 0; i != kNames; ++i) names_.push_back(memory.text("f" + std::to_string(i)));
     for (std::uint64_t& code : codes_) {
       code = memory.code("f", ++version_);
-      Memory::set(code + kLayout.first_traceable, std::int32_t{2});
+      if (layout().first_traceable != 0) Memory::set(code + layout().first_traceable, std::int32_t{2});
     }
     call(0, codes_[0], 3);
+    if (!has_shims()) calls_.back().evaluation = true;
   }
-
-  std::uint64_t innermost() const { return calls_.back().frame; }
 
   void step() {
     switch (below(10)) {
@@ -155,11 +159,41 @@ class RandomCalls {
       case 2: call(below(3), codes_[below(kCodes)], below(4)); break;
       case 3:
       case 4: end(1 + below(3)); break;
-      case 5: set_instruction(calls_[below(calls_.size())], below(4)); break;
+      case 5: calls_[below(calls_.size())].instruction = below(4); break;
       case 6: replace(codes_[below(kCodes)]); break;
       case 7: call_again_with_replaced_code(); break;
-      default: set_instruction(calls_.back(), below(4));
+      default: calls_.back().instruction = below(4);
     }
+  }
+
+  /// Stores the frames as the interpreter has them.
+  void publish() const {
+    std::uint64_t frame = 0;
+    std::uint64_t structure = has_structures() ? root_structure() : 0;
+    for (std::size_t depth = 0; depth != calls_.size(); ++depth) {
+      const Call& call = calls_[depth];
+      const std::uint64_t outer = frame;
+      frame = places_[depth][call.kind];
+      Memory::set(frame + layout().code, call.code | (layout().code_tag & 1));
+      Memory::set(frame + layout().previous, outer);
+      if (layout().owner != 0) Memory::set(frame + layout().owner, kOwners[call.kind]);
+      if (layout().bytecode != 0) {
+        Memory::set(frame + layout().instruction, call.code + layout().bytecode + 2 * call.instruction);
+      } else {
+        Memory::set(frame + layout().instruction, std::uint32_t{call.instruction});
+      }
+      if (has_structures() && call.evaluation) {
+        Memory::set(structures_[depth] + layout().cframe_previous, structure);
+        structure = structures_[depth];
+      }
+      if (layout().frame == 0 && has_structures()) Memory::set(structure + layout().cframe_frame, frame);
+    }
+    if (layout().frame == 0 && !has_structures()) {  // 3.12
+      structure = structures_[0];
+      Memory::set(structure + layout().cframe_frame, frame);
+    }
+    if (layout().frame != 0) Memory::set(memory_.state + layout().frame, frame);
+    if (layout().cframe != 0) Memory::set(memory_.state + layout().cframe, structure);
   }
 
  private:
@@ -169,11 +203,20 @@ class RandomCalls {
   static constexpr std::uint8_t kOwners[] = {0, kOwnedByGenerator, kFirstShimOwner};
 
   struct Call {
-    std::uint64_t frame;
     std::uint64_t code;
     unsigned kind;
     unsigned instruction;
+    bool evaluation;  ///< it begins one; only without shims
   };
+
+  const Layout& layout() const { return memory_.layout; }
+  bool has_shims() const { return layout().links == FrameLinks::kShim; }
+  /// Whether structures of evaluations separate frames (3.10 and 3.11).
+  bool has_structures() const { return !has_shims() && layout().cframe != 0; }
+  /// The structure outside of all evaluations.
+  std::uint64_t root_structure() const {
+    return layout().root_cframe != 0 ? memory_.state + layout().root_cframe : structures_[kMaxDepth];
+  }
 
   unsigned below(std::size_t end) {
     return static_cast<unsigned>(std::uniform_int_distribution<std::size_t>(0, end - 1)(random_));
@@ -181,29 +224,24 @@ class RandomCalls {
 
   void call(unsigned kind, std::uint64_t code, unsigned instruction) {
     if (calls_.size() == kMaxDepth) return;
-    const std::uint64_t frame = places_[calls_.size()][kind];
-    const bool shim = kOwners[kind] == kFirstShimOwner;
-    Memory::set(frame + kLayout.code, shim ? none_ : code);
-    Memory::set(frame + kLayout.previous, calls_.empty() ? 0 : innermost());
-    Memory::set(frame + kLayout.owner, kOwners[kind]);
-    calls_.push_back({frame, shim ? none_ : code, kind, instruction});
-    set_instruction(calls_.back(), instruction);
+    if (has_shims()) {
+      calls_.push_back({kOwners[kind] == kFirstShimOwner ? none_ : code, kind, instruction, false});
+    } else {
+      const bool evaluation = layout().links == FrameLinks::kOneFrame || kOwners[kind] == kFirstShimOwner;
+      calls_.push_back({code, kind % 2, instruction, evaluation});
+    }
   }
 
   /// The outermost call never ends.
   void end(std::size_t calls) { calls_.resize(calls_.size() - std::min(calls, calls_.size() - 1)); }
 
-  static void set_instruction(Call& call, unsigned instruction) {
-    call.instruction = instruction;
-    Memory::set(call.frame + kLayout.instruction, call.code + kLayout.bytecode + 2 * instruction);
-  }
-
   /// Another code object takes the memory of one that no frame executes.
   void replace(std::uint64_t code) {
     for (const Call& each : calls_)
       if (each.code == code) return;
-    Memory::set(code + kLayout.name, names_[below(kNames)]);
-    Memory::set(code + kLayout.code_version, ++version_);
+    block_freed(reinterpret_cast<const void*>(code));
+    Memory::set(code + layout().name, names_[below(kNames)]);
+    if (layout().code_version != 0) Memory::set(code + layout().code_version, ++version_);
   }
 
   void call_again_with_replaced_code() {
@@ -211,13 +249,14 @@ class RandomCalls {
     const Call last = calls_.back();
     end(1);
     if (last.code != none_) replace(last.code);
-    call(last.kind, last.code == none_ ? codes_[0] : last.code, last.instruction);
+    calls_.push_back(last);
   }
 
   Memory& memory_;
   std::mt19937_64 random_;
   std::uint64_t none_;
   std::uint64_t places_[kMaxDepth][3];
+  std::uint64_t structures_[kMaxDepth + 1];
   std::uint64_t codes_[kCodes];
   std::vector<std::uint64_t> names_;
   std::uint32_t version_ = 0;
@@ -236,27 +275,48 @@ bool are_those_in_full(const ThreadFrames& frames, const ThreadFrames& full) {
   return true;
 }
 
+template <const Layout& kVersion>
+void compare_random_calls() {
+  forget_code_objects();
+  unwind::start_probing();
+  const bool frees_noticed = kVersion.code_version == 0;
+  REQUIRE_FALSE(python::detail::code_table_full);
+  Memory memory(kVersion);
+  StreamFixture recording;
+  recorder::Stream& stream = recording.state->stream;
+  ReadablePages pages{};
+  ThreadFrames frames{}, full{};
+  RandomCalls calls(memory, seed(1));
+  constexpr unsigned kEvents = 10'000;
+  unsigned again = 0;
+  for (unsigned event = 0; event != kEvents; ++event) {
+    for (unsigned steps = event % 4; steps != 0; --steps) calls.step();
+    calls.publish();
+    pages.begin_event();
+    CAPTURE(event);
+    if (frames.update_again<kVersion>(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames) {
+      ++again;
+    } else {
+      REQUIRE(frames.update(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames);
+    }
+    full.forget_as(frames);
+    REQUIRE(full.update(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames);
+    REQUIRE(are_those_in_full(frames, full));
+  }
+  CHECK(again == kEvents - 1);  // the first event has nothing to compare with
+}
+
 }  // namespace
 
 TEST_CASE("Frames that are compared with remembered ones are those that are read in full") {
-  forget_code_objects();
-  Memory memory;
-  Thread thread(memory);
-  ThreadFrames full{};
-  RandomCalls calls(memory, seed(1));
-  constexpr unsigned kEvents = 40'000;
-  unsigned fast = 0;
-  for (unsigned event = 0; event != kEvents; ++event) {
-    for (unsigned steps = event % 4; steps != 0; --steps) calls.step();
-    CAPTURE(event);
-    const bool again = thread.update_again(calls.innermost()) == Result::kFrames;
-    if (!again) REQUIRE(thread.update(calls.innermost()) == Result::kFrames);
-    fast += again;
-    full.forget_as(thread.frames);
-    REQUIRE(full.update(memory.python, memory.state, false, thread.pages, thread.stream()) == Result::kFrames);
-    REQUIRE(are_those_in_full(thread.frames, full));
-  }
-  CHECK(fast == kEvents - 1);  // the first event has nothing to compare with
+  SECTION("3.8") { compare_random_calls<kLayout38>(); }
+  SECTION("3.9") { compare_random_calls<kLayout39>(); }
+  SECTION("3.10") { compare_random_calls<kLayout310>(); }
+  SECTION("3.11") { compare_random_calls<kLayout311>(); }
+  SECTION("3.12") { compare_random_calls<kLayout312>(); }
+  SECTION("3.13") { compare_random_calls<kLayout313>(); }
+  SECTION("3.14") { compare_random_calls<kLayout314>(); }
+  SECTION("3.15") { compare_random_calls<kLayout315>(); }
 }
 
 TEST_CASE("A frame that has ended is taken for a new one only with its link, code object and readable memory") {
