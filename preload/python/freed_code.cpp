@@ -12,6 +12,7 @@ namespace heapprof::python {
 
 namespace detail {
 constinit std::uint8_t code_filter[(1u << kFilterBits) / 8] = {};
+constinit bool code_is_watched = false;
 constinit std::uint64_t freed_code_objects = 0;
 constinit bool code_table_full = false;
 }  // namespace detail
@@ -169,6 +170,7 @@ VersionWord version_of_code(std::uint64_t code) noexcept {
     }
     // The version last: if a signal handler leaves by longjmp before, frees at the address may not be counted, but
     // its version remains 0, which identifies nothing.
+    __atomic_store_n(&detail::code_is_watched, true, __ATOMIC_RELAXED);
     const std::uint64_t bit = detail::hash_of_block(code) >> (64 - detail::kFilterBits);
     __atomic_fetch_or(&detail::code_filter[bit / 8], static_cast<std::uint8_t>(1u << bit % 8), __ATOMIC_RELAXED);
     __atomic_store_n(&slot.version, 1, __ATOMIC_RELEASE);

@@ -5,7 +5,8 @@
 // certainly calls our hook: CodeRelease proves it from the code of its functions.
 //
 // Why no free is missed: the hook counts it before it calls the real free. Only after that, another code object can
-// be at the same address, and the allocator's synchronization orders its allocation after the count.
+// be at the same address, and the allocator's synchronization orders its allocation after the count. The thread that
+// frees a code object sees the stores of one that has put it into the table, because that one's frame referred to it.
 //
 // Code objects are never removed from the table, so a lookup takes no lock; the table has room for 24,576 addresses.
 #pragma once
@@ -23,6 +24,8 @@ namespace detail {
 inline constexpr unsigned kFilterBits = 16;
 /// A bit for each hash of an address; 0: no code object with this hash is in the table.
 extern std::uint8_t code_filter[(1u << kFilterBits) / 8] [[gnu::visibility("hidden")]];
+/// Whether a bit of code_filter was ever set. From 3.12 on none is.
+extern bool code_is_watched [[gnu::visibility("hidden")]];
 extern std::uint64_t freed_code_objects [[gnu::visibility("hidden")]];
 extern bool code_table_full [[gnu::visibility("hidden")]];
 
@@ -33,6 +36,7 @@ void count_freed_code(std::uint64_t block) noexcept;
 
 /// Call it for every block that is about to be freed, once there is an interpreter.
 [[gnu::always_inline]] inline void block_freed(const void* block) noexcept {
+  if (!__atomic_load_n(&detail::code_is_watched, __ATOMIC_RELAXED)) return;
   const auto address = reinterpret_cast<std::uint64_t>(block);
   const std::uint64_t bit = detail::hash_of_block(address) >> (64 - detail::kFilterBits);
   if ((__atomic_load_n(&detail::code_filter[bit / 8], __ATOMIC_RELAXED) >> bit % 8 & 1) != 0) [[unlikely]]

@@ -164,6 +164,7 @@ TEST_CASE("The free of a code object changes its version, and that of no other o
     versions.push_back(*version_of_code(code));
     CHECK(versions.back() != 0);
   }
+  CHECK(python::detail::code_is_watched);
   const std::uint64_t freed = freed_code_objects();
   for (std::uint64_t block = 0x7f0000002000; block != 0x7f0000202000; block += 16)
     if (block != codes[2]) block_freed(reinterpret_cast<const void*>(block));
