@@ -155,8 +155,9 @@ class ThreadFrames {
   static constexpr std::uint32_t kWindow = 8;
   /// The same, of frames and boundaries up to 3.11.
   static constexpr std::uint32_t kElementWindow = 2 * kWindow;
-  /// The number of frames that have ended, from the outermost, with which the innermost frame is compared.
-  static constexpr std::uint32_t kEndedWindow = 4;
+  /// The number of frames that have ended, from the outermost, with which the innermost frame is compared: a
+  /// recursion may call so many functions before it allocates.
+  static constexpr std::uint32_t kEndedWindow = 12;
 
   PythonFrame* frames_;  ///< outermost first
   PythonFrame* read_;    ///< innermost first; in the same mapping
@@ -210,11 +211,13 @@ inline std::uint64_t ThreadFrames::hash_with(std::uint64_t outer_hash, const Pyt
 /// none of the last ones. More than count_: it has ended, and its memory is that of a frame again.
 inline std::uint32_t ThreadFrames::find(std::uint64_t address, std::uint32_t window,
                                         std::uint32_t ended_window) const noexcept {
+  // Most events are in the function of the event before, or in its caller.
   if (frames_[count_ - 1].address == address) return count_;
+  if (count_ > 1 && frames_[count_ - 2].address == address) return count_ - 1;
   const std::uint32_t ended = written_ > count_ + ended_window ? count_ + ended_window : written_;
   for (std::uint32_t i = count_; i < ended; ++i)
     if (frames_[i].address == address) return i + 1;
-  std::uint32_t known = count_ - 1;
+  std::uint32_t known = count_ > 1 ? count_ - 2 : 0;
   const std::uint32_t end = count_ > window ? count_ - window : 0;
   while (known != end && frames_[known - 1].address != address) --known;
   return known != end ? known : 0;
