@@ -196,11 +196,15 @@ async function showRecordings(context) {
   const stacks = rows.map(row => ({stack: row.stack, bytes_before: row[value + '_before'],
                                    bytes_after: row[value + '_after']}));
   const {tree, left} = withoutCommonFrames(treeOf(stacks, total));
+  const restoreFocus = viewFlame.keepFocus();
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, tiles, host, table.host), tools, command, csv: table.csv,
       focus: table.focus,
-    attached() { graph = graphOf(host, tree, about.unit); },
+    attached() {
+      graph = graphOf(host, tree, about.unit);
+      restoreFocus([graph]);
+    },
     filter: wanted => { table.filter(wanted); graph.search(wanted); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text),
     shown: `${figures.plural(answer.changed_stacks, 'stack')} changed; the graph has those${withoutText(left)}`,
@@ -257,6 +261,7 @@ async function show(context) {
   });
   const host = make('div', {class: 'flame half'});
   const {tree, left} = withoutCommonFrames(treeOf(answer.top, total));
+  const restoreFocus = viewFlame.keepFocus();
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, note, tiles, host, table.host), tools, command, selects: 'filters',
@@ -267,7 +272,10 @@ async function show(context) {
     },
     sentence: ['Live: ', make('b', {}, figures.bytes(total.bytes_before)), ` at ${figures.time(answer.before.at_ns)}, `,
                make('b', {}, figures.bytes(total.bytes_after)), ` at ${figures.time(answer.after.at_ns)}`],
-    attached() { graph = graphOf(host, tree, 'bytes'); },
+    attached() {
+      graph = graphOf(host, tree, 'bytes');
+      restoreFocus([graph]);
+    },
     filter: text => { table.filter(text); graph.search(text); }, picture: () => graph.drawn(),
     zoom: text => viewFlame.zoom(graph, text), focus: table.focus,
     shown: `${figures.plural(answer.changed_sites, 'call site')} changed between ` +

@@ -210,6 +210,22 @@ function legend() {
     .map(([key, text]) => make('span', {}, elements.dot(key), key === 'standard' ? 'standard library' : text)));
 }
 
+/// A graph that is drawn again keeps the focus, for those who work without a mouse. Called while the view before is
+/// shown; the function that is returned is called with the graphs that take its place. It keeps no element of the
+/// graphs before, which would stay in memory.
+function keepFocus() {
+  const hosts = () => [...document.querySelectorAll('#view .flame')];
+  const {localName, textContent} = document.activeElement;
+  const i = hosts().findIndex(host => host.contains(document.activeElement));
+  const label = localName === 'button' ? textContent : null;
+  return graphs => {
+    if (!graphs[i] || document.activeElement !== document.body) return;
+    const button = [...hosts()[i].querySelectorAll('button:enabled')].find(other => other.textContent === label);
+    if (button) button.focus({preventScroll: true});
+    else graphs[i].restoreFocus();
+  };
+}
+
 /// Bytes that could be returned without the blocks of a frame: the innermost functions have no such bytes by
 /// themselves if others keep the same memory, so there is one direction only.
 async function showPinned(context) {
@@ -222,12 +238,14 @@ async function showPinned(context) {
   const {value, unit} = figures.metrics.pinned;
   const host = make('div', {class: 'flame'});
   const table = await pinned.table(context);
+  const restoreFocus = keepFocus();
   let graph = null;
   return {
     node: make('div', {class: 'stacked'}, host, table.node), tools: [note, legend()], shown: table.shown,
     ...pinned.treeCommand(context),
     attached() {
       graph = mount(host, dataOf(root, total => total[value], unit).data);
+      restoreFocus([graph]);
       note.textContent = zoom(graph, context.state.zoom);
     },
     zoom(text) { note.textContent = zoom(graph, text); },
@@ -334,9 +352,7 @@ async function show(context) {
     if (context.isUpdate) await known;
   }
   const graphs = [];
-  // A graph that is drawn again keeps the focus, for those who work without a mouse.
-  const focused = [...document.querySelectorAll('#view .flame')]
-    .findIndex(host => host.contains(document.activeElement));
+  const restoreFocus = keepFocus();
   return {
     node, tools: [choice, note, legend()], command,
     attached() {
@@ -351,8 +367,8 @@ async function show(context) {
               recording.metricLabel(key, state).toLowerCase(),
              figures.ofMetric(key, all[frame][figures.metrics[key].value])]);
         graphs.push(mount(host, data, isSandwich && i === 0, small));
-        if (i === focused && document.activeElement === document.body) graphs[i].restoreFocus();
       });
+      restoreFocus(graphs);
       if (!isSandwich) note.textContent = zoom(graphs[0], state.zoom, share);
     },
     zoom(text) {
@@ -373,6 +389,6 @@ async function show(context) {
   };
 }
 
-return {key: 'flame', title: 'Flame graph', hasPinned: true, head, show, dataOf, mount, zoom, WIDEST, styleOf,
-        sandwich};
+return {key: 'flame', title: 'Flame graph', hasPinned: true, head, show, dataOf, mount, keepFocus, zoom, WIDEST,
+        styleOf, sandwich};
 })();

@@ -392,6 +392,29 @@ class FlameGraphAndTree(pages.PageCase):
         self.assertEqual(self.texts("#view h3"), ["Callers of inner", "Callees of inner"])
         self.assertTrue(self.browser.evaluate("document.activeElement === document.querySelectorAll('.flame svg')[1]"))
 
+    def test_focus_of_graphs_that_are_drawn_again(self):
+        """A graph keeps the focus when another selection draws it again, and a button beside it when newer figures
+        do."""
+        folder, (plain, _) = self.recordings("plain", "huge")
+        comparison = {"view": "compare", "after": "80%"}
+        recordings = {"view": "compare", "other": "1"}
+        peak = json.loads(self.heapprof("report", self.real(), "--json"))["heap"]["peak_time_ns"]
+        pinned = {"view": "flame", "metric": "pinned", "at": f"{peak}ns"}
+        for trace, before, after in ((plain, {**comparison, "before": "20%"}, {**comparison, "before": "10%"}),
+                                     (folder, {**recordings, "metric": "allocated"}, {**recordings, "metric": "peak"}),
+                                     (self.real(), {**pinned, "by": "function"}, {**pinned, "by": "site"})):
+            with self.subTest(**after):
+                self.open(trace, **before)
+                self.browser.evaluate("window.former = document.querySelector('.flame svg'); former.focus()")
+                self.select(**after)
+                self.assertEqual(self.browser.evaluate(
+                    "[document.activeElement === document.querySelector('.flame svg'), former.isConnected]"),
+                    [True, False])
+        self.open(plain, view="flame", metric="allocated")
+        self.browser.evaluate("[...document.querySelectorAll('.flame .bar button')].find(button => "
+                              "button.textContent === 'Flip').focus(); viewPanel.refresh(true)")
+        self.assertEqual(self.browser.evaluate("document.activeElement.textContent"), "Flip")
+
 
 if __name__ == "__main__":
     pages.main()
