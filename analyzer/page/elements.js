@@ -27,6 +27,9 @@ function button(text, onclick, properties) {
   return make('button', {type: 'button', onclick, ...properties}, text);
 }
 
+/// Sets the tooltip of an element; one that does not change stays open.
+function setTitle(element, text) { if (element.title !== text) element.title = text; }
+
 /// What a control is called, also after it was drawn again: the heading by which a table is sorted shows the order.
 /// The names of some have figures: these have a `data-name`.
 const nameOf = control => control.id || control.dataset.name || control.getAttribute('aria-label') ||
@@ -73,5 +76,5 @@ function dot(origin) { return make('i', {class: `dot ${origin || 'unknown'}`, 'a
 /// Why a view is empty, and what to do.
 function empty(text, ...more) { return make('p', {class: 'empty'}, text, ...more); }
 
-return {make, draw, button, replaceContent, sparkline, bar, dot, empty};
+return {make, draw, button, setTitle, replaceContent, sparkline, bar, dot, empty};
 })();

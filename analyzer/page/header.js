@@ -11,6 +11,24 @@ function endOf({ended_by: by, end_status: status}) {
           exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
+/// Writes a text in its place; one that does not change stays, and with it what is selected of it.
+function write(element, text) {
+  if (element.firstChild === null) element.append(text);
+  else if (element.firstChild.data !== text) element.firstChild.data = text;
+}
+
+/// Writes the parts of the line about the recording. A part that is selected, or on which the mouse is pressed, waits.
+function writeParts(texts) {
+  const place = at('about');
+  while (place.children.length > texts.length) place.lastChild.remove();
+  while (place.children.length < texts.length) place.append(elements.make('span', {}));
+  texts.forEach((text, i) => {
+    const part = place.children[i];
+    if (interaction.isIn(part)) interaction.afterwards(part, () => { if (recording.info()) draw(recording.info()); });
+    else write(part, (i > 0 ? ' \u00b7 ' : '') + text);
+  });
+}
+
 /// `newest`: how far the program is that runs, {at_ns, events, live_bytes, live_blocks}; it is further than the figures
 /// of the views. Without it, the one before.
 let latest = null;
@@ -18,8 +36,8 @@ function draw(info, newest = null) {
   latest = newest || latest;
   const live = info.integrity.ended_by === 'running' ? latest : null;
   const state = recording.isPaused() ? ', recording paused' : '';
-  at('program').textContent = names.oneLine(names.base(info.program));
-  at('program').title = info.program;
+  write(at('program'), names.oneLine(names.base(info.program)));
+  elements.setTitle(at('program'), info.program);
   const {integrity} = info;
   const isComplete = integrity.complete && !integrity.events_lost;
   const duration = Math.max(info.duration_ns, live ? live.at_ns : 0);
@@ -29,8 +47,8 @@ function draw(info, newest = null) {
                  `${figures.plural(events, 'event')}, ${isComplete ? 'complete' : 'incomplete'}`];
   if (live) parts.push(`${figures.bytes(live.live_bytes)} live in ${figures.plural(live.live_blocks, 'block')}`);
   at('about').dataset.shownNs = String(duration);
-  at('about').textContent = parts.join(' \u00b7 ');
-  at('about').title = integrity.notes.join('\n');
+  writeParts(parts);
+  elements.setTitle(at('about'), integrity.notes.join('\n'));
   document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
 }
 
@@ -38,7 +56,7 @@ function draw(info, newest = null) {
 function clear(text) {
   latest = null;
   at('program').textContent = at('program').title = names.oneLine(recording.name());
-  at('about').textContent = text;
+  at('about').replaceChildren(elements.make('span', {}, text));
   at('about').title = '';
 }
 

@@ -200,7 +200,7 @@ function draw(view, result) {
   const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
                                               saving.svg(result.picture ? result.picture() : at('view'))));
   at('search').disabled = Boolean(result.noSearch);
-  at('search').title = result.noSearch || '';
+  elements.setTitle(at('search'), result.noSearch || '');
   drawHead(view, result, isSame, ...csv, svg);
   host.dataset.view = view.key;
   const place = () => {

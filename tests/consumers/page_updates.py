@@ -1,5 +1,8 @@
 """Newer figures of programs that run: they leave what a user does in the page as it is."""
 
+import json
+import re
+
 import harness
 import pages
 
@@ -241,6 +244,47 @@ class Updates(pages.PageCase):
         self.assertEqual(self.process.wait(60), 0)
         harness.wait_until(lambda: "exited" in self.text("#about") and figure() == of_rounds(3), "the details are old")
         self.settled()
+
+    def test_header_of_a_running_program(self):
+        """Newer figures change their own texts in the header: what is selected of the others stays, and so do tooltips.
+        A text that is selected itself waits."""
+        self.start_many(self.dir / "run.heapprof")
+        self.open(self.dir / "run.heapprof", view="table", metric="allocated")
+        harness.wait_until(lambda: " live in " in self.text("#about"), "the header does not follow")
+        self.settled()
+        selected = "String(getSelection())"
+
+        def choose(text):
+            """Selects this text of the header, as a double click or a drag does."""
+            self.assertTrue(self.browser.evaluate(
+                "(() => { const walker = document.createTreeWalker(document.querySelector('#about'), "
+                "NodeFilter.SHOW_TEXT); while (walker.nextNode()) { const node = walker.currentNode; "
+                f"const at = node.data.indexOf({json.dumps(text)}); if (at < 0) continue; "
+                f"getSelection().setBaseAndExtent(node, at, node, at + {len(text)}); return true; }} "
+                "return false; })()"), text)
+            self.assertEqual(self.browser.evaluate(selected), text)
+
+        def events():
+            return re.search(r"[\d,.]+ M?\s*events", self.text("#about"))[0]
+
+        def go_on():
+            before = events()
+            self.command("a")
+            harness.wait_until(lambda: events() != before, "the header does not follow")
+        choose(f"pid {self.process.pid}")
+        self.browser.evaluate(
+            "window.replaced = []; new MutationObserver(records => replaced.push(...records.map(({type, target}) => "
+            "`${type} of ${target.id || target.localName}`))).observe(document.querySelector('#header'), "
+            "{childList: true, subtree: true, attributes: true, attributeFilter: ['title']}); 0")
+        go_on()
+        self.assertEqual(self.browser.evaluate(selected), f"pid {self.process.pid}")
+        self.assertEqual(self.browser.evaluate("replaced"), [])
+        live = re.search(r"\S+ \w+ live in .*", self.text("#about"))[0]
+        choose(live)
+        go_on()
+        self.assertEqual(self.browser.evaluate(selected), live)
+        self.browser.evaluate("getSelection().removeAllRanges()")
+        harness.wait_until(lambda: live not in self.text("#about"), "the text still waits")
 
     def test_row_of_a_running_program(self):
         """The details of a row have its figures, and say of which moment; those of a program that has ended do not."""
