@@ -100,6 +100,7 @@ function draw() {
   if (state.at)
     parts.push(chip(`at ${timeText(state.at)}`,
                     () => selection.change({at: '', ...selection.withoutMoment()})));
+  if (ask.hasMoment(state.at)) parts.push(make('span', {class: 'muted'}, 'one of the moments of this file'));
   if (state.before && !state.after && state.view !== 'compare')
     parts.push(chip(`A at ${timeText(state.before)}: Alt and click a second moment`,
                     () => selection.change({before: ''})));

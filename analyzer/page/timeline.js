@@ -29,21 +29,23 @@ function changeTo(moment) {
   const isPinned = selection.now().metric === 'pinned' && !ask.file;
   return selection.change({at: moment, from: '', to: '', metric: isPinned ? 'pinned' : 'live'});
 }
-/// Selects a moment: `text` is how the selection names it. In a file the part of the recording that it has instead.
-function selectMoment(ns, text) {
-  const moment = ask.file ? storedMoment(ns) : text;
+/// Selects the moment of a click. In a file, the part of the recording that it has instead: the selection says so.
+function selectMoment(ns) {
+  if (!ask.file) return changeTo(selection.seconds(ns, duration()));
+  const moment = storedMoment(ns);
   if (moment === null) return selection.change({...tenth(ns), ...selection.withoutMoment()});
   return changeTo(moment);
 }
 
-/// Of a mark whose moment is not in the file. A moment near it has other figures, so none is selected in its place.
+/// Of a mark, or the peak, whose moment is not in the file. A moment near it has other figures, so none is selected in
+/// its place.
 const NOT_IN_FILE = 'this file has no figures of this moment';
 const isMissing = ns => ask.file !== null && !ask.hasMoment(`${ns}ns`);
-/// Selects the moment of a mark.
-function selectMark({time_ns: ns, text}) {
-  if (!isMissing(ns)) return changeTo(`${ns}ns`);
-  return chart.say(`Mark "${names.oneLine(text)}" at ${figures.time(ns)}: ${NOT_IN_FILE}. Ask the recording: `,
-                   make('code', {}, recording.commandLine('report', ['--live-at', `${ns}ns`], [], 'filters')), ', or ',
+/// Selects the moment of `what`, which commands call `text`.
+function selectMomentOf(what, ns, text) {
+  if (!isMissing(ns)) return changeTo(ask.file ? `${ns}ns` : text);
+  return chart.say(`${what} at ${figures.time(ns)}: ${NOT_IN_FILE}. Ask the recording: `,
+                   make('code', {}, recording.commandLine('report', ['--live-at', text], [], 'filters')), ', or ',
                    make('code', {}, `heapprof serve ${selection.quoted(recording.path())}`));
 }
 
@@ -60,10 +62,10 @@ function create() {
       if (selection.link(fields) === selection.link({})) mark();
     },
     /// Times are rounded, so one near the peak can be before the allocation that reached it.
-    onPeak: () => selectMoment(chart.data().peak.time_ns, 'peak'),
-    onMark: selectMark,
+    onPeak: () => selectMomentOf('Peak', chart.data().peak.time_ns, 'peak'),
+    onMark: ({time_ns: ns, text}) => selectMomentOf(`Mark "${names.oneLine(text)}"`, ns, `${ns}ns`),
     remarkOfMark: ({time_ns: ns}) => isMissing(ns) ? NOT_IN_FILE : '',
-    onMoment: ns => selectMoment(ns, selection.seconds(ns, duration())),
+    onMoment: selectMoment,
     onPin(ns) {
       const {before, after} = selection.now();
       const text = selection.seconds(ns, duration());

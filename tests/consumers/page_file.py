@@ -159,6 +159,8 @@ class File(pages.PageCase):
         self.browser.click(peak - 4, middle)
         self.settled()
         self.assertIn(f"--live-at {self.json('report')['heap']['peak_time_ns']}ns", self.text("#command"))
+        # The moment of the click may be another one.
+        self.assertIn("one of the moments of this file", self.text("#selection"))
         self.check_sentence("live")
         self.assertEqual(self.printed()["total"]["live_bytes"], 80_000)
         # Of other moments it has none.
@@ -213,6 +215,46 @@ class File(pages.PageCase):
         self.assertEqual(self.browser.evaluate("selection.now().at"), f"{marks[8]['time_ns']}ns")
         self.assertEqual(self.text("#timeline .more"), "")
         self.check_sentence("live")
+
+    def test_peak_that_is_not_in_a_file(self):
+        """A click on the line of the peak, of which a pruned file has no figures, selects no mark near it, but names
+        the command."""
+        header = Path(__file__).parents[2] / "preload" / "heapprof.h"
+        file = self.written(self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            #include "HEADER"
+            int main(void) {
+              void* volatile kept = malloc(30000);
+              usleep(200000);
+              void* volatile freed = malloc(50000);
+              free(freed);
+              heapprof_mark("after");
+              usleep(200000);
+              return kept == NULL;
+            }
+            """.replace("HEADER", str(header)))).trace)
+        report, marks = self.json("report"), self.json("timeline")["marks"]
+        peak = report["heap"]["peak_time_ns"]
+        self.assertEqual([mark["text"] for mark in marks], ["after"])
+        self.assertLess(0, marks[0]["time_ns"] - peak)
+        self.assertLess(marks[0]["time_ns"] - peak, report["duration_ns"] / 100)
+        content = file.read_text()
+        self.assertIn(f"live-at={peak}ns", content)
+        file.write_text(content.replace(f"live-at={peak}ns", "live-at=left-out"))
+        self.browser.open(f"{file.as_uri()}#view=table")
+        self.settled()
+        command = self.text("#command")
+        self.browser.click(*self.browser.evaluate(
+            "(() => { const at = document.querySelector('.time-chart line.peak').getBoundingClientRect();"
+            "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
+        self.browser.settle()
+        self.settled()
+        self.assertEqual((self.browser.evaluate("selection.now().at"), self.text("#command")), ("", command))
+        self.assertIn(f"Peak at {self.shown_as('time', peak)}: this file has no figures of this moment",
+                      self.text("#timeline .more"))
+        self.assertEqual(shlex.split(self.text("#timeline .more code")),
+                         ["heapprof", "report", self.trace.name, "--live-at", "peak"])
 
     def record_small_shares(self):
         """A function with 40% of the peak, and 150 with 0.4% each."""
