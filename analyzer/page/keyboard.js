@@ -33,6 +33,12 @@ function showHelp() {
 }
 at('help').addEventListener('click', showHelp);
 
+// The fragment of the address is the selection, which the link's own would end.
+document.querySelector('.skip').addEventListener('click', event => {
+  event.preventDefault();
+  at('view-panel').focus();
+});
+
 document.addEventListener('keydown', event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || at('help-text').open) return;
   const isTyping = event.target.matches('input:not([type=checkbox]), select, textarea');

@@ -270,6 +270,13 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_skip_to_the_view(self):
+        """The link that Tab reaches first leads to the view, and leaves the selection as it is."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="allocated", function="libleaf")
+        before = self.browser.evaluate("location.hash")
+        self.press_enter(".skip", "Skip to the view")
+        self.assertEqual(self.browser.evaluate("[location.hash, document.activeElement.id]"), [before, "view-panel"])
+
     def test_copying(self):
         """The button says for a while whether the browser has copied the command, and keeps the focus in both cases."""
         self.open(self.folder / "plain.heapprof", view="table")
