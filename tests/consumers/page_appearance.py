@@ -5,20 +5,44 @@ import re
 
 import pages
 
-# The contrast of the labels of the heat map with their cells, for each grade of bytes.
-HEAT_CONTRAST = """(() => {
-const parts = colour => colour.match(/[\\d.]+/g).map(Number).slice(0, 3);
+# ratioOf(text, rect): the contrast of a label with its rectangle, which lets the page shine through.
+CONTRAST = """const parts = colour => colour.match(/[\\d.]+/g).map(Number).slice(0, 3);
 const luminance = colour => colour.map(part => part / 255).map(part => part <= .03928 ? part / 12.92 :
   ((part + .055) / 1.055) ** 2.4).reduce((sum, part, i) => sum + part * [.2126, .7152, .0722][i], 0);
+const ratio = (one, other) => (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
 const page = parts(getComputedStyle(document.body).backgroundColor);
+const ratioOf = (text, rect) => {
+  const {fill, fillOpacity, opacity} = getComputedStyle(rect);
+  const shown = parts(fill).map((part, i) => part * fillOpacity * opacity + page[i] * (1 - fillOpacity * opacity));
+  return ratio(luminance(shown), luminance(parts(getComputedStyle(text).fill))); };"""
+
+# The contrast of the labels of the heat map with their cells, for each grade of bytes.
+HEAT_CONTRAST = f"""(() => {{ {CONTRAST}
 const cell = document.querySelector('.heat rect'), text = cell.nextElementSibling;
-return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(grade => {
-  cell.setAttribute('class', `heat${grade}`);
-  text.setAttribute('class', `heat-label heat${grade}`);
-  const {fill, fillOpacity} = getComputedStyle(cell), label = getComputedStyle(text).fill;
-  const shown = parts(fill).map((part, i) => part * fillOpacity + page[i] * (1 - fillOpacity));
-  const [one, other] = [luminance(shown), luminance(parts(label))];
-  return (Math.max(one, other) + .05) / (Math.min(one, other) + .05); }); })()"""
+return [0, 1, 2, 3, 4, 5, 6, 7, 8].map(grade => {{
+  cell.setAttribute('class', `heat${{grade}}`);
+  text.setAttribute('class', `heat-label heat${{grade}}`);
+  return ratioOf(text, cell); }}); }})()"""
+
+# The same of a frame of a graph: for each colour of its function, or of its change in a comparison, also if a search
+# has found it, and if it is a caller of the zoomed frame.
+FRAME_CONTRAST = f"""(() => {{ {CONTRAST}
+const text = document.querySelector('.flame svg text.label'), frame = text.previousElementSibling;
+const colours = ['own', 'third_party', 'standard', 'runtime', 'unknown', 'merged'].map(origin => `o-${{origin}}`);
+for (let grade = 0; grade < 9; ++grade) colours.push(`g${{grade}}`);
+return colours.flatMap(colour => ['', ' lit', ' above', ' lit above'].map(state => {{
+  frame.setAttribute('class', colour + state);
+  return [colour + state, ratioOf(text, frame)]; }})); }})()"""
+
+# The contrast of a text that grew or shrank with the background of a selected row.
+CHANGE_CONTRAST = f"""(() => {{ {CONTRAST}
+const row = document.querySelector('#view tbody tr[data-index]');
+row.className = 'selected';
+return ['grew', 'shrank', 'muted'].map(name => {{
+  const text = row.cells[0].appendChild(document.createElement('span'));
+  text.className = name;
+  return ratio(...[getComputedStyle(row).backgroundColor, getComputedStyle(text).color].map(parts).map(luminance));
+}}); }})()"""
 
 
 class Appearance(pages.PageCase):
@@ -84,6 +108,24 @@ class Appearance(pages.PageCase):
             ratios = self.browser.evaluate(HEAT_CONTRAST)
             self.assertEqual(len(ratios), 9)
             self.assertGreaterEqual(min(ratios), 4.5, ratios)
+
+    def test_contrast_of_frames(self):
+        """The label of a frame can be read, whatever its colour is."""
+        self.open(self.real(), view="flame", metric="allocated")
+        for dark in (False, True):
+            self.browser.set_dark(dark)
+            with self.subTest(dark=dark):
+                ratios = self.browser.evaluate(FRAME_CONTRAST)
+                self.assertEqual(len(ratios), 15 * 4)
+                self.assertEqual([(style, ratio) for style, ratio in ratios if ratio < 4.5], [])
+
+    def test_contrast_of_changes(self):
+        """Figures that grew or shrank can be read in a selected row."""
+        self.open(self.folder / "plain.heapprof", view="compare", before="20%", after="80%")
+        for dark in (False, True):
+            self.browser.set_dark(dark)
+            with self.subTest(dark=dark):
+                self.assertGreaterEqual(min(self.browser.evaluate(CHANGE_CONTRAST)), 4.5)
 
     def test_what_scrolls_is_opaque(self):
         """Else the browser draws all rows again for each frame, and 60 frames a second are too many."""
