@@ -93,6 +93,47 @@ class Appearance(pages.PageCase):
                 "text.getBoundingClientRect())].filter((part, i) => !isIn(part, i ? area : place)).length; })()")
             self.assertEqual(cut, 0, f"heat map at {width}")
 
+    def test_narrow_window(self):
+        """In a window of 360 pixels, all of the line about the recording, of the timeline's legend, of the form of a filter
+        and of long words in messages and details can be read without scrolling sideways."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1,
+                          mobile=False)
+        self.open(self.real(), view="table")
+
+        def check_wide(*selectors):
+            for selector in selectors:
+                with self.subTest(selector):
+                    shown, needed = self.browser.evaluate(
+                        f"(({{clientWidth, scrollWidth}}) => [clientWidth, scrollWidth])"
+                        f"(document.querySelector('{selector}'))")
+                    self.assertGreater(shown, 100)
+                    self.assertLessEqual(needed, shown)
+        check_wide("#about", "html")
+        with self.subTest("legend"):
+            hidden = self.browser.evaluate(
+                "(() => { const edge = document.querySelector('.legend').getBoundingClientRect().bottom; "
+                "return [...document.querySelectorAll('.legend .entry')].map(entry => "
+                "entry.getBoundingClientRect().bottom > edge + 1); })()")
+            self.assertGreater(len(hidden), 6)
+            self.assertNotIn(True, hidden)
+        self.click("#add-filter")
+        with self.subTest("form of a filter"):
+            right, width = self.browser.evaluate(
+                "[document.querySelector('.filter-form').getBoundingClientRect().right, "
+                "document.querySelector('#selection').clientWidth]")
+            self.assertLessEqual(right, width - 15)  # the padding of the bar
+        long = "x" * 200
+        self.browser.evaluate("detailsPanel.showStack({title: 'Row', frames: null, entries: "
+                              f"[['note', '{long}']]}}); 0")
+        self.settled()
+        self.assertEqual(self.texts("#details dd"), [long])
+        check_wide("#details")
+        self.select(view="table", function=f"({long}")
+        self.assertIn(long, self.text("#view .error"))
+        check_wide("#view-panel", "html")
+        self.browser.errors.clear()  # the browser reports answers that are errors
+
     def test_print(self):
         """A printed summary has one page."""
         self.open(self.real(), view="summary")
