@@ -7,7 +7,7 @@ const at = id => document.getElementById(id);
 const {timeText} = recording;
 
 function chip(text, remove, exact) {
-  return make('span', {class: 'chip', title: exact}, text,
+  return make('span', {class: 'chip', title: exact}, make('span', {}, text),
               button('\u00d7', remove, {'aria-label': `Remove ${text}`}));
 }
 

@@ -270,6 +270,18 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_chip_of_a_long_name(self):
+        """The button that removes a filter is beside its text, which is cut."""
+        self.open(self.folder / "plain.heapprof", view="table", **{"not-function": f"^{'x' * 200}$"})
+        self.assertEqual(self.browser.evaluate("selection.now().filters.length"), 1)
+        # Where the user sees it: click() would scroll the chip.
+        self.browser.click(*self.browser.evaluate(
+            "(() => { const at = document.querySelector('.chip button').getBoundingClientRect(); "
+            "return [at.left + at.width / 2, at.top + at.height / 2]; })()"))
+        self.browser.settle()
+        self.settled()
+        self.assertEqual(self.browser.evaluate("selection.now().filters"), [])
+
     def test_skip_to_the_view(self):
         """The link that Tab reaches first leads to the view, and leaves the selection as it is."""
         self.open(self.folder / "plain.heapprof", view="table", metric="allocated", function="libleaf")
