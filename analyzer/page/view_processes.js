@@ -39,8 +39,9 @@ function tableOf(context, rows, sort) {
       heap('peak_bytes', 'Peak'), heap('leaked_bytes', 'Left at end'), heap('allocated_bytes', 'Allocated'),
     ],
     isSelected: row => String(row.n) === context.state.trace,
-    onSelect: row => selection.change({trace: String(row.n), view: 'summary', from: '', to: '', at: '', name: '',
-                                       ...selection.withoutMoment()}),
+    // Times, a function and a file of the recording before would be shown as those of this one.
+    onSelect: row => selection.change({trace: String(row.n), view: 'summary', from: '', to: '', at: '', before: '',
+                                       after: '', name: '', file: '', ...selection.withoutMoment()}),
   });
 }
 

@@ -35,6 +35,13 @@ class Recordings(pages.PageCase):
         self.click("#view tbody tr[data-index]", paths[0].name)
         self.assertEqual(self.browser.evaluate("document.querySelector('#view').dataset.view"), "summary")
         self.assertEqual(self.texts("#selection [aria-pressed=true]"), ["Live at peak"])
+        # Nor are the moments that were compared, and the source file.
+        self.select(view="processes", trace="1", before="10%", after="60%", file="main.c")
+        self.assertEqual(self.texts(".time-chart .pin text"), ["A", "B"])
+        self.click("#view tbody tr[data-index]", paths[0].name)
+        self.assertEqual(self.texts(".time-chart .pin text"), [])
+        self.assertEqual(self.browser.evaluate("['before', 'after', 'file'].map(key => selection.now()[key])"),
+                         ["", "", ""])
 
     def test_recording_compared_with_itself(self):
         """If the other recording becomes the shown one, two moments of it are compared."""
