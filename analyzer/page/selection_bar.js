@@ -90,7 +90,7 @@ function draw() {
   const parts = [make('div', {class: 'segments', role: 'group', 'aria-label': 'Metric'},
     ...metrics.map(key => button(recording.metricLabel(key, state), () => selection.change({metric: key}),
                                  {'aria-pressed': String(key === metric), disabled: !applied.includes(key),
-                                  title: applied.includes(key) ? explanations.of(figures.metrics[key].label) :
+                                  title: applied.includes(key) ? explanations.ofMetric(key, state) :
                                     'This view does not depend on it'})))];
   if (state.from || state.to)
     parts.push(chip(`${state.from ? timeText(state.from) : 'start'} \u2013 ${state.to ? timeText(state.to) : 'end'}`,

@@ -5,7 +5,7 @@ const viewThreads = (() => {
 const {make} = elements;
 
 async function show(context) {
-  const {metric} = context;
+  const {metric, state} = context;
   const about = figures.metrics[metric];
   const [answer, rows] = await Promise.all([context.ask('threads', {}), context.ask('thread_rows', {})]);
   const command = ['threads', []];
@@ -25,7 +25,9 @@ async function show(context) {
     columns: [
       {key: 'name', label: 'Thread', wide: true, value: row => row.label, text: row => row.label,
        search: row => row.label, csvLabel: ['name', 'tid'], csv: row => [row.name, row.tid]},
-      {key: 'metric', label: about.label, number: true, value: row => row.self ? row.self[about.value] : 0,
+      {key: 'metric', label: recording.metricLabel(metric, state), title: explanations.ofMetric(metric, state),
+       number: true, csvLabel: [about.label], csv: row => [row.self ? row.self[about.value] : 0],
+       value: row => row.self ? row.self[about.value] : 0,
        text: row => row.self ? figures.ofMetric(metric, row.self[about.value]) : ''},
       viewParts.shareColumn(row => row.self ? row.self[about.value] : 0, all, {minor: 1,
         cell: row => row.self ? make('span', {}, elements.bar(row.self[about.value] / all),

@@ -364,6 +364,34 @@ class Figures(pages.PageCase):
         for line in shallow:
             self.assertIn(line[column], known[line[name].removeprefix("'")])
 
+    def test_words_of_a_selection(self):
+        """Headings and tooltips are true of a moment and of a range: what is left is not that at the end."""
+        heading = "(({textContent, title}) => [textContent.replace(/ .$/, ''), title])" \
+            "(document.querySelector('#view thead th:nth-child(2)'))"
+        metrics = "Object.fromEntries([...document.querySelectorAll('#selection .segments button')].map(button => " \
+            "[button.textContent, button.title]))"
+        # The peak, since nothing may be live at half of the time on a machine with other work.
+        self.open(self.real(), view="threads", metric="leaked", at="peak")
+        words, title = self.browser.evaluate(heading)
+        self.assertEqual(words, "Never freed")
+        self.assertIn("never freed", title)
+        shown = self.browser.evaluate(metrics)
+        self.assertEqual(shown["Never freed"], title)
+        self.assertEqual([text for text in shown.values() if text == ""], [])
+        peak = self.json("report")["heap"]["peak_time_ns"]
+        self.select(view="threads", metric="leaked", to=f"{peak}ns")
+        self.assertEqual(self.browser.evaluate(heading)[0], f"Left at {self.shown_as('time', peak)}")
+        self.assertIn("Left at end", self.saved_rows()[0])  # a column has one name in all files
+        self.select(view="leaks", metric="leaked")
+        titles = dict(self.browser.evaluate(
+            "[...document.querySelectorAll('#view thead th')].map(head => [head.textContent.replace(/ .$/, ''), "
+            "head.title])"))
+        for trend in self.browser.evaluate("[...document.querySelectorAll('.tile span')].map(label => "
+                                           "label.textContent)")[:4]:
+            self.assertIn(f"{trend}: ", titles["Trend"])
+        # The command line calls it survival: the share of bytes that was not freed.
+        self.assertIn("bytes", titles["Freed"])
+
     def check_threads(self, metric="peak"):
         head, *lines = self.saved_rows()
         lines = [line for line in lines if line[0] == "thread"]
