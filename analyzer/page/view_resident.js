@@ -27,13 +27,15 @@ const OUTSIDE = {not_resident_bytes: 'of live blocks that are not resident', swa
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
 const head = context => ({command: ['rss', ['--top', String(TOP), ...wordsOf(context)]], selects: 'nothing'});
 
-/// A link to the snapshot with most resident memory, unless it is the one that is shown.
+/// A link to the snapshot with most resident memory, unless it is the one that is shown. A file has none of
+/// its figures.
 function highestOf(answer) {
   const [highest] = [...answer.snapshots].sort((one, other) => other.statm_bytes - one.statm_bytes);
   const isShown = highest && answer.snapshot && answer.snapshot.number === highest.number;
   if (!highest || isShown || highest.statm_bytes <= answer.rss_bytes) return [];
-  return [make('a', {href: selection.link({at: `${highest.end_ns}ns`, from: '', to: '', metric: 'live'})},
-               `At ${figures.time(highest.end_ns)} it was highest: ${figures.bytes(highest.statm_bytes)}.`)];
+  const text = `At ${figures.time(highest.end_ns)} it was highest: ${figures.bytes(highest.statm_bytes)}.`;
+  return [ask.file ? make('span', {class: 'muted'}, text) :
+    make('a', {href: selection.link({at: `${highest.end_ns}ns`, from: '', to: '', metric: 'live'})}, text)];
 }
 
 /// The parts of a line, the largest first; mappings by call site, with the largest stack of each.

@@ -256,6 +256,28 @@ class File(pages.PageCase):
         self.assertEqual(shlex.split(self.text("#timeline .more code")),
                          ["heapprof", "report", self.trace.name, "--live-at", "peak"])
 
+    def test_highest_resident_memory_in_a_file(self):
+        """A file has resident memory at the end only, so that the time when it was highest is no link there."""
+        header = Path(__file__).parents[2] / "preload" / "heapprof.h"
+        trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <string.h>
+            #include "HEADER"
+            int main(void) {
+              char* block = malloc(64 << 20);
+              if (block == NULL) return 1;
+              memset(block, 1, 64 << 20);
+              heapprof_mark("filled");
+              free(block);
+            }
+            """.replace("HEADER", str(header)))).trace
+        self.open(trace, view="resident")
+        self.assertIn(" it was highest: ", self.text("#view-head a"))
+        self.browser.open(f"{self.written(trace).as_uri()}#view=resident")
+        self.settled()
+        self.assertIn(" it was highest: ", self.text("#view-head"))
+        self.assertEqual(self.texts("#view-head a"), [])
+
     def record_small_shares(self):
         """A function with 40% of the peak, and 150 with 0.4% each."""
         count = 150
