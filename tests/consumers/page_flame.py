@@ -392,6 +392,22 @@ class FlameGraphAndTree(pages.PageCase):
         self.assertEqual(self.texts("#view h3"), ["Callers of inner", "Callees of inner"])
         self.assertTrue(self.browser.evaluate("document.activeElement === document.querySelectorAll('.flame svg')[1]"))
 
+    def test_escape_beside_a_search(self):
+        """Escape in a graph zooms out, and leaves what the search of the page has found."""
+        self.open(self.folder / "plain.heapprof", view="flame", metric="allocated")
+        shown = "[document.querySelector('.flame .crumbs [aria-current]').textContent, " \
+            "document.querySelectorAll('.flame svg .lit').length, document.querySelector('#search').value]"
+        self.browser.press("/", *"demo")
+        self.browser.settle()
+        before = self.browser.evaluate(shown)
+        self.assertEqual(before[::2], ["all", "demo"])
+        self.assertGreater(before[1], 0)
+        self.browser.evaluate("document.querySelector('.flame svg').focus()")
+        self.press_each("ArrowDown", "Enter")
+        self.assertNotEqual(self.browser.evaluate(shown)[0], "all")
+        self.press_each("Escape")
+        self.assertEqual(self.browser.evaluate(shown), before)
+
     def test_focus_of_graphs_that_are_drawn_again(self):
         """A graph keeps the focus when another selection draws it again, and a button beside it when newer figures
         do."""

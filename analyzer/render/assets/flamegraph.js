@@ -705,9 +705,10 @@ frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(
 (part ? page : document).addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === 'Escape') {
-    if (part && input.value === '' && event.target !== input && zoomed === 0) return;
+    if (part && zoomed === 0) return;
     if (tip.classList.contains('on') && event.target !== frames) hideTip();
-    if (input.value !== '') search('', regexButton.getAttribute('aria-pressed') === 'true');
+    // A page ends its search in its own field.
+    if (!part && input.value !== '') search('', regexButton.getAttribute('aria-pressed') === 'true');
     else if (event.target === input) frames.focus();
     else zoomOut();
   } else if (event.target === input) {
