@@ -41,7 +41,7 @@ async function files(context) {
     onSelect: row => { if (row.file) selection.change({file: row.file}); },
   });
   const unknown = answer.files.filter(file => !file.file).reduce((sum, file) => sum + file.self[about.value], 0);
-  const note = unknown * 2 < answer.total[about.value] ? '' :
+  const note = unknown === 0 || unknown * 2 < answer.total[about.value] ? '' :
     make('p', {class: 'more warning'}, `${figures.percent(unknown, answer.total[about.value])} is allocated by ` +
       `code without line numbers. ${adviceOf(answer)}`);
   return {node: make('div', {class: 'stacked'}, note, table.host), csv: table.csv,

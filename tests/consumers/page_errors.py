@@ -104,6 +104,18 @@ class Errors(pages.PageCase):
         self.assertIn(advice, self.text("#view .empty"))
         self.browser.errors.clear()  # the browser reports answers that are errors
 
+    def test_metric_without_figures(self):
+        """Where nothing has the selected metric, no code without line numbers is to blame."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            void* volatile kept;
+            int main(void) { kept = malloc(1000); kept = malloc(2000); }
+            """)).trace
+        self.assertEqual(self.json("report")["heap"]["temporary_allocations"], 0)
+        self.open(self.trace, view="source", metric="temporary")
+        self.assertTrue(self.printed()["files"])
+        self.assertEqual(self.texts("#view .warning"), [])
+
 
 if __name__ == "__main__":
     pages.main()
