@@ -95,7 +95,11 @@ function addLines(answer, context, table) {
     const known = new Map(lines.rows.map(row => [keyOf(row), row.live_over_time]));
     for (const row of answer.rows) row.live_over_time = known.get(keyOf(row)) || null;
     table.changed('growth');
-  }, () => {});
+  }, error => {
+    // A file says what it has, and what was given up is asked for again by the next view.
+    if (error instanceof ask.NotInFile || error.name === 'AbortError') return;
+    table.host.append(make('p', {class: 'more'}, `Growth and lines over time are unknown: ${error.message}`));
+  });
 }
 
 /// The order of the rows: that of the address, unless the columns of another metric, which had the key, are gone.

@@ -104,6 +104,17 @@ class Errors(pages.PageCase):
         self.assertIn(advice, self.text("#view .empty"))
         self.browser.errors.clear()  # the browser reports answers that are errors
 
+    def test_lines_that_are_lost(self):
+        """A table whose lines over time cannot be read says so, and has its other figures."""
+        self.open(self.folder / "plain.heapprof", view="leaks")
+        self.refuse("over-time", "The lines are lost.")
+        for view in ("table", "flame"):
+            with self.subTest(view=view):
+                self.select(view=view, metric="allocated")
+                self.assertIn("Growth and lines over time are unknown: The lines are lost.", self.texts("#view .more"))
+        self.select(view="table", metric="allocated")
+        self.check_table(self.printed()["rows"], "allocated")
+
     def test_metric_without_figures(self):
         """Where nothing has the selected metric, no code without line numbers is to blame."""
         self.trace = self.record(self.compiled("""
