@@ -12,6 +12,15 @@ function emptySelection(text) {
                       metric: selection.now().metric === 'live' ? 'peak' : selection.now().metric})) : null);
 }
 
+/// A link to the selection with some fields changed, as it is when the link is used: a view that is shown does not draw
+/// its links again when a function is selected in it.
+function link(fields, properties, ...children) {
+  const renew = () => { made.href = selection.link(fields); };
+  const made = make('a', {href: selection.link(fields), onpointerdown: renew, onclick: renew, ...properties},
+                    ...children);
+  return made;
+}
+
 /// `selects`: as selection.commandLine().
 function needsServer(command, more, positional, selects = 'all') {
   const {from, to, metric} = selection.now();
@@ -45,5 +54,5 @@ const MIN_SHARE = '0.1';
 /// The same of an answer: a file of `heapprof html` that was pruned has fewer branches. Answers have a fraction.
 const shareOf = ({min_share: share}) => share === undefined ? MIN_SHARE : String(Number((share * 100).toPrecision(3)));
 
-return {emptySelection, needsServer, directions, choice, shareColumn, MIN_SHARE, shareOf};
+return {emptySelection, link, needsServer, directions, choice, shareColumn, MIN_SHARE, shareOf};
 })();

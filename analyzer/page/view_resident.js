@@ -35,7 +35,7 @@ function highestOf(answer) {
   if (!highest || isShown || highest.statm_bytes <= answer.rss_bytes) return [];
   const text = `At ${figures.time(highest.end_ns)} it was highest: ${figures.bytes(highest.statm_bytes)}.`;
   return [ask.file ? make('span', {class: 'muted'}, text) :
-    make('a', {href: selection.link({at: `${highest.end_ns}ns`, from: '', to: '', metric: 'live'})}, text)];
+    viewParts.link({at: `${highest.end_ns}ns`, from: '', to: '', metric: 'live'}, {}, text)];
 }
 
 /// The parts of a line, the largest first; mappings by call site, with the largest stack of each.

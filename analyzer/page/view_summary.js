@@ -4,9 +4,9 @@
 const viewSummary = (() => {
 const {make} = elements;
 
-function tile(label, value, note, exact, link) {
-  return make('a', {class: 'tile', href: link, title: exact}, make('span', {}, label), make('b', {}, value),
-              make('small', {}, note));
+function tile(label, value, note, exact, fields) {
+  return viewParts.link(fields, {class: 'tile', title: exact}, make('span', {}, label), make('b', {}, value),
+                        make('small', {}, note));
 }
 
 /// The name of a site or a keeper, as the links select it.
@@ -117,7 +117,7 @@ function findings(report, leaks, churn, pins, info, rows) {
 }
 
 /// Of the recording or a range of it: the peak, what is left at its end, and what was allocated.
-function periodTiles(report, info, temporaryBytes, to) {
+function periodTiles(report, info, temporaryBytes) {
   const {heap, slice} = report;
   const endsEarly = slice !== null && slice.to_ns < info.duration_ns;
   const left = endsEarly ? `Left at ${figures.time(slice.to_ns)}` : recording.metricLabel('leaked', {});
@@ -126,36 +126,36 @@ function periodTiles(report, info, temporaryBytes, to) {
   const resident = isWhole ? info.peak_rss_bytes : report.peak_rss_bytes;
   return [
     tile('Peak', figures.bytes(heap.peak_bytes), `${figures.plural(heap.peak_blocks, 'block')} at ` +
-         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), to({view: 'flame',
-             metric: 'peak'})),
+         figures.time(heap.peak_time_ns), figures.exact('peak', heap.peak_bytes), {view: 'flame',
+             metric: 'peak'}),
     // The peak of a range has older blocks, too.
     tile(left, figures.bytes(heap.leaked_bytes), figures.plural(heap.leaked_blocks, 'block') + (slice ?
          ' allocated in this range' : `, ${figures.percent(heap.leaked_bytes, heap.peak_bytes)} of the peak`),
-         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
+         figures.exact('leaked', heap.leaked_bytes), {view: 'leaks', metric: 'leaked'}),
     tile('Allocated', figures.bytes(heap.allocated_bytes), figures.plural(heap.allocations, 'allocation'),
-         figures.exact('allocated', heap.allocated_bytes), to({view: 'table', metric: 'allocated'})),
+         figures.exact('allocated', heap.allocated_bytes), {view: 'table', metric: 'allocated'}),
     tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
          heap.allocations)} of allocations, ${figures.bytes(temporaryBytes)}`,
          figures.exact('temporary', heap.temporary_allocations) + ', freed by their thread before its next allocation',
-         to({view: 'lifetimes', metric: 'temporary'})),
+         {view: 'lifetimes', metric: 'temporary'}),
     tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
          resident === null ? 'not in this selection' : isWhole ? 'of the whole process' : `the heap's peak is ` +
-           `${figures.percent(heap.peak_bytes, resident)} of it`, null, to({view: 'resident'}))];
+           `${figures.percent(heap.peak_bytes, resident)} of it`, null, {view: 'resident'})];
 }
 
 /// Of a moment: what is live, and what of it was never freed.
-function momentTiles(report, to) {
+function momentTiles(report) {
   const {heap, live_at_ns: at, rss_bytes: resident} = report;
   return [
     tile('Live', figures.bytes(heap.peak_bytes),
          `${figures.plural(heap.peak_blocks, 'block')} at ${figures.time(at)}`,
-         figures.exact('live', heap.peak_bytes), to({view: 'flame', metric: 'live'})),
+         figures.exact('live', heap.peak_bytes), {view: 'flame', metric: 'live'}),
     tile(recording.metricLabel('leaked', {at: '0'}), figures.bytes(heap.leaked_bytes),
          `of these, in ${figures.plural(heap.leaked_blocks, 'block')}`,
-         figures.exact('leaked', heap.leaked_bytes), to({view: 'leaks', metric: 'leaked'})),
+         figures.exact('leaked', heap.leaked_bytes), {view: 'leaks', metric: 'leaked'}),
     tile('Resident', resident === null ? 'unknown' : figures.bytes(resident), resident === null ?
          'no sample in this selection' : `what is live is ${figures.percent(heap.peak_bytes, resident)} of it`,
-         null, to({view: 'resident'}))];
+         null, {view: 'resident'})];
 }
 
 async function show(context) {
@@ -169,13 +169,12 @@ async function show(context) {
     context.ask('report', {metric: context.state.at ? 'live' : 'peak'}), context.ask('function_rows', {})]);
   const {heap} = report;
   const command = ['report', []];
-  const to = fields => selection.link(fields);
-  const tiles = make('div', {class: 'tiles'}, ...report.live_at_ns !== null ? momentTiles(report, to) :
-    periodTiles(report, info, rows.total.temporary_bytes, to));
+  const tiles = make('div', {class: 'tiles'}, ...report.live_at_ns !== null ? momentTiles(report) :
+    periodTiles(report, info, rows.total.temporary_bytes));
   if (context.isPinned) {
     const answer = await pinned.groups(context);
     tiles.append(tile('Pinned', figures.bytes(answer.pinned_bytes), `${figures.bytes(answer.overhead_bytes)} beyond ` +
-                      'the live blocks', figures.exact('pinned', answer.pinned_bytes), to({view: 'flame'})));
+                      'the live blocks', figures.exact('pinned', answer.pinned_bytes), {view: 'flame'}));
   }
   if (heap.allocations === 0 && heap.peak_bytes === 0)
     return {node: make('div', {}, tiles, viewParts.emptySelection('No block was allocated')), command};
@@ -183,7 +182,7 @@ async function show(context) {
   // when they are known. Of a program that goes on, the ones before stay until then.
   const kept = viewState.of('sentences');   // {leaks, churn, pins}
   const sentences = make('ul', {class: 'findings waiting'});
-  const leading = ({text, fields, lead}) => fields ? make('a', {href: to(fields)}, ...text) :
+  const leading = ({text, fields, lead}) => fields ? viewParts.link(fields, {}, ...text) :
     make('button', {type: 'button', class: 'plain', onclick: lead}, ...text);
   const say = (leaks, churn, pins) => elements.replaceContent(sentences,
     ...findings(report, leaks, churn, pins, info, rows).map(finding => make('li', {}, leading(finding))));

@@ -270,6 +270,21 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_links_of_a_view(self):
+        """A link of a view that is shown keeps the function that was selected in it."""
+        self.open(self.folder / "plain.heapprof", view="summary")
+        self.click("#view tbody tr[data-index] th")
+        name = self.text("#details h2")
+        self.assertTrue(name)
+        self.click(".tile", "Allocated")
+        self.assertEqual(self.browser.evaluate("['view', 'metric', 'name'].map(key => selection.now()[key])"),
+                         ["table", "allocated", name])
+        self.browser.press("Escape")
+        harness.wait_until(lambda: self.browser.evaluate("selection.now().view") == "summary", "it is no step")
+        self.settled()
+        self.press_enter(".tile", "Allocated")
+        self.assertEqual(self.browser.evaluate("selection.now().name"), name)
+
     def test_chip_of_a_long_name(self):
         """The button that removes a filter is beside its text, which is cut."""
         self.open(self.folder / "plain.heapprof", view="table", **{"not-function": f"^{'x' * 200}$"})
