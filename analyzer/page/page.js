@@ -10,7 +10,7 @@ function refresh() {
   const keyOf = fields => JSON.stringify(fields);
   const chartKey = keyOf({...selection.options(state, true), 'only-own': null, series: state.series});
   const detailsKey = keyOf([selection.options(state), state.metric, state.name]);
-  const viewKey = selection.format({...state, zoom: '', name: ''});
+  const viewKey = selection.keyOfView(state);
   viewPanel.drawList();
   selectionBar.draw();
   timeline.setSeries(state.series);

@@ -81,6 +81,11 @@ window.addEventListener('hashchange', () => {
   for (const listener of listeners) listener(current);
 });
 
+/// What a view depends on, as a key. The zoomed frame and the selected function are only marked in a view that is
+/// shown; the areas of the timeline are no part of it, and pins only of the comparison.
+const keyOfView = state => format({...state, zoom: '', name: '', series: '',
+                                   ...state.view === 'compare' ? {} : {before: '', after: '', other: ''}});
+
 /// A link to the selection with some fields changed.
 const link = fields => format(changed(fields));
 
@@ -167,6 +172,6 @@ function seconds(ns, range) {
 }
 
 return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, ofFunction, isNarrowed,
-        withoutMoment, quoted, applicable, commandLine, nanoseconds, seconds, now: () => current, format,
+        withoutMoment, quoted, applicable, commandLine, nanoseconds, seconds, now: () => current, keyOfView,
         listen: listener => listeners.push(listener)};
 })();

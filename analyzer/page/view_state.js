@@ -8,9 +8,9 @@ const SCROLLED = '.scroller, .scrolled, .chart-host, .chart';
 const CONTROLS = 'a, button, input, select, [tabindex]';
 let key = '', number = 0, parts = new Map();
 
-/// Called before a view is made. The zoomed frame and the selected function are marked in a view that is shown.
+/// Called before a view is made.
 function begin(state) {
-  const next = selection.format({...state, zoom: '', name: ''});
+  const next = selection.keyOfView(state);
   if (next !== key) forget();
   key = next;
 }

@@ -97,6 +97,24 @@ class Timeline(pages.PageCase):
                          [["module", label]])
         self.assertGreater(self.printed()["total"]["allocated_bytes"], 0)
 
+    def test_view_while_the_timeline_changes(self):
+        """Other areas and a first pin are no part of a view: it stays as it is, with its scrolled rows and branches."""
+        self.open(self.real(), view="tree", metric="allocated")
+        is_same = "document.querySelector('#view table').mine === true"
+        self.browser.evaluate("document.querySelector('#view table').mine = true")
+        self.select(view="tree", metric="allocated", series="module")
+        self.assertEqual(self.browser.evaluate(f"[{is_same}, document.querySelector('#timeline select').value]"),
+                         [True, "module"])
+        self.select(view="tree", metric="allocated", series="module", before="20%")
+        self.assertEqual((self.browser.evaluate(is_same), self.texts(".time-chart .pin text")), (True, ["A"]))
+        self.select(view="tree", metric="leaked", series="module", before="20%")
+        self.assertFalse(self.browser.evaluate(is_same))
+        # A comparison depends on its moments.
+        self.select(view="compare", before="20%", after="50%")
+        shown = self.text("#command")
+        self.select(view="compare", before="20%", after="80%")
+        self.assertNotEqual(self.text("#command"), shown)
+
     def test_marks(self):
         self.open(self.record_marks(), view="table")
         self.check_marks()
