@@ -62,7 +62,11 @@ function draw(state, report, result) {
   }, () => {});
 }
 
-const copy = () => feedback.copy(command, at('copy'));
+/// By key, also while the button is disabled.
+function copy() {
+  if (command) feedback.copy(command, at('copy'));
+  else feedback.announce('The command of this view is not known yet.');
+}
 at('copy').addEventListener('click', copy);
 
 return {draw, wait, copy, command: () => command};

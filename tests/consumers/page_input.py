@@ -297,6 +297,17 @@ class Input(pages.PageCase):
         self.settled()
         self.assertEqual(self.browser.evaluate("selection.now().filters"), [])
 
+    def test_copying_of_no_command(self):
+        """While a view has no command yet, the key y copies nothing."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        self.browser.evaluate("window.copied = []; navigator.clipboard.writeText = async text => copied.push(text); "
+                              "viewPanel.wait()")  # as while another recording is read
+        self.assertEqual(self.text("#command"), "")
+        self.browser.press("y")
+        self.browser.settle()
+        self.assertEqual((self.browser.evaluate("copied"), self.text("#copy")), ([], "Copy as command"))
+        self.assertIn("not known yet", self.text("#announce"))
+
     def test_skip_to_the_view(self):
         """The link that Tab reaches first leads to the view, and leaves the selection as it is."""
         self.open(self.folder / "plain.heapprof", view="table", metric="allocated", function="libleaf")
