@@ -26,10 +26,14 @@ function wait(head, isLong) {
   if (isLong) at('sentence').replaceChildren('Reading the recording \u2026');
 }
 
-/// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one.
-function draw(state, report, result) {
+/// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one. `isUpdate`: of
+/// a running program that has gone on; a sentence that is selected waits then.
+function draw(state, report, result, isUpdate = false) {
   const mine = ++turn;
   drawCommand(result);
+  const place = at('sentence');
+  if (isUpdate && interaction.isIn(place))
+    return interaction.afterwards(place, () => { if (mine === turn) draw(state, report, result); });
   at('sentence').classList.toggle('waiting', report === null);
   if (report === undefined) at('sentence').replaceChildren(...result.sentence || []);
   if (!report) return;

@@ -116,9 +116,9 @@ async function refresh(isUpdate = false, mayWait = isUpdate) {
     if (selected.metric === 'pinned' && !view.hasPinned)
       result.shown = [result.shown, 'without pinned bytes: see the table, the tree or the flame graph']
         .filter(Boolean).join('; ');
-    statusLine.draw(state, metric === null ? undefined : null, result);
-    if (metric !== null) context.report.then(report => { if (mine === turn) statusLine.draw(state, report, result); },
-                        () => { if (mine === turn) statusLine.draw(state, undefined, result); });
+    const drawSentence = report => { if (mine === turn) statusLine.draw(state, report, result, mayWait); };
+    drawSentence(metric === null ? undefined : null);
+    if (metric !== null) context.report.then(drawSentence, () => drawSentence(undefined));
     feedback.clear();
   } catch (error) {
     if (isLeft()) return;

@@ -285,6 +285,14 @@ class Updates(pages.PageCase):
         self.assertEqual(self.browser.evaluate(selected), live)
         self.browser.evaluate("getSelection().removeAllRanges()")
         harness.wait_until(lambda: live not in self.text("#about"), "the text still waits")
+        # So does the last line of the page.
+        self.browser.evaluate("getSelection().selectAllChildren(document.querySelector('#sentence')); 0")
+        sentence = self.browser.evaluate(selected)
+        self.assertTrue(sentence)
+        self.go_on()
+        self.assertEqual(self.browser.evaluate(selected), sentence)
+        self.browser.evaluate("getSelection().removeAllRanges()")
+        harness.wait_until(lambda: sentence not in self.text("#sentence"), "the last line still waits")
 
     def test_row_of_a_running_program(self):
         """The details of a row have its figures, and say of which moment; those of a program that has ended do not."""
