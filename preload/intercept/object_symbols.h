@@ -33,14 +33,14 @@ inline constexpr std::size_t kMaxFunctions = 192;
 struct ObjectSymbols {
   FunctionSymbol functions[kMaxFunctions];
   std::size_t count;
-  bool has_symtab;       ///< false: only exported functions are known
-  bool imports_dlopen;   ///< the object may load others
-  bool imports_madvise;  ///< the object may return memory to the kernel
-  bool imports_known;    ///< all wanted imports were looked for; else those that are false may be imports
-  bool has_sanitizer;    ///< the object is, or contains, a sanitizer's run-time library
-  std::uint8_t core;     ///< AllocatorFunction::core of all functions, combined by OR
-  unwind::Span text;     ///< the executable segment that contains the first function, in memory
-  unwind::Span image;    ///< all segments
+  bool has_symtab;                ///< false: only exported functions are known
+  bool imports_dlopen;            ///< the object may load others
+  bool imports_madvise;           ///< the object may return memory to the kernel
+  bool imports_known;             ///< all wanted imports were looked for; else those that are false may be imports
+  bool has_sanitizer;             ///< the object is, or contains, a sanitizer's run-time library
+  std::uint8_t core;              ///< AllocatorFunction::core of all functions, combined by OR
+  unwind::Span text;              ///< the executable segment that contains the first function, in memory
+  unwind::Span image;             ///< all segments
   sys::FileIdentity file;         ///< the file that was read; only if `count` is not 0
   sys::FileIdentity mapped_file;  ///< the file that is mapped where the first function is
   ElfFile headers;

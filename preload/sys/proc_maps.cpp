@@ -143,10 +143,9 @@ bool query_mapping(int descriptor, std::uint64_t address, Mapping& mapping, char
 bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size_t path_size) noexcept {
   const int descriptor = open_maps();
   if (failed(descriptor)) return false;
-  const bool found =
-      query_mapping(descriptor, address, mapping, path, path_size) ||
-      read_up_to(descriptor, mapping, path, path_size,
-                 [&]() noexcept { return address >= mapping.begin && address < mapping.end; });
+  const bool found = query_mapping(descriptor, address, mapping, path, path_size) ||
+                     read_up_to(descriptor, mapping, path, path_size,
+                                [&]() noexcept { return address >= mapping.begin && address < mapping.end; });
   close(descriptor);
   return found;
 }

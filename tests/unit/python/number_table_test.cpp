@@ -24,9 +24,7 @@ void store(NumberTable& table, std::uint64_t number) {
   table.store(key_of(number), kCheck, static_cast<std::uint32_t>(number));
 }
 
-bool is_found(const NumberTable& table, std::uint64_t number) {
-  return table.find(key_of(number), kCheck) == number;
-}
+bool is_found(const NumberTable& table, std::uint64_t number) { return table.find(key_of(number), kCheck) == number; }
 
 /// How many of the numbers in [first, end) are not found.
 std::uint64_t count_missing(const NumberTable& table, std::uint64_t first, std::uint64_t end) {

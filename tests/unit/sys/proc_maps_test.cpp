@@ -36,8 +36,8 @@ bool find(std::uint64_t address, std::size_t bytes, sys::Mapping& mapping, std::
 
 bool same(const sys::Mapping& a, const sys::Mapping& b) {
   return a.begin == b.begin && a.end == b.end && a.file_offset == b.file_offset && a.device == b.device &&
-         a.inode == b.inode && a.readable == b.readable && a.writable == b.writable &&
-         a.executable == b.executable && a.shared == b.shared;
+         a.inode == b.inode && a.readable == b.readable && a.writable == b.writable && a.executable == b.executable &&
+         a.shared == b.shared;
 }
 
 }  // namespace
