@@ -4,7 +4,7 @@
 
 #include "preload/python/code_objects.h"
 #include "preload/python/number_table.h"
-#include "preload/sys/kernel.h"
+#include "preload/sys/difference.h"
 
 namespace heapprof::python {
 
@@ -12,11 +12,6 @@ namespace {
 
 /// The hash of the content, by the number of the code object.
 constinit NumberTable g_contents;
-
-[[noreturn]] void report_difference(const char* message, std::size_t length) noexcept {
-  sys::write(2, message, length);
-  __builtin_trap();
-}
 
 bool same_element(const PythonFrame& remembered, const PythonFrame& found) noexcept {
   return remembered.address == found.address && remembered.offset == found.offset && remembered.hash == found.hash;
@@ -30,8 +25,7 @@ void check_content(const CodeReader& reader, const PythonFrame& frame) noexcept 
   if (known == 0) {
     g_contents.store(frame.number, kNoCheck, hash);
   } else if (known != hash) {
-    static constexpr char kMessage[] = "heapprof: a number stands for two code objects of Python\n";
-    report_difference(kMessage, sizeof kMessage - 1);
+    sys::report_difference("a number stands for two code objects of Python");
   }
 }
 
@@ -46,10 +40,7 @@ void check_frames(const ThreadFrames& frames, const Interpreter& python, std::ui
   bool same = read && in_full.count() == frames.count();
   for (std::uint32_t i = 0; same && i != frames.count(); ++i)
     same = same_element(frames.frames()[i], in_full.frames()[i]);
-  if (!same) {
-    static constexpr char kMessage[] = "heapprof: remembered Python frames differ from those of the interpreter\n";
-    report_difference(kMessage, sizeof kMessage - 1);
-  }
+  if (!same) sys::report_difference("remembered Python frames differ from those of the interpreter");
   for (std::uint32_t i = 0; i != frames.count(); ++i)
     if (const PythonFrame& frame = frames.frames()[i]; frame.number != 0 && !frame.boundary())
       check_content({python, pages}, frame);
@@ -57,8 +48,7 @@ void check_frames(const ThreadFrames& frames, const Interpreter& python, std::ui
 
 void check_place(NodeId with_remembered, NodeId in_full, bool same_result) noexcept {
   if (with_remembered == in_full && same_result) return;
-  static constexpr char kMessage[] = "heapprof: a stack was placed differently by means of remembered ones\n";
-  report_difference(kMessage, sizeof kMessage - 1);
+  sys::report_difference("a stack was placed differently by means of remembered ones");
 }
 
 void forget_checked_contents() noexcept { g_contents.reset(); }

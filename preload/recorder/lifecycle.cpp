@@ -21,7 +21,9 @@
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/residency/snapshots.h"
 #include "preload/recorder/thread/thread_state.h"
+#include "preload/sys/difference.h"
 #include "preload/sys/kernel.h"
+#include "preload/unwind/checks.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::recorder {
@@ -184,6 +186,7 @@ void start() noexcept {
   if (getauxval(AT_SECURE) != 0) return start_privileged();
   const char* session = environment_value(environ, kSessionVariable);
   g_settings.read(environ);
+  if constexpr (unwind::kCheckStacks) sys::append_differences_to(g_settings.log_file);
   g_session_is_ours = true;
   SessionEntry entry;
   if (session != nullptr && parse_session(session, entry)) {

@@ -2,7 +2,7 @@
 
 #ifdef HEAPPROF_CHECK_STACKS
 
-#include "preload/sys/kernel.h"
+#include "preload/sys/difference.h"
 #include "preload/unwind/stack_walk.h"
 #include "preload/unwind/thread_data.h"
 
@@ -11,9 +11,7 @@ namespace heapprof::unwind {
 namespace {
 
 [[noreturn]] void report_difference() noexcept {
-  static constexpr char kMessage[] = "heapprof: a remembered stack differs from the result of unwinding\n";
-  sys::write(2, kMessage, sizeof kMessage - 1);
-  __builtin_trap();
+  sys::report_difference("a remembered stack differs from the result of unwinding");
 }
 
 bool same_frame(const Frame& remembered, const Frame& found) noexcept {

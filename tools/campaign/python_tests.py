@@ -3,8 +3,9 @@
 
 usage: tools/campaign/python_tests.py --checked DIR [--tests NAME,...] [--seconds S] [--build DIR] [-o FILE.md]
 
-The checked build reads the Python frames of each allocation again in full, and ends the program when they differ from those
-that were found by means of remembered ones, or when a code object's number stands for another content than before:
+The checked build captures each stack, reads its Python frames and places them again in full, and compares code
+objects of one number. It ends the process at the first difference, after it has written the difference to a log that
+all processes of the test share (HEAPPROF_LOG_FILE). So a difference in a child is counted, too:
 
     meson setup DIR -Dcpp_args=-DHEAPPROF_CHECK_STACKS -Danalyzer=false -Dtests=false
     ninja -C DIR preload/libheapprof.so
@@ -34,6 +35,7 @@ DEFAULT = ("test_generators test_genexps test_coroutines test_asyncgen test_yiel
            "test_weakref test_finalization test_threading test_thread test_fork1 test_dict test_set test_list "
            "test_dataclasses test_enum test_typing test_collections test_unittest test_call test_scope test_exec "
            "test_importlib test_import test_cmd_line test_decorators test_dynamic test_listcomps").split()
+DIFFERENCE = re.compile(r"heapprof: difference: (.*)")  # preload/sys/difference.cpp
 FATAL = (signal.SIGILL, signal.SIGTRAP, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -53,12 +55,22 @@ def allocations_of(heapprof, traces):
     return total
 
 
+def result_of(text, status):
+    """What went wrong, or "". `text`: what the test's processes wrote; `status`: of the first one, as of Popen."""
+    found = DIFFERENCE.findall(text)
+    if found:
+        return f"{len(found)} {'difference' if len(found) == 1 else 'differences'}: {'; '.join(sorted(set(found)))}"
+    return f"killed by signal {-status}" if -status in FATAL else ""
+
+
 def run_test(python, name, library, heapprof, seconds):
     """(allocations, what went wrong or "")"""
     with tempfile.TemporaryDirectory(prefix="heapprof-python-tests-") as folder:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("HEAPPROF_")}
+        log = Path(folder) / "log"
         environment.update(LD_PRELOAD=str(library), HEAPPROF_PYTHON="1", PYTHONMALLOC="malloc", TMPDIR=folder,
-                           HEAPPROF_CHILDREN="1", HEAPPROF_OUTPUT=f"{folder}/%p.heapprof", HEAPPROF_LOG="error")
+                           HEAPPROF_CHILDREN="1", HEAPPROF_OUTPUT=f"{folder}/%p.heapprof", HEAPPROF_LOG="error",
+                           HEAPPROF_LOG_FILE=str(log))
         with open(Path(folder) / "output", "w+", errors="replace") as output:
             process = subprocess.Popen([python.path, "-m", "test", name], env=environment, stdout=output,
                                        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=folder,
@@ -70,11 +82,9 @@ def run_test(python, name, library, heapprof, seconds):
                 status = process.wait()
             output.seek(0)
             text = output.read()
-        allocations = allocations_of(heapprof, Path(folder).glob("*.heapprof"))
-        message = re.search(r"heapprof: (a number stands|remembered).*", text)
-        if message:
-            return allocations, message.group(0)
-        return allocations, f"killed by signal {-status}" if -status in FATAL else ""
+        if log.exists():
+            text += log.read_text(errors="replace")
+        return allocations_of(heapprof, Path(folder).glob("*.heapprof")), result_of(text, status)
 
 
 def main():

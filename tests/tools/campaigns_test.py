@@ -1,0 +1,70 @@
+"""The campaigns of tools/campaign: they notice what they look for."""
+
+import importlib.util
+import re
+import tempfile
+import types
+import unittest
+from pathlib import Path
+
+import case_runner
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def campaign(name):
+    """A script of tools/campaign as a module."""
+    spec = importlib.util.spec_from_file_location(f"campaign_{name}", ROOT / "tools/campaign" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class PythonTests(unittest.TestCase):
+    """CPython's own tests with a checked build."""
+
+    # A test, in place of the interpreter, that succeeds although a child of it finds a difference.
+    INTERPRETER = """#!/bin/sh
+sh -c 'echo "{text}" >>"$HEAPPROF_LOG_FILE"; kill -ILL $$'
+exit 0
+"""
+
+    def run_test(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            interpreter = Path(folder) / "python3"
+            interpreter.write_text(self.INTERPRETER.format(text=text))
+            interpreter.chmod(0o755)
+            return campaign("python_tests").run_test(types.SimpleNamespace(path=interpreter), "test_none", "", "", 60)
+
+    def texts(self):
+        """The texts of the differences that a checked build finds."""
+        texts, ending = [], set()
+        for path in sorted((ROOT / "preload").rglob("*.cpp")):
+            source = path.read_text()
+            texts += re.findall(r'report_difference\(\s*"([^"]+)"', source)
+            if "__builtin_trap" in source:
+                ending.add(str(path.relative_to(ROOT)))
+        # No other function ends the program.
+        self.assertEqual(ending, {"preload/sys/difference.cpp"})
+        return texts
+
+    def test_a_difference_in_a_child_is_found(self):
+        begin = re.search(r'kBegin\[\] = "(.*)"', (ROOT / "preload/sys/difference.cpp").read_text()).group(1)
+        texts = self.texts()
+        self.assertGreaterEqual(len(texts), 4)
+        for text in texts:
+            with self.subTest(text):
+                self.assertEqual(self.run_test(begin + text), (0, f"1 difference: {text}"))
+
+    def test_other_messages_are_no_differences(self):
+        self.assertEqual(self.run_test("heapprof: error: not recording: no space"), (0, ""))
+
+    def test_the_end_of_the_first_process(self):
+        result_of = campaign("python_tests").result_of
+        self.assertEqual(result_of("Ran 3 tests", -11), "killed by signal 11")
+        self.assertEqual(result_of("Ran 3 tests", 1), "")
+        self.assertEqual(result_of("heapprof: difference: b\nheapprof: difference: a\n", -4), "2 differences: a; b")
+
+
+if __name__ == "__main__":
+    case_runner.main()
