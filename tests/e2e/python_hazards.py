@@ -21,13 +21,14 @@ FORKED_CHILD = 2  # kHeaderForkedChild
 
 
 def for_each(minimum=(3, 0)):
-    """Runs the test with each supported interpreter from `minimum` on."""
+    """Runs the test with each supported interpreter. It is skipped, by name, with those before `minimum`."""
     def decorate(test):
         def run(self):
             for python in pythons.supported_pythons():
-                if python.version >= minimum:
-                    with self.subTest(str(python)):
-                        test(self, python)
+                with self.subTest(str(python)):
+                    if python.version < minimum:
+                        self.skipTest(f"for Python {'.'.join(map(str, minimum))} and later")
+                    test(self, python)
         run.__doc__ = test.__doc__
         return run
     return decorate

@@ -1,7 +1,10 @@
 """The campaigns of tools/campaign: they notice what they look for."""
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -64,6 +67,51 @@ exit 0
         self.assertEqual(result_of("Ran 3 tests", -11), "killed by signal 11")
         self.assertEqual(result_of("Ran 3 tests", 1), "")
         self.assertEqual(result_of("heapprof: difference: b\nheapprof: difference: a\n", -4), "2 differences: a; b")
+
+
+class Python(unittest.TestCase):
+    """The end-to-end tests of Python frames with many interpreters."""
+
+    # With the functions of tests/e2e/python_hazards.py.
+    TESTS = """
+import unittest
+import case_runner
+from python_hazards import for_each
+
+class Hazards(unittest.TestCase):
+    @for_each()
+    def test_every_version(self, python):
+        print(python)
+    @for_each(minimum=(3, 12))
+    def test_new_versions(self, python):
+        '''Described in a line of its own.'''
+        self.fail("this version cannot run it")
+    @for_each(minimum=(3, 13))
+    def test_newer_versions(self, python):
+        self.fail("this version cannot run it")
+    def test_package(self):
+        self.skipTest("test_package is not installed")
+
+case_runner.main()
+"""
+
+    def test_hazards_that_a_version_does_not_have_are_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            interpreter, tests = Path(folder) / "python3", Path(folder) / "hazards.py"
+            interpreter.write_text("#!/bin/sh\necho 3 8 18 0\n")  # the answer to tests/support/pythons.py
+            interpreter.chmod(0o755)
+            tests.write_text(self.TESTS)
+            environment = {key: value for key, value in os.environ.items() if not key.startswith("HEAPPROF_TEST_")}
+            environment.update(HEAPPROF_TEST_PYTHONS=str(interpreter),
+                               PYTHONPATH=f"{ROOT / 'tests/support'}:{ROOT / 'tests/e2e'}")
+            run = subprocess.run([sys.executable, tests], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env=environment)
+        self.assertEqual(run.returncode, 0, run.stdout)
+        self.assertIn(f"3.8.18 ({interpreter})", run.stdout)
+        for name, minimum in (("new", "3.12"), ("newer", "3.13")):
+            self.assertRegex(run.stdout,
+                             rf"skipped case: Hazards.test_{name}_versions .*for Python {minimum} and later")
+        self.assertEqual(campaign("python").summary("hazards", run.stdout), "1 of 4")
 
 
 if __name__ == "__main__":
