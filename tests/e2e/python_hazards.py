@@ -14,9 +14,11 @@ from pathlib import Path
 import harness
 import pythons
 import trace_reader
-from python_stacks import PROGRAMS, compare_instants, python_stack
+from python_stacks import PROGRAMS, compare_instants, python_stack, recorded_instants
 
-CHILDREN = 9
+FORKING_THREADS = 4
+CHILDREN = 4  # of each of these threads
+GRANDCHILDREN = len(range(0, CHILDREN, 3))  # of each of these threads: of every third child
 FORKED_CHILD = 2  # kHeaderForkedChild
 
 
@@ -71,21 +73,24 @@ class Hazards(harness.Case):
 
     @for_each()
     def test_forks(self, python):
-        """Each child has a recording of its own."""
+        """A storm of forks, of several threads, while others allocate. Each child has a recording of its own."""
         traces = self.dir / f"forks-{self.count}"
         traces.mkdir()
-        run, result = self.record_hazard(python, "forks", CHILDREN, CHILDREN=1, PAUSED=None, OUTPUT=traces / "%p")
+        run, result = self.record_hazard(python, "forks", FORKING_THREADS, CHILDREN, CHILDREN=1, PAUSED=None,
+                                         OUTPUT=traces / "%p")
         children = 0
         for path in traces.iterdir():
-            expected = Path(f"{result}.{path.name}")
             trace = trace_reader.Trace(path)
-            if trace.flags & FORKED_CHILD and expected.exists():
+            if not trace.flags & FORKED_CHILD:
+                instants, _ = compare_instants(self, python, trace, json.loads(result.read_text()))
+                self.assertGreaterEqual(instants, FORKING_THREADS * CHILDREN)
+                continue
+            expected = Path(f"{result}.{path.name}")
+            if expected.exists():
                 children += 1
                 instants, _ = compare_instants(self, python, trace, json.loads(expected.read_text()))
-                self.assertGreaterEqual(instants, 2)
-            elif not trace.flags & FORKED_CHILD:
-                compare_instants(self, python, trace, json.loads(result.read_text()))
-        self.assertEqual(children, CHILDREN + CHILDREN // 3)
+                self.assertGreaterEqual(instants, 3)
+        self.assertEqual(children, FORKING_THREADS * (CHILDREN + GRANDCHILDREN))
 
     @for_each()
     def test_greenlets(self, python):
@@ -164,9 +169,24 @@ class Hazards(harness.Case):
 
     @for_each(minimum=(3, 12))
     def test_perf_trampolines(self, python):
-        """Each function is called through code that is compiled at run time, beyond which the stack is not known."""
-        trace, _ = self.check(python, "ordinary", at_least=5, options=("-X", "perf"))
+        """Each function is called through code that is compiled at run time. Before 3.14, it has no frame pointer, so
+        the C stack is not known beyond it. Such a stack is marked as truncated, and the other lines are outermost."""
+        trace, expected = self.check(python, "ordinary", at_least=5, options=("-X", "perf"))
         Path(f"/tmp/perf-{trace.pid}.map").unlink()
+        truncated = 0
+        for event in recorded_instants(trace, expected).values():
+            stack = trace.stack(event.node)
+            if stack[-1] != (trace_reader.MODULE_TRUNCATION_ROOT, trace_reader.TRUNCATED_NO_UNWIND_INFO):
+                continue
+            truncated += 1
+            is_python = [module == trace_reader.MODULE_PYTHON for module, _ in stack[:-1]]
+            outermost_c = max(at for at, python_frame in enumerate(is_python) if not python_frame)
+            self.assertEqual(stack[outermost_c][0], trace_reader.MODULE_ANONYMOUS, stack)
+            self.assertTrue(any(is_python[:outermost_c]), stack)
+            self.assertTrue(any(is_python[outermost_c + 1:]), stack)
+        if python.version < (3, 14):
+            self.assertGreater(truncated, 0)
+        print(f"{python}: {truncated} stacks are not known beyond a trampoline", flush=True)
 
     @unittest.skipIf(harness.EMULATOR, "the filter would be for the command that enters the other system")
     @for_each()

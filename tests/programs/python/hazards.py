@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 import instant
 from instant import instants, resume, write
@@ -21,12 +22,6 @@ def recursion(depth):
     if depth == 0:
         return instant.instant()
     return recursion(depth - 1)
-
-
-def wait_for(pid):
-    status = os.waitpid(pid, 0)[1]
-    if status != 0:
-        sys.exit(f"a child ended with status {status:#x}")
 
 
 def finalisation(result):
@@ -75,39 +70,68 @@ def finalisation(result):
     sys.freed_late = Late()
 
 
-def forks(result, children):
-    """Children and grandchildren, while other threads execute Python."""
-    def work():
+def forks(result, forking, children):
+    """A storm of forks: `forking` threads fork `children` children each, and every third child forks a grandchild.
+    Meanwhile, other threads allocate: in Python, and in C without the interpreter's lock, so that the process forks
+    while the recorder works in them."""
+    failed = []
+
+    def allocate_in_python():
         while not done:
             recursion(2) if len(instants) < 100 else sorted(range(50), key=str)
 
-    def in_child():
-        recursion(4)
-        thread = threading.Thread(target=recursion, args=(1,))
-        thread.start()
-        thread.join()
-        write(f"{result}.{os.getpid()}")
-        os._exit(0)
+    def allocate_in_c():
+        found = ctypes.create_string_buffer(256)
+        while not done:
+            instant.libc.glob(b"/usr/*", 0, None, found)
+            instant.libc.globfree(found)
+            time.sleep(0.0002)  # so that the recording does not become long
 
-    done = False
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for number in range(int(children)):
-        child = os.fork()
-        if child == 0:
+    def in_child(number):
+        """Does not return: the child must not execute the rest of the thread."""
+        try:
             recursion(number)
             if number % 3 == 0:
-                grandchild = os.fork()
-                if grandchild == 0:
-                    in_child()
-                wait_for(grandchild)
-            in_child()
-        recursion(number)
-        wait_for(child)
-    done = True
-    for thread in threads:
+                fork_one(None)
+            recursion(4)
+            thread = threading.Thread(target=recursion, args=(1,))
+            thread.start()
+            thread.join()
+            write(f"{result}.{os.getpid()}")
+            os._exit(1 if failed else 0)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        os._exit(2)
+
+    def fork_one(number):
+        """`number`: of the child among those of its parent; None: it forks none."""
+        child = os.fork()
+        if child == 0:
+            failed.clear()
+            in_child(1 if number is None else number)
+        recursion(2)
+        status = os.waitpid(child, 0)[1]
+        if status != 0:
+            failed.append(status)
+
+    def fork_all():
+        started.wait()
+        for number in range(int(children)):
+            fork_one(number)
+
+    done = False
+    started = threading.Barrier(int(forking))
+    allocating = [threading.Thread(target=target) for target in 2 * [allocate_in_python] + 2 * [allocate_in_c]]
+    in_storm = [threading.Thread(target=fork_all) for _ in range(int(forking))]
+    for thread in allocating + in_storm:
+        thread.start()
+    for thread in in_storm:
         thread.join()
+    done = True
+    for thread in allocating:
+        thread.join()
+    if failed:
+        sys.exit(f"children ended with {', '.join(map(hex, failed))}")
     write(result)
 
 
