@@ -2,7 +2,9 @@
 in each. Writes a JSON list to the file RESULT: [size, Python functions innermost first, and between two of them the
 names of C functions, one of which must be in the stack there].
 
-    callbacks.py RESULT
+    callbacks.py RESULT LIBRARY
+
+LIBRARY: python_callbacks.so
 """
 
 import ctypes
@@ -23,6 +25,10 @@ SUB = ["pattern_subx"]
 CLOSURE = ["closure_fcn", "qsort_r", "msort_with_tmp", "qsort"]
 MAP = ["map_next"]
 FILTER = ["filter_next"]
+CALL_BACK = ["call_back"]
+CALL_BACK_AGAIN = ["call_back_again"]
+library = ctypes.CDLL(sys.argv[2])
+Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 
 
 def allocate(*frames):
@@ -91,6 +97,33 @@ def nested():
     sorted((1,), key=nested_key)
 
 
+def called_by_library(_):
+    allocate("called_by_library", CALL_BACK, "calls_library")
+    return 0
+
+
+def calls_library():
+    library.call_back(Callback(called_by_library), 1)
+
+
+def called_again(_):
+    allocate("called_again", CALL_BACK_AGAIN, "calling_key", SORT, "called_first", CALL_BACK, "calls_library_twice")
+    return 0
+
+
+def calling_key(_):
+    return library.call_back_again(Callback(called_again), 1)
+
+
+def called_first(_):
+    sorted((1,), key=calling_key)
+    return 0
+
+
+def calls_library_twice():
+    library.call_back(Callback(called_first), 1)
+
+
 def waiting():
     try:
         yield
@@ -152,7 +185,8 @@ def two_ways():
 
 
 for _ in range(2):
-    for function in (two_ways, sort_key, reduce_values, substitute, sort_in_c, nested, throw_through_delegation, tracing):
+    for function in (two_ways, sort_key, reduce_values, substitute, sort_in_c, nested, calls_library,
+                     calls_library_twice, throw_through_delegation, tracing):
         function()
 with open(sys.argv[1], "w") as result:
     result.write(json.dumps(cases))
