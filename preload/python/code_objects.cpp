@@ -1,6 +1,7 @@
 #include "preload/python/code_objects.h"
 
 #include "common/trace_format.h"
+#include "preload/python/broken_rule.h"
 #include "preload/python/checks.h"
 #include "preload/python/interpreter.h"
 #include "preload/python/number_table.h"
@@ -293,6 +294,7 @@ std::uint32_t code_content_hash(const CodeReader& reader, std::uint64_t code) no
 #endif
 
 void forget_code_objects() noexcept {
+  if constexpr (is_broken(Rule::kForkedChild)) return;
   if constexpr (kCheckFrames) forget_checked_contents();
   g_by_address.reset();
   g_by_content.reset();

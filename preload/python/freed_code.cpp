@@ -1,5 +1,6 @@
 #include "preload/python/freed_code.h"
 
+#include "preload/python/broken_rule.h"
 #include "preload/unwind/stack_bounds.h"
 
 // The address of the hook of free (preload/hooks/heap.cpp). Absent in programs that contain the recorder's core
@@ -141,6 +142,7 @@ std::uint64_t jump_target_place(const unsigned char* at, ReadablePages& pages) n
 }  // namespace
 
 void detail::count_freed_code(std::uint64_t block) noexcept {
+  if constexpr (is_broken(Rule::kFreedCode)) return;
   for (std::uint64_t at = first_slot(block);; ++at) {
     Slot& slot = g_slots[at & kSlotMask];
     const std::uint64_t code = __atomic_load_n(&slot.code, __ATOMIC_RELAXED);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <optional>
 
+#include "preload/python/broken_rule.h"
 #include "preload/python/checks.h"
 #include "preload/python/left_out.h"
 #include "preload/python/readable_pages.h"
@@ -196,7 +197,9 @@ bool place_frame(void* context, const unwind::VisitedFrame& visited) {
     }
   } else if (walk.boundary != PlacingWalk::kNone) {
     const std::uint64_t address = data.frames.frames()[walk.boundary].address;
-    if (address >= visited.begin && address < visited.end) {
+    const bool contains = is_broken(Rule::kPlace) ? interpreter_number(visited.module) != 0
+                                                  : address >= visited.begin && address < visited.end;
+    if (contains) {
       frame.python_end = walk.python_end;
       frame.python_begin = walk.boundary;
       walk.python_end = walk.boundary;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "preload/python/broken_rule.h"
 #include "preload/python/code_objects.h"
 #include "preload/python/freed_code.h"
 #include "preload/sys/kernel.h"
@@ -56,7 +57,7 @@ constexpr std::uint32_t kBySignature = 1;
   }
   if (!code_is_known && !pages.object(frame.code, code_bytes(layout))) [[unlikely]]
     return false;
-  if (layout.code_version != 0) {
+  if (layout.code_version != 0 && !is_broken(Rule::kCodeVersion)) {
     frame.identity = frame.code + layout.code_version;
     frame.version = load<std::uint32_t>(frame.identity);
     if (frame.version == 0) [[unlikely]]
@@ -119,7 +120,9 @@ template <const Layout& kLayout>
     const std::uint64_t codes = code_of(kLayout, frame->address) ^ frame->code;
     if ((links | codes) == 0) [[likely]] {
       const std::uint64_t instructions =
-          load<std::uint64_t>(frame->address + kLayout.instruction) ^ frame->instruction;
+          is_broken(Rule::kInstruction)
+              ? 0
+              : load<std::uint64_t>(frame->address + kLayout.instruction) ^ frame->instruction;
       if ((instructions | (load<std::uint32_t>(frame->identity) ^ frame->version)) == 0) [[likely]]
         continue;
     }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/python/broken_rule.h"
 #include "preload/python/code_objects.h"
 #include "preload/python/frame_words.h"
 #include "preload/python/freed_code.h"
@@ -59,7 +60,9 @@ static_assert(sizeof(PythonFrame) == 64);
 /// Whether a frame does not execute yet: it is before the first instruction that can have a line.
 [[gnu::always_inline]] inline bool is_incomplete(const Layout& layout, const PythonFrame& frame,
                                                  std::int64_t instruction) noexcept {
-  return layout.first_traceable != 0 && instruction < load<std::int32_t>(frame.code + layout.first_traceable) &&
+  constexpr std::int32_t kTooFar = is_broken(Rule::kHidden) ? 1 : 0;
+  return layout.first_traceable != 0 &&
+         instruction < load<std::int32_t>(frame.code + layout.first_traceable) + kTooFar &&
          load<std::uint8_t>(frame.address + layout.owner) != kOwnedByGenerator;
 }
 

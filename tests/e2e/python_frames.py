@@ -234,7 +234,7 @@ class Frames(harness.Case):
         self.assertEqual(set(outside) & set(others), set())
 
     def check_between(self, stack, frames, stripped):
-        """`frames` as in callbacks.py. `stripped`: only the C functions of the test's library certainly have names."""
+        """`frames` as in callbacks.py. `stripped`: only C functions of the test's library are sure to have names."""
         at = 0
         between = {}  # the C functions inside of each Python function, up to the one that it called
         for wanted in frames:

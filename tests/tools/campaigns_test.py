@@ -19,6 +19,7 @@ def campaign(name):
     """A script of tools/campaign as a module."""
     spec = importlib.util.spec_from_file_location(f"campaign_{name}", ROOT / "tools/campaign" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for it
     spec.loader.exec_module(module)
     return module
 
@@ -112,6 +113,58 @@ case_runner.main()
             self.assertRegex(run.stdout,
                              rf"skipped case: Hazards.test_{name}_versions .*for Python {minimum} and later")
         self.assertEqual(campaign("python").summary("hazards", run.stdout), "1 of 4")
+
+
+class PythonRules(unittest.TestCase):
+    """Recorders with a broken rule."""
+
+    FAILED = """test_places (__main__.Frames.test_places) ...
+======================================================================
+FAIL: test_places (__main__.Frames.test_places) [3.13.0 (/usr/bin/python3)]
+----------------------------------------------------------------------
+Traceback (most recent call last):
+AssertionError: {'list_sort'} != {'_PyEval_EvalFrameDefault'}
+
+----------------------------------------------------------------------
+Ran 1 test in 1.0s
+"""
+
+    def setUp(self):
+        self.campaign = campaign("python_rules")
+
+    def test_each_rule_can_be_broken_and_has_a_judge(self):
+        directory = ROOT / "preload/python"
+        rules = re.findall(r"^  (k\w+),", (directory / "broken_rule.h").read_text(), re.M)
+        rules.remove("kNone")
+        self.assertEqual(set(rules), set(self.campaign.JUDGES))
+        sources = "".join(path.read_text() for path in directory.iterdir()
+                          if path.suffix in (".cpp", ".h") and path.name != "broken_rule.h")
+        self.assertEqual(sorted(re.findall(r"is_broken\(Rule::(\w+)\)", sources)), sorted(rules))
+        for judge in self.campaign.JUDGES.values():
+            case, _, test = judge.test.partition(".")
+            source = (ROOT / "tests/e2e" / judge.file).read_text()
+            self.assertIn(f"\nclass {case}(", source)
+            self.assertIn(f"    def {test}(", source)
+
+    def test_the_newest_interpreter_that_a_rule_concerns(self):
+        interpreters = [types.SimpleNamespace(version=version) for version in ((3, 8, 18), (3, 11, 7), (3, 13, 0))]
+        judges = self.campaign.JUDGES
+        self.assertEqual(self.campaign.interpreter_for(judges["kFreedCode"], interpreters).version, (3, 11, 7))
+        self.assertEqual(self.campaign.interpreter_for(judges["kCodeVersion"], interpreters).version, (3, 13, 0))
+        self.assertIsNone(self.campaign.interpreter_for(judges["kCodeVersion"], interpreters[:2]))
+
+    def test_only_a_judge_that_ran_has_a_verdict(self):
+        verdict = self.campaign.verdict
+        judge = self.campaign.JUDGES["kPlace"]
+        self.assertEqual(verdict(judge, 0, "test_places ... ok\n\nRan 1 test in 1.0s\n\nOK\n"), ("passed", ""))
+        self.assertEqual(verdict(judge, 1, self.FAILED),
+                         ("failed", "AssertionError: {'list_sort'} != {'_PyEval_EvalFrameDefault'}"))
+        for status, output in ((77, "skipped: no supported Python"), (1, "not built: libheapprof.so"), (-11, ""),
+                               (1, self.FAILED.replace("FAIL: test_places", "FAIL: test_frames")),
+                               (0, "Ran 0 tests in 0.0s"),
+                               (0, "Ran 1 test in 0.1s\nskipped case: Frames.test_places (no interpreter)")):
+            with self.subTest(output), self.assertRaises(SystemExit):
+                verdict(judge, status, output)
 
 
 if __name__ == "__main__":
