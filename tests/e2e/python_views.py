@@ -1,12 +1,17 @@
 """Python programs that know how many blocks each of their lines allocates: what the commands print about them."""
 
+import gzip
 import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import harness
+import heaptrack_file
+import profile_messages
+import profile_receiver
 from python_lines import interpreters
 
 # Each line with a comment allocates so many blocks of at least 5,000 bytes, which are never freed.
@@ -61,6 +66,7 @@ except StopIteration as end:
 os._exit(0)
 '''
 EXEC_BLOCKS = 9
+MIN_BYTES = 5000
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
@@ -72,6 +78,12 @@ def wanted():
             blocks, name = line.split("  # ")[1].split()
             rows[number] = (int(blocks), name)
     return rows
+
+
+def wanted_of(version):
+    """{(line, name): blocks}, with the names that this version has."""
+    qualified = tuple(map(int, version.split("."))) >= (3, 11)
+    return {(line, name if qualified else name.split(".")[-1]): blocks for line, (blocks, name) in wanted().items()}
 
 
 def newest_first():
@@ -100,7 +112,7 @@ class PythonViews(harness.Case):
             self.skipTest("the recorder records no lines of Python")
 
     def rows(self, trace, *options):
-        result = self.heapprof("report", trace, "--by", "line", "--min-size", "5000", "--json", *options)
+        result = self.heapprof("report", trace, "--by", "line", "--min-size", MIN_BYTES, "--json", *options)
         return json.loads(result)["rows"]
 
     def rows_of_lines(self, trace):
@@ -110,9 +122,7 @@ class PythonViews(harness.Case):
         for version, trace in self.recordings(newest_first()):
             with self.subTest(version=version):
                 rows = self.rows(trace)
-                is_qualified = tuple(map(int, version.split("."))) >= (3, 11)
-                right = {(line, name if is_qualified else name.split(".")[-1]): blocks
-                         for line, (blocks, name) in wanted().items()}
+                right = wanted_of(version)
                 # What an import allocates is a cost of its line, and differs between versions.
                 own = [row for row in rows if row["file"] == str(self.program) and row["self"]["leaked_blocks"]
                        and not PROGRAM.splitlines()[row["line"] - 1].startswith("import")]
@@ -197,6 +207,54 @@ class PythonViews(harness.Case):
         os.unlink(self.program)
         source = self.heapprof("source", self.dir / "bundle.heapprof", "app.py")
         self.assertIn("keep.append(bytes(5000))  # 7 straight", source)
+
+    def own_lines(self, stacks):
+        """{(line, name): blocks} of the stacks whose innermost line of Python is the program's. `stacks`: {frames
+        (function, file, line), innermost first: blocks}."""
+        source = PROGRAM.splitlines()
+        found = Counter()
+        for stack, blocks in stacks.items():
+            name, file, line = next((frame for frame in stack if frame[1].endswith(".py") or frame[1][:1] == "<"),
+                                    ("", "", 0))
+            if file == str(self.program) and not source[line - 1].startswith("import"):
+                found[line, name] += blocks
+        return dict(+found)
+
+    @staticmethod
+    def stacks_of_heaptrack(path):
+        """The live blocks of at least MIN_BYTES at the end."""
+        file = heaptrack_file.HeaptrackFile(path)
+        live = Counter()
+        for letter, number in file.events:
+            if letter in "+-":
+                live[number] += 1 if letter == "+" else -1
+        stacks = Counter()
+        for number, (size, trace) in enumerate(file.classes):
+            stack = []
+            while trace:
+                ip, trace = file.traces[trace]
+                fields = file.ips[ip][2:]  # without address and module
+                stack += [(file.strings[function] or "", file.strings[source] or "", line)
+                          for function, source, line in zip(fields[0::3], fields[1::3], fields[2::3])]
+            if size >= MIN_BYTES:
+                stacks[tuple(stack)] += live[number]
+        return stacks
+
+    def test_exports_and_push(self):
+        """The lines in exported and sent profiles have the blocks that the program knows."""
+        version, trace = next(self.recordings(newest_first()))
+        right = wanted_of(version)
+        heaptrack, pprof = self.dir / "app.heaptrack.gz", self.dir / "app.pb.gz"
+        self.heapprof("export", "heaptrack", trace, "-o", heaptrack)
+        self.assertEqual(self.own_lines(self.stacks_of_heaptrack(heaptrack)), right)
+        self.heapprof("export", "pprof", trace, "--min-size", MIN_BYTES, "-o", pprof)
+        receiver = profile_receiver.Receiver()
+        self.addCleanup(receiver.stop)
+        self.heapprof("push", trace, receiver.url, "--min-size", MIN_BYTES)
+        [request] = receiver.requests
+        for data in (gzip.decompress(pprof.read_bytes()), request.body):
+            profiles, _ = profile_messages.read_pprof(data, with_lines=True)
+            self.assertEqual(self.own_lines(profiles["inuse_objects"].stacks), right)
 
 
 if __name__ == "__main__":

@@ -72,12 +72,17 @@ class Profile:
         return self.stacks.total()
 
 
-def read_pprof(data):
-    """{kind: Profile}, and the comments."""
+def read_pprof(data, with_lines=False):
+    """{kind: Profile}, and the comments. `with_lines`: stacks have (function, file, line) in place of names."""
     message = Message(data)
     strings = [text.decode() for text in message.fields[6]]
-    functions = {one.number(1): strings[one.number(2)] for one in message.messages(5)}
-    locations = {one.number(1): [functions[line.number(1)] for line in one.messages(4)] for one in message.messages(4)}
+    functions = {one.number(1): (strings[one.number(2)], strings[one.number(4)]) for one in message.messages(5)}
+
+    def frame(line):
+        name, file = functions[line.number(1)]
+        return (name, file, line.number(2)) if with_lines else name
+
+    locations = {one.number(1): [frame(line) for line in one.messages(4)] for one in message.messages(4)}
     kinds = [(strings[one.number(1)], strings[one.number(2)]) for one in message.messages(1)]
     profiles = {kind: Profile(unit, message.number(9), message.number(10)) for kind, unit in kinds}
     for sample in message.messages(2):

@@ -3,13 +3,17 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tests/support/python_text.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
+#include "tests/unit/cli/exported_stacks.h"
 #include "tests/unit/cli/known_trace.h"
 
 using namespace heapprof;
@@ -45,12 +49,18 @@ constexpr auto kLambdaTable = "\x80\x00\xa5\x74\xa8\x41\xa1\x77\xa4\x77\x80\x00"
 constexpr std::uint32_t kInterpreter = 2, kExtension = 3, kPython = raw(ModuleId::kPython);  // modules
 constexpr std::uint32_t kModule = 1, kLoad = 2, kLambda = 3, kPackage = 4, kLost = 9;        // code objects
 constexpr std::uint64_t kLoadedBytes = 6000, kExtensionBytes = 500, kImportedBytes = 300, kLostBytes = 70;
+constexpr std::uint64_t kAllBytes = kLoadedBytes + kExtensionBytes + kImportedBytes + kLostBytes;
+
+enum class Freed : bool {
+  kNothing,
+  kByAnotherThread,  ///< the block of load(), at the end
+};
 
 /// A trace of a program that allocates in load(), in an extension module of its own that load() calls, below the
 /// import of a package, and in a function whose code object is missing.
 class PythonTrace {
  public:
-  PythonTrace() {
+  explicit PythonTrace(Freed freed = Freed::kNothing) {
     std::filesystem::create_directories(folder());
     std::ofstream(source()) << kSource;
     TraceBuilder trace;
@@ -87,6 +97,11 @@ class PythonTrace {
     main.alloc(20 * kMs, 0xb000, kExtensionBytes, extension);
     main.alloc(30 * kMs, 0xc000, kImportedBytes, imported);
     main.alloc(40 * kMs, 0xd000, kLostBytes, lost);
+    if (freed == Freed::kByAnotherThread) {
+      auto& worker = trace.stream();
+      worker.thread(kWorkerTid, "worker");
+      worker.free(50 * kMs, 0xa000);
+    }
     trace.write(path());
   }
   ~PythonTrace() { std::filesystem::remove_all(folder()); }
@@ -164,15 +179,13 @@ TEST_CASE("text of every command names lines of Python") {
                                                   {"blocks"},
                                                   {"source"},
                                                   {"flamegraph", "--format", "folded"},
-                                                  {"threads"},
-
-                                                  {"timeline"}}) {
+                                                  {"timeline"},
+                                                  {"top", "--once"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.begin() + 1, trace.path());
     const Outcome outcome = run(arguments);
     INFO(command.front() << ": " << outcome.err << outcome.out);
     CHECK(outcome.status == 0);
-    if (command.front() == "threads" || command.front() == "timeline") continue;
     CHECK((outcome.out.find("load") != std::string::npos || outcome.out.find("app.py") != std::string::npos));
   }
   const Outcome source = run({"source", trace.path(), "load"});
@@ -180,18 +193,98 @@ TEST_CASE("text of every command names lines of Python") {
   CHECK(source.has_line({"9", "bytes(i * 1000))"}));
 }
 
-TEST_CASE("exports have lines of Python") {
+TEST_CASE("threads has the line of Python of blocks that another thread frees") {
+  const PythonTrace trace(Freed::kByAnotherThread);
+  const Outcome threads = run({"threads", trace.path(), "--json"});
+  CHECK(threads.status == 0);
+  REQUIRE(threads.count("/sites") == 1);
+  CHECK(threads.number("/sites/0/blocks") == 1);
+  CHECK(threads.number("/sites/0/bytes") == kLoadedBytes);
+  CHECK(threads.at("/sites/0/site/function") == "load");
+  CHECK(threads.at("/sites/0/site/file") == trace.source());
+  CHECK(threads.number("/sites/0/site/line") == 9);
+  CHECK(run({"threads", trace.path()}).has_line({"load"}));
+  CHECK(run({"threads", PythonTrace().path()}).status == 0);
+}
+
+TEST_CASE("timeline and top have the live bytes of lines of Python") {
   const PythonTrace trace;
-  for (const char* format :
-       {"heaptrack", "pprof", "speedscope", "massif", "dhat", "callgrind", "firefox", "perfetto"}) {
+  const Outcome timeline = run({"timeline", trace.path(), "--json"});
+  REQUIRE(timeline.count("/sites") >= 3);
+  CHECK(timeline.at("/sites/0/name") == "load");
+  CHECK(timeline.at("/sites/0/detail") == trace.source() + ":9");
+  CHECK(timeline.number("/sites/0/peak_bytes") == kLoadedBytes);
+  const std::string last = std::to_string(timeline.count("/sites/0/bytes") - 1);
+  CHECK(timeline.number("/sites/0/bytes/" + last) == kLoadedBytes);
+  CHECK(timeline.at("/sites/2/detail") == trace.source() + ":2");
+  CHECK(timeline.number("/sites/2/bytes/" + last) == kImportedBytes);
+
+  const Outcome top = run({"top", trace.path(), "--once", "--json"});
+  REQUIRE(top.count("/rows") >= 3);
+  CHECK(top.at("/rows/0/name") == "load");
+  CHECK(top.at("/rows/0/file") == trace.source());
+  CHECK(top.number("/rows/0/line") == 9);
+  CHECK(top.number("/rows/0/live_bytes") == kLoadedBytes);
+  CHECK(top.at("/rows/2/name") == "<module>");
+  CHECK(top.number("/rows/2/line") == 2);
+  CHECK(top.number("/rows/2/live_bytes") == kImportedBytes);
+}
+
+TEST_CASE("html has lines of Python") {
+  const PythonTrace trace;
+  const TemporaryFile file(".html");
+  // Without most of what is less important: each answer is a process.
+  REQUIRE(run({"html", trace.path(), "-o", file.path(), "--max-size", "500K"}).status == 0);
+  const std::string page = read_file(file.path());
+  const std::string begin = "id=\"answers\">";
+  const std::size_t from = page.find(begin);
+  REQUIRE(from != std::string::npos);
+  const std::string answers = page.substr(from + begin.size(), page.find("</script>", from) - from - begin.size());
+  const Outcome report{0, json_at(answers, "/answers/report?cost=peak&shared-frames=1&top=5"), ""};
+  CHECK(report.number("/top/0/bytes") == kLoadedBytes);
+  REQUIRE(report.count("/top/0/stack") == 4);
+  const std::string frame = "/frames/" + report.at("/top/0/stack/1");
+  CHECK(report.at(frame + "/function") == "load");
+  CHECK(report.number(frame + "/line") == 9);
+}
+
+TEST_CASE("exports have lines of Python with their bytes") {
+  const PythonTrace trace;
+  const std::vector<std::pair<const char*, std::function<ExportedStacks(const std::string&)>>> formats = {
+      {"heaptrack", stacks_of_heaptrack},
+      {"pprof", stacks_of_pprof},
+      {"speedscope", stacks_of_speedscope},
+      {"dhat", stacks_of_dhat}};
+  for (const auto& [format, stacks_of] : formats) {
+    const TemporaryFile out;
+    const Outcome outcome = run({"export", format, trace.path(), "-o", out.path()});
+    INFO(format << ": " << outcome.err);
+    REQUIRE(outcome.status == 0);
+    const ExportedStacks stacks = stacks_of(read_uncompressed(out.path()));
+    CHECK(bytes_of(stacks) == kAllBytes);
+    CHECK(bytes_with(stacks, "load (app.py:9)") == kAllBytes - kImportedBytes);
+    CHECK(bytes_with(stacks, "<lambda> (app.py:13)") == kAllBytes - kImportedBytes);
+    if (format == "speedscope"sv) {
+      CHECK(bytes_with(stacks, "<module> (app.py)") == kAllBytes);
+    } else {
+      CHECK(bytes_with(stacks, "<module> (app.py:13)") == kAllBytes - kImportedBytes);
+      CHECK(bytes_with(stacks, "<module> (app.py:2)") == kImportedBytes);
+    }
+  }
+}
+
+TEST_CASE("other exports name lines of Python") {
+  const PythonTrace trace;
+  for (const char* format : {"massif", "callgrind", "firefox", "perfetto"}) {
     const TemporaryFile out;
     const Outcome outcome = run({"export", format, trace.path(), "-o", out.path()});
     INFO(format << ": " << outcome.err);
     CHECK(outcome.status == 0);
-    const std::string text = read_file(out.path());
-    CHECK(!text.empty());
-    if (text.starts_with("\x1f\x8b")) continue;
-    CHECK(text.find("load") != std::string::npos);
+    const std::string text = read_uncompressed(out.path());
+    for (const char* const name : {"load", "<lambda>", "<module>"}) CHECK(text.find(name) != std::string::npos);
+    if (format == "massif"sv)
+      CHECK(Outcome{0, text, ""}.has_line({std::to_string(kLoadedBytes), "load (app.py:9)"}));
+    if (format == "callgrind"sv || format == "firefox"sv) CHECK(text.find(trace.source()) != std::string::npos);
   }
 }
 
