@@ -12,6 +12,8 @@ import harness
 import heaptrack_file
 import profile_messages
 import profile_receiver
+import pythons
+import trace_reader
 from python_lines import interpreters
 
 # Each line with a comment allocates so many blocks of at least 5,000 bytes, which are never freed.
@@ -255,6 +257,30 @@ class PythonViews(harness.Case):
         for data in (gzip.decompress(pprof.read_bytes()), request.body):
             profiles, _ = profile_messages.read_pprof(data, with_lines=True)
             self.assertEqual(self.own_lines(profiles["inuse_objects"].stacks), right)
+
+    def test_how_lines_are_turned_off(self):
+        """They are recorded by default. The variable and the option turn off lines, and nothing else."""
+        supported = pythons.supported_pythons()
+        if not supported:
+            self.skipTest("no supported Python")
+        blocks = sum(blocks for blocks, _ in wanted().values()) + EXEC_BLOCKS
+        for what, variables, has_lines in (("preload", {}, True),
+                                           ("preload", {"PYTHON": 0}, False),
+                                           ("record", {}, True),
+                                           ("record", {"options": ("--python", "off")}, False)):
+            with self.subTest(what, **variables):
+                run = self.record(supported[-1].path, self.program, how=what, **variables)
+                trace = run.read()
+                in_program = {row["line"] for row in self.rows(run.trace) if row["file"] == str(self.program)}
+                frames = sum(module == trace_reader.MODULE_PYTHON for _, module, _, _ in trace.nodes.values())
+                if has_lines:
+                    self.assertLessEqual(set(wanted()), in_program)
+                    self.assertGreater(frames, len(wanted()))
+                    self.assertEqual([reason for _, reason in trace.interpreters], [""])
+                else:
+                    self.assertEqual((in_program, frames, trace.python_code, trace.interpreters), (set(), 0, {}, []))
+                heap = json.loads(self.heapprof("report", run.trace, "--min-size", MIN_BYTES, "--json"))["heap"]
+                self.assertGreaterEqual(heap["leaked_blocks"], blocks)
 
 
 if __name__ == "__main__":
