@@ -1,7 +1,9 @@
 """The cost of an event, by counts that do not depend on the machine's speed: no system call while the stream's block
-has space, and no more instructions than tools/bench/instructions.json allows."""
+has space, and no more instructions than tools/bench/instructions.json allows: with one thread, in a process with
+several, where most paths are not at their first place, and with lines of Python."""
 
 import functools
+import json
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,9 @@ from pathlib import Path
 import harness
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench" / "instructions.py"
+sys.path.append(str(TOOL.parent))
+
+import instructions  # noqa: E402
 
 
 def needs(*programs):
@@ -59,6 +64,19 @@ class FastPath(harness.Case):
                                  TOOL.with_suffix(".json")],
                                 capture_output=True, text=True, env=harness.clean_environment(), check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_instruction_counts_that_differ(self):
+        expected = json.loads(TOOL.with_suffix(".json").read_text())
+        self.assertEqual(set(expected), set(instructions.programs(instructions.DEPTH)))
+        self.assertEqual(instructions.differences(expected, expected), [])
+        for part, change, differs in (("total", 1.09, False), ("total", 1.11, True), ("total", 0.89, True),
+                                      ("event_path", 1.01, False), ("event_path", 1.03, True),
+                                      ("event_path", 0.97, True)):
+            for name, figures in expected.items():
+                with self.subTest(name, part=part, change=change):
+                    changed = {name: {**figures, part: figures[part] * change}}
+                    self.assertEqual(len(instructions.differences(changed, expected)), int(differs))
+        self.assertEqual(len(instructions.differences(expected, {})), len(expected))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,28 @@
 #!/usr/bin/env python3
-"""Count the instructions that the recorder executes for a malloc/free pair, with valgrind's callgrind. Unlike
-nanoseconds, they are exact, and equal on all machines with the same compiler and C library.
+"""Count the instructions that the recorder executes for an allocation and its free, with valgrind's callgrind. Unlike
+nanoseconds, they are equal on all machines with the same compiler and C library.
 
-usage: tools/bench/instructions.py [--build DIR] [--depth N] [--check FILE | --write FILE]
+usage: tools/bench/instructions.py [--build DIR] [--depth N] [--only NAME,...] [--check [FILE] | --write [FILE]]
 
-Prints instructions per pair by function of libheapprof.so, for the program `pair` (pair.cpp) at one depth. They are
-the difference between runs with N and with 2N pairs, so that start-up cancels out, and include encoding and
-compression of full blocks. --write stores the figures in FILE. --check compares with FILE, and exits with status 1 if
-the total differs by more than a tenth. instructions.json in this directory is for Debian 12.
+Prints the instructions of libheapprof.so per allocation and its free, by function, for these programs:
+
+  pair      one thread; the stack has 30 frames (pair.cpp)
+  threads   the same in a process with several threads, of which the others wait
+  contexts  a function that allocates for one caller with eight contexts, so that most paths are not at their first
+            place (contexts.cpp)
+  python    a loop of Python, with its lines, by /usr/bin/python3
+
+They are the difference between runs with N and with 2N pairs, so that start-up cancels out, and include encoding and
+compression of full blocks. A program that does not execute the part of the recorder that it is for is an error.
+
+--write stores the figures in FILE, instructions.json in this directory by default, which is for Debian 12.
+--check compares with FILE, and exits with status 1 if figures differ too much:
+
+  total       by more than a tenth: how well blocks are compressed, and how often a thread does periodic work, depends
+              on addresses and times
+  event path  the functions that each event executes, without the encoding: by more than a fiftieth. Only the events
+              that begin a run, one in 32, are handled by other functions; a tick of the kernel's timer ends a run
+              early, so that a slow machine has more of them
 """
 
 import argparse
@@ -15,24 +30,59 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAIRS = 20000
+FIGURES = os.path.join(HERE, "instructions.json")
+# Their events nearly fill ten blocks, so that the difference contains the writing of ten.
+PAIRS = 10220
 ROUNDS = 5  # of pair.cpp
-TOLERANCE = 0.1
+DEPTH = 30
+# Not the one that runs this script: interpreters of one release that were built in other ways have other C stacks.
+PYTHON = "/usr/bin/python3"
+TOLERANCE = {"total": 0.1, "event_path": 0.02}
+
+EVENT_PATH = re.compile(
+    r"(malloc|calloc|free)$|heapprof::(unwind|python)::|heapprof::recorder::"
+    r"(detail::|time_at_page|multi_threaded_time_of|capture_with_python|\(anonymous namespace\)::(allocated|freed)_)")
 
 
-def self_costs(path, library):
+@dataclass(frozen=True)
+class Program:
+    source: str  # a file in this directory, of C++ or Python
+    arguments: tuple  # "PAIRS" stands for `pairs` or twice as many
+    pairs: int
+    executes: str  # a function of the recorder
+
+    def command(self, directory, times):
+        stem, extension = os.path.splitext(os.path.join(directory, self.source))
+        # Isolated and without the module `site`: what else is installed for this interpreter does not matter.
+        program = [PYTHON, "-I", "-S", stem + extension] if extension == ".py" else [stem]
+        return program + [str(self.pairs * times) if argument == "PAIRS" else argument for argument in self.arguments]
+
+
+def programs(depth):
+    pair = (str(depth), "PAIRS")
+    return {
+        "pair": Program("pair.cpp", pair, PAIRS // ROUNDS, "recorder::detail::allocated("),
+        "threads": Program("pair.cpp", (*pair, "2"), PAIRS // ROUNDS, "::allocated_timed("),
+        "contexts": Program("contexts.cpp", ("PAIRS",), PAIRS, "::allocated_uncached("),
+        "python": Program("loop.py", ("PAIRS",), PAIRS, "::allocated_with_python("),
+    }
+
+
+def self_costs(path, program, library):
     """{function: instructions} of `library` in a callgrind file; None: the file describes another program."""
     costs, names, objects = {}, {}, {}
     function = object_name = None
     skip = False
     with open(path) as file:
         text = file.read()
-    if not re.search(r"^cmd:\s+\S*pair ", text, re.MULTILINE):
+    if not re.search(rf"^cmd:\s+{re.escape(program)} ", text, re.MULTILINE):
         return None
     for line in text.split("\n"):
         if match := re.match(r"(c?)(fn|ob)=\((\d+)\)(?: (.*))?$", line):
@@ -55,58 +105,116 @@ def self_costs(path, library):
     return costs
 
 
-def count(build, pair, depth, pairs, directory):
-    library = os.path.abspath(os.path.join(build, "preload/libheapprof.so"))
+def count(command, library, directory):
+    """The costs of one run. The stack begins at an address that depends on neither the build directory nor the
+    environment: the places of cached paths depend on it."""
     for old in glob.glob(os.path.join(directory, "*")):
         os.remove(old)
-    subprocess.run(["valgrind", "-q", "--tool=callgrind", "--trace-children=yes",
+    environment = {"PATH": "/usr/bin:/bin"}
+    if "VALGRIND_LIB" in os.environ:
+        environment["VALGRIND_LIB"] = os.environ["VALGRIND_LIB"]
+    # Samples of resident memory, and of its pages even more so, depend on time.
+    subprocess.run([shutil.which("valgrind"), "-q", "--tool=callgrind", "--trace-children=yes",
                     "--callgrind-out-file=" + os.path.join(directory, "cg.%p"), "env", "LD_PRELOAD=" + library,
-                    "HEAPPROF_OUTPUT=" + os.path.join(directory, "trace"), pair, str(depth), str(pairs)],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+                    "HEAPPROF_OUTPUT=" + os.path.join(directory, "trace"), "HEAPPROF_SNAPSHOTS=0", *command],
+                   env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     if not os.path.exists(os.path.join(directory, "trace")):
         sys.exit("nothing was recorded under valgrind")
     for path in glob.glob(os.path.join(directory, "cg.*")):
-        costs = self_costs(path, "libheapprof.so")
+        costs = self_costs(path, command[0], "libheapprof.so")
         if costs is not None:
             return costs
     sys.exit("valgrind wrote no figures")
 
 
-def measure(build, depth):
+def measure(name, program, top):
+    """{part: figure} of a program: the parts that are compared, and `functions`."""
+    directory = os.path.join(top, "run")
+    once, twice = (count(program.command(top, times), os.path.join(top, "libheapprof.so"), directory)
+                   for times in (1, 2))
+    figures = {function: round((cost - once.get(function, 0)) / PAIRS, 1) for function, cost in twice.items()}
+    figures = {function: value for function, value in sorted(figures.items(), key=lambda item: -item[1])
+               if value >= 0.5}
+    if not any(program.executes in function for function in figures):
+        sys.exit(f"{name}: {program.executes[:-1]} is not executed, so that something else would be counted")
+    event_path = sum(value for function, value in figures.items() if EVENT_PATH.match(function))
+    return {"total": round(sum(figures.values()), 1), "event_path": round(event_path, 1), "functions": figures}
+
+
+def measure_all(build, chosen):
+    library = os.path.abspath(os.path.join(build, "preload/libheapprof.so"))
+    if not os.path.exists(library):
+        sys.exit(f"{library} does not exist: build it first, or set --build")
+    result = {}
     with tempfile.TemporaryDirectory(prefix="heapprof-instructions-") as top:
-        pair, directory = os.path.join(top, "pair"), os.path.join(top, "run")
-        os.mkdir(directory)
-        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", os.path.join(HERE, "pair.cpp"), "-o",
-                        pair],
-                       check=True)
-        once, twice = (count(build, pair, depth, n, directory) for n in (PAIRS, 2 * PAIRS))
-    added = PAIRS * ROUNDS
-    figures = {name: round((twice[name] - once.get(name, 0)) / added, 1) for name in twice}
-    return {name: value for name, value in sorted(figures.items(), key=lambda item: -item[1]) if value >= 0.5}
+        os.mkdir(os.path.join(top, "run"))
+        os.symlink(library, os.path.join(top, "libheapprof.so"))
+        for source in {program.source for program in chosen.values()}:
+            path = os.path.join(HERE, source)
+            if source.endswith(".py"):
+                shutil.copy(path, top)
+            else:
+                subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-fno-builtin-malloc", "-pthread", path, "-o",
+                                os.path.join(top, os.path.splitext(source)[0])], check=True)
+        for name, program in chosen.items():
+            if program.source.endswith(".py") and not os.access(PYTHON, os.X_OK):
+                print(f"{name}: not counted, because there is no {PYTHON}")
+                continue
+            result[name] = measure(name, program, top)
+            if program.source.endswith(".py"):
+                result[name]["interpreter"] = subprocess.run([PYTHON, "--version"], check=True, capture_output=True,
+                                                             text=True).stdout.strip()
+    return result
+
+
+def differences(measured, expected):
+    """What differs by more than TOLERANCE, as lines of text. Figures of another release of Python are not compared."""
+    lines = []
+    for name, figures in measured.items():
+        if name not in expected:
+            lines.append(f"{name}: no figures are known")
+            continue
+        if figures.get("interpreter") != expected[name].get("interpreter"):
+            print(f"{name}: not compared, the figures are those of {expected[name].get('interpreter')}")
+            continue
+        for part, tolerance in TOLERANCE.items():
+            known = expected[name][part]
+            if abs(figures[part] - known) > tolerance * known:
+                lines.append(f"{name}, {part.replace('_', ' ')}: {figures[part]} instructions; expected {known}")
+    return lines
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
-    parser.add_argument("--depth", type=int, default=30, help="frames of the stack (default 30)")
-    parser.add_argument("--write", help="write the figures to this file")
-    parser.add_argument("--check", help="compare with the figures in this file")
+    parser.add_argument("--depth", type=int, help=f"only the program pair, with this many frames instead of {DEPTH}")
+    parser.add_argument("--only", help="the programs, separated by commas")
+    parser.add_argument("--write", nargs="?", const=FIGURES, help="write the figures to this file")
+    parser.add_argument("--check", nargs="?", const=FIGURES, help="compare with the figures in this file")
     options = parser.parse_args()
-    figures = measure(options.build, options.depth)
-    total = round(sum(figures.values()), 1)
-    for name, value in figures.items():
-        print(f"{value:8.1f}  {name[:100]}")
-    print(f"{total:8.1f}  instructions of the recorder for a malloc/free pair at depth {options.depth}")
+    if options.write and (options.depth or options.only):
+        parser.error("--write needs all programs")
+    if options.check and options.depth:
+        parser.error("--check needs the usual depth")
+    chosen = programs(options.depth or DEPTH)
+    only = ["pair"] if options.depth else options.only.split(",") if options.only else list(chosen)
+    if unknown := set(only) - set(chosen):
+        parser.error(f"unknown program {', '.join(sorted(unknown))}")
+    measured = measure_all(options.build, {name: chosen[name] for name in only})
+    for name, figures in measured.items():
+        for function, value in figures["functions"].items():
+            print(f"{value:8.1f}  {function[:100]}")
+        print(f"{figures['total']:8.1f}  {name}: instructions of the recorder for an allocation and its free, "
+              f"{figures['event_path']} of them in the event path\n")
     if options.write:
         with open(options.write, "w") as file:
-            json.dump({"depth": options.depth, "total": total, "functions": figures}, file, indent=1)
+            json.dump(measured, file, indent=1)
             file.write("\n")
     if options.check:
         with open(options.check) as file:
-            expected = json.load(file)["total"]
-        if abs(total - expected) > TOLERANCE * expected:
-            sys.exit(f"{total} instructions; expected {expected} ({options.check}): find the cause, "
-                     "or replace the figures with --write")
+            lines = differences(measured, json.load(file))
+        if lines:
+            sys.exit("\n".join([*lines, f"({options.check}): find the cause, or replace the figures with --write"]))
 
 
 if __name__ == "__main__":

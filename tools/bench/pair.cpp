@@ -2,7 +2,10 @@
 // functions, so that return addresses vary, and the pairs have several call sites. Prints nanoseconds per pair of the
 // fastest of five rounds.
 //
-//   pair DEPTH PAIRS
+//   pair DEPTH PAIRS [THREADS]      THREADS: of the process, 1 by default; all but one wait
+#include <pthread.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,6 +36,10 @@ double g_best = 1e9;
   void* p = std::malloc(size);
   g_sink = p;
   std::free(p);
+}
+
+void* wait_forever(void*) {
+  for (;;) pause();
 }
 
 [[gnu::noinline]] void bottom() {
@@ -66,6 +73,10 @@ template <int kKind>
 int main(int argc, char** argv) {
   const int depth = argc > 1 ? std::atoi(argv[1]) : 5;
   g_pairs = argc > 2 ? std::atol(argv[2]) : 1'000'000;
+  for (int threads = argc > 3 ? std::atoi(argv[3]) : 1; threads > 1; --threads) {
+    pthread_t waiting;
+    if (pthread_create(&waiting, nullptr, wait_forever, nullptr) != 0) return 2;
+  }
   // main, its callers in libc, bottom and the call site are about five frames.
   const int result = descend<0>(std::max(0, depth - 5));
   std::printf("%.2f\n", g_best);
