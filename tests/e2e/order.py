@@ -2,6 +2,7 @@
 matches its allocation, and the peak of large blocks is exact (docs/concepts/ordering.md)."""
 
 import os
+import unittest
 
 import harness
 import trace_reader
@@ -28,15 +29,31 @@ class Order(harness.Case):
                           if event.op in trace_reader.HEAP_OPS]
                 self.assertLess(len({event.time for event in events}), len(events) * 99 // 100)
 
+    def report_of_budget(self, size, count, events, **options):
+        """Of a program in which a thread allocates a block only after another one freed one, so that `count` blocks of
+        `size` bytes are live at most, and are so most of the time."""
+        run = self.record(harness.program("handed_round"), "budget", 3, events // 3, 1, size, count, timeout=3600,
+                          **options)
+        return self.report(run.trace, "--min-size", size, "--max-size", size)
+
     def test_peak_of_large_blocks(self):
-        """A thread allocates a block only after another one freed one, so that as many are live as the budget has."""
         for size, count in ((100_000, 400), (1024, 1000)):
             with self.subTest(size=size):
-                run = self.record(harness.program("handed_round"), "budget", 3, EVENTS // 3, 1, size, count,
-                                  timeout=3600)
-                report = self.report(run.trace, "--min-size", size, "--max-size", size)
+                report = self.report_of_budget(size, count, EVENTS)
                 self.assert_sound(report)
                 self.assertEqual(report["heap"]["peak_bytes"], size * count)
+
+    @unittest.skipIf(harness.EMULATOR, "the library is preloaded without the emulator")
+    def test_peak_without_the_rule_for_large_blocks(self):
+        """A recorder without that rule has wrong peaks. Otherwise the test above tests nothing."""
+        library = harness.TARGET / "tests" / "programs" / "libheapprof_without_large_blocks.so"
+        size, count = 100_000, 400
+        for _ in range(20):
+            report = self.report_of_budget(size, count, 60_000, how="plain", _LD_PRELOAD=library)
+            self.assertGreater(report["heap"]["allocations"], count)  # it records
+            if report["heap"]["peak_bytes"] != size * count:
+                return
+        self.fail("20 peaks are exact")
 
 
 if __name__ == "__main__":

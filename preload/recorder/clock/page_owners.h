@@ -50,9 +50,12 @@ inline constexpr std::size_t kPageWords = std::size_t{1} << 16;
 [[gnu::visibility("hidden")]] extern PageWord g_page_words[kPageWords + 1];
 [[gnu::visibility("hidden")]] extern unsigned g_stamp_shift;
 
+#ifndef HEAPPROF_LARGE_BLOCK_BYTES  // a test has none, to show what the rule prevents
+#define HEAPPROF_LARGE_BLOCK_BYTES 1024
+#endif
 /// The events of blocks of this size read the clock, so that sums of large blocks are right at any time (within a
 /// run, the order of events of different addresses is lost).
-inline constexpr std::size_t kLargeBlockBytes = 1024;
+inline constexpr std::size_t kLargeBlockBytes = HEAPPROF_LARGE_BLOCK_BYTES;
 
 enum class PageEvent : std::uint8_t {
   kSmallAllocation,  ///< of less than kLargeBlockBytes
