@@ -1,5 +1,5 @@
 // The checksum of headers and frames: XXH3, 64 bits (xxHash, BSD licence; compiled inline, so that the recorder needs
-// no library). It detects damage and stale bytes, not forgery.
+// no library). It detects damage and stale bytes, not forgery. The includer may use other hashes of XXH3, too.
 #pragma once
 
 #define XXH_INLINE_ALL

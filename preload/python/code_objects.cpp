@@ -1,5 +1,6 @@
 #include "preload/python/code_objects.h"
 
+#include "common/checksum.h"
 #include "common/trace_format.h"
 #include "preload/python/broken_rule.h"
 #include "preload/python/checks.h"
@@ -94,27 +95,21 @@ struct Hash {
   std::uint64_t first = 0x9e3779b97f4a7c15;
   std::uint64_t second = 0xd6e8feb86659fd93;
 
-  void add(std::uint64_t word) noexcept {
-    first = (first ^ word) * 0x9fb21c651e98df25;
+  void add(std::uint64_t a, std::uint64_t b) noexcept {
+    first = (first ^ a) * 0x9fb21c651e98df25;
     first ^= first >> 32;
-    second = (second + word) * 0xc2b2ae3d27d4eb4f;
+    second = (second + b) * 0xc2b2ae3d27d4eb4f;
     second ^= second >> 29;
   }
-  void add(std::uint64_t at, std::uint64_t bytes) noexcept {
+  void add(std::uint64_t word) noexcept { add(word, word); }
+  void add_bytes(std::uint64_t at, std::uint64_t bytes) noexcept {
     add(bytes);
-    for (; bytes >= 8; bytes -= 8, at += 8) {
-      std::uint64_t word;
-      __builtin_memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
-      add(word);
-    }
-    std::uint64_t rest = 0;
-    for (unsigned shift = 0; bytes != 0; --bytes, shift += 8)
-      rest |= std::uint64_t{load<std::uint8_t>(at++)} << shift;
-    add(rest);
+    const XXH128_hash_t hash = XXH3_128bits(reinterpret_cast<const void*>(at), bytes);
+    add(hash.low64, hash.high64);
   }
   void add(const Characters& text) noexcept {
     add(text.width);
-    add(text.at, text.bytes());
+    add_bytes(text.at, text.bytes());
   }
 };
 
@@ -123,7 +118,7 @@ Hash hash_of(const Content& content) noexcept {
   hash.add(content.first_line);
   hash.add(content.file);
   hash.add(content.name);
-  hash.add(content.table, content.table_bytes);
+  hash.add_bytes(content.table, content.table_bytes);
   return hash;
 }
 
@@ -211,24 +206,8 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
   return hash ^ hash >> 32;
 }
 
-/// A hash in four independent parts, which the processor computes at once.
 std::uint64_t hash_bytes(std::uint64_t at, std::uint64_t bytes, std::uint64_t hash) noexcept {
-  const auto word_at = [](std::uint64_t address) noexcept {
-    std::uint64_t word;
-    __builtin_memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);
-    return word;
-  };
-  hash = mix(hash, bytes);
-  if (bytes >= 32) {
-    std::uint64_t parts[4] = {hash, ~hash, hash + 1, ~hash - 1};
-    for (; bytes >= 32; bytes -= 32, at += 32)
-      for (unsigned i = 0; i != 4; ++i) parts[i] = mix(parts[i], word_at(at + 8 * i));
-    hash = mix(mix(mix(parts[0], parts[1]), parts[2]), parts[3]);
-  }
-  for (; bytes >= 8; bytes -= 8, at += 8) hash = mix(hash, word_at(at));
-  std::uint64_t rest = 0;
-  for (; bytes != 0; --bytes) rest = rest << 8 | load<std::uint8_t>(at++);
-  return mix(hash, rest);
+  return mix(mix(hash, bytes), checksum(reinterpret_cast<const void*>(at), bytes));
 }
 
 /// A hash of a str: that which the interpreter has stored in it, or else one of the characters.
