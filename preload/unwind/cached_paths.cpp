@@ -9,12 +9,69 @@ namespace {
 /// Ids are multiples of an odd number: all differ, and their lower 32 bits are well distributed.
 constexpr std::uint64_t kIdStep = 0x9e3779b97f4a7c15;
 
-/// Returns the entry for the beginning of the stack. Replaces the entry of another stack at this index.
-FirstReturn& first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
-  FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
-  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != slot)
-    first = {entry.pc, entry.sp, slot, ++data.first_returns_used * kIdStep};
-  return first;
+/// Returns the entry for the beginning of the stack, replacing that of another stack at this index; null if there can
+/// be none. `slot`: the address of the first return address.
+FirstReturn* first_return_for(ThreadData& data, const arch::EntryRegisters& entry, std::uint64_t slot) noexcept {
+  const std::uint64_t distance = slot - to_address(entry.sp);
+  const auto stored = static_cast<std::uint32_t>(distance);
+  if (stored != distance) return nullptr;
+  const std::size_t index = CachedPaths::first_return_index(entry);
+  FirstReturn& first = data.first_returns[index];
+  if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != stored) {
+    first = {entry.pc, entry.sp, stored, stored, ++data.first_returns_used * kIdStep};
+    data.context_changes[index] = {};
+  }
+  return &first;
+}
+
+constexpr std::uint16_t kMaxContextChanges = 7;
+
+/// All paths of `first` are then at other places, and find() misses each of them once. So with each change, the
+/// number of misses after which the context word may change again is four times as high.
+void change_context(FirstReturn& first, ContextChanges& changes, std::uint32_t context) noexcept {
+  first.context = context;
+  changes.misses = 0;
+  if (changes.changes != kMaxContextChanges) ++changes.changes;
+}
+
+/// Call it when find() has missed the path of a stack because the path that it found differs from the stack in the
+/// word at `address`. Makes this the context word if that happened often enough, and returns whether it has done so.
+/// The steps of the stack read this word, too: all words before it, and so all steps before it, are the same.
+bool count_miss(ThreadData& data, FirstReturn& first, std::uint64_t address) noexcept {
+  const std::uint64_t distance = address - to_address(first.sp);
+  const auto context = static_cast<std::uint32_t>(distance);
+  // With another first return address or the same context word, two keys have one hash.
+  if (context != distance || context == first.slot || context == first.context) return false;
+  ContextChanges& changes = data.context_changes[&first - data.first_returns];
+  unsigned needed = changes.changes;
+  if (changes.limit != 0 && context >= changes.limit) {
+    // Other stacks would probably not read the word.
+    if (first.context != first.slot) return false;
+    needed = kMaxContextChanges;
+  }
+  ++changes.misses;
+  if (std::uint32_t{changes.misses} < std::uint32_t{1} << (2 * needed)) return false;
+  change_context(first, changes, context);
+  return true;
+}
+
+/// Call it when a stack does not read the context word. With another caller, that may be a variable with another
+/// value at each event, and no path of the stack would be found again.
+void drop_context(ThreadData& data, FirstReturn& first) noexcept {
+  ContextChanges& changes = data.context_changes[&first - data.first_returns];
+  if (changes.limit == 0 || first.context < changes.limit) changes.limit = first.context;
+  change_context(first, changes, first.slot);
+}
+
+/// Returns whether the steps of a stack read the word at `address`. It has `words` words in `path`, and then those of
+/// the shadow stack before the index `end`, of which a few are searched.
+bool reads_word(const ThreadData& data, const CachedPath& path, std::uint32_t words, std::uint32_t end,
+                std::uint64_t address) noexcept {
+  for (std::uint32_t i = 0; i != words; ++i)
+    if (path.words[i].address == address) return true;
+  for (std::uint32_t i = 0; i != kPathWords && i != end; ++i)
+    if (data.arrays->words[end - 1 - i].address == address) return true;
+  return false;
 }
 
 /// Adds `path`, in which node, steps and the first `words` words are set, as the path from `entry` to `anchor`.
@@ -23,7 +80,12 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
               std::uint32_t anchor, std::uint64_t slot, bool fp_matters) noexcept {
   const Frame& frame = data.arrays->frames[anchor];
   if (words == 0 || frame.words == 0) return;  // find() requires both not to be 0
-  const FirstReturn& first = first_return_for(data, entry, slot);
+  FirstReturn* const found = first_return_for(data, entry, slot);
+  if (found == nullptr) return;
+  FirstReturn& first = *found;
+  if (first.context != first.slot &&
+      !reads_word(data, path, words, frame.words, to_address(first.sp) + first.context))
+    drop_context(data, first);
   path.first_return = first.id;
   path.fp = entry.fp;
   path.fp_mask = fp_matters ? ~std::uint64_t{0} : 0;
@@ -35,7 +97,7 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   if (words % 2 != 0) path.words[words] = path.words[words - 1];
   path.word_pairs = (words + 1) / 2;
   // A path with the same words leads to a frame that the shadow stack no longer has, and is replaced.
-  std::uint64_t value = load_word(slot);
+  std::uint64_t value = CachedPaths::value_of(first, entry.sp);
   for (std::uint32_t place = 0;;) {
     CachedPath* const places = data.places_of(first.id, value, place);
     CachedPath* const at = CachedPaths::path_at(places, first.id);
@@ -45,6 +107,10 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
       return;
     }
     const StackWord* const different = at->first_difference(entry);
+    if (place == 0 && different != nullptr && count_miss(data, first, different->address)) {
+      value = CachedPaths::value_of(first, entry.sp);
+      continue;
+    }
     if (different == nullptr || ++place == kPathPlaces) {
       *at = path;
       return;
@@ -103,13 +169,14 @@ namespace {
 
 /// Returns the path that matches, if it is not at the first place, where find() has looked; else null.
 inline CachedPath* find_at_other_places(ThreadData& data, const arch::EntryRegisters& entry,
-                                        const FirstReturn& first) noexcept {
-  std::uint64_t value = load_word(first.slot);
+                                        FirstReturn& first) noexcept {
+  std::uint64_t value = CachedPaths::value_of(first, entry.sp);
   for (std::uint32_t place = 0;;) {
     CachedPath* const path = CachedPaths::path_at(data.places_of(first.id, value, place), first.id);
     if (path == nullptr) return nullptr;
     const StackWord* const different = path->first_difference(entry);
     if (different == nullptr) return path;
+    if (place == 0) count_miss(data, first, different->address);
     if (++place == kPathPlaces) return nullptr;
     value = load_word(different->address);
   }
@@ -120,7 +187,7 @@ inline CachedPath* find_at_other_places(ThreadData& data, const arch::EntryRegis
 [[gnu::noinline]] const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
   CachedPath* path = data.unanchored;
   data.unanchored = nullptr;
-  const FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
+  FirstReturn& first = data.first_returns[CachedPaths::first_return_index(entry)];
   if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp) return nullptr;
   if (path == nullptr) path = find_at_other_places(data, entry, first);
   else if (first.id != path->first_return || path->first_difference(entry) != nullptr) return nullptr;

@@ -4,11 +4,10 @@
 // the words of the stack that the steps of the path read. While these words, and all words that the steps from the
 // anchor outwards read, are unchanged, the stack is the same and its node is known (docs/concepts/unwinding.md).
 //
-// The slot of the first return address is found by (pc, sp), and the path by that slot and the return address in it.
-// So each caller of a function like operator new has its own path. find() is the fast path of most events. To keep it
-// short, conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix
-// version of the anchor. Words are compared two and four at a time; lists are padded with words that are always
-// unchanged.
+// The slot of the first return address is found by (pc, sp), and the path by that slot, the return address in it, and
+// one more word if a caller has several contexts. find() is the fast path of most events. To keep it short,
+// conditions that rarely change are compared as one number each: the invalidation epoch, and the prefix version of
+// the anchor. Words are compared two and four at a time; lists are padded with words that are always unchanged.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +20,17 @@
 
 namespace heapprof::unwind {
 
-/// The slot of the first return address of stacks that begin at (pc, sp).
+/// The words by which the paths of stacks that begin at (pc, sp) are found, as distances of their slots from sp, in
+/// bytes.
 struct FirstReturn {
   ProgramCounter pc;
   StackPointer sp;
-  std::uint64_t slot;
+  std::uint32_t slot;  ///< of the first return address
+  /// Of the context word: a word in which paths with the same first return address have differed. `slot`: none yet.
+  std::uint32_t context;
   std::uint64_t id;  ///< identifies this entry to its paths: never reused; 0: empty
 };
+static_assert(sizeof(FirstReturn) == 32);
 
 inline constexpr std::uint32_t kPathWords = 10;
 
@@ -69,7 +72,7 @@ constexpr std::uint32_t words_end_of(std::uint64_t prefix_version) noexcept {
 
 inline constexpr std::uint32_t kFirstReturnBits = 9;
 inline constexpr std::uint32_t kCachedPathBits = 8;
-/// Paths with the same first return address are at up to this many places.
+/// Paths with the same first return address and context word are at up to this many places.
 inline constexpr std::uint32_t kPathPlaces = 3;
 
 /// The paths of one thread, and what find() needs of the thread's shadow stack.
@@ -89,11 +92,15 @@ struct CachedPaths {
     return scramble(to_address(entry.pc) + to_address(entry.sp) * 8) >> (32 - kFirstReturnBits);
   }
   /// The first of two places for paths of `first_return`; the second one holds the path that the first one held
-  /// before. `value`: the first return address. Paths that differ from the one at this place are found by the value
-  /// of the first word that differs, and `place`, which is 1 for these and 2 for those that also differ from the path
-  /// there.
+  /// before. `value`: value_of(). Paths that differ from the one at this place are found by the value of the first
+  /// word that differs, and `place`, which is 1 for these and 2 for those that also differ from the path there.
   CachedPath* places_of(std::uint64_t first_return, std::uint64_t value, std::uint32_t place) noexcept {
     return paths + std::size_t{scramble((first_return ^ value) + place) >> (33 - kCachedPathBits)} * 2;
+  }
+  /// The value by which the path of the stack that begins at `sp`, which is first.sp, is found: its first return
+  /// address and its context word, so that each context of a caller has a place.
+  [[gnu::always_inline]] static std::uint64_t value_of(const FirstReturn& first, StackPointer sp) noexcept {
+    return load_word(to_address(sp) + first.slot) + 2 * load_word(to_address(sp) + first.context);
   }
   /// Fibonacci hashing: use the upper bits of the result.
   static constexpr std::uint32_t scramble(std::uint64_t key) noexcept {
@@ -128,7 +135,7 @@ struct CachedPaths {
     const FirstReturn& first = first_returns[first_return_index(entry)];
     if (first.pc != entry.pc || first.sp != entry.sp) return nullptr;
     const std::uint64_t id = first.id;
-    CachedPath* const path = path_at(places_of(id, load_word(first.slot), 0), id);
+    CachedPath* const path = path_at(places_of(id, value_of(first, entry.sp), 0), id);
     if (path == nullptr || path->first_difference(entry) != nullptr) return nullptr;
     if (path->anchor >= length || prefix_versions[path->anchor] != path->prefix_version) {
       unanchored = path;

@@ -14,6 +14,13 @@
 
 namespace heapprof::unwind {
 
+/// The changes of the context word of a FirstReturn entry.
+struct ContextChanges {
+  std::uint32_t limit;    ///< of the word nearest to sp that a path of the entry did not read; 0: none is known
+  std::uint16_t misses;   ///< since the last change: see count_miss()
+  std::uint16_t changes;  ///< how many there were, at most kMaxContextChanges
+};
+
 /// The first arrays follow this structure in its mapping; larger ones are mapped when they are needed. While the
 /// shadow stack is being rewritten, its length is 0, so that a capture that a longjmp abandons leaves no inconsistent
 /// shadow stack.
@@ -24,6 +31,7 @@ struct ThreadData : CachedPaths {
   std::uint64_t updates;             ///< number of updates of the shadow stack: for prefix versions
   std::uint64_t paths_version;       ///< cache_version() of the cached paths
   std::uint64_t first_returns_used;  ///< number of ids given to FirstReturn entries
+  ContextChanges context_changes[1u << kFirstReturnBits];  ///< of the FirstReturn entries
   // The next four members describe the shadow stack.
   std::uint32_t omitted;         ///< number of outermost frames without a node
   std::uint32_t bounds_version;  ///< bounds.version() at its last update
@@ -57,6 +65,6 @@ namespace detail {
 extern std::uint32_t max_depth [[gnu::visibility("hidden")]];  ///< Settings::max_depth
 }  // namespace detail
 
-inline constexpr std::size_t kThreadDataBytes = 180u << 10;
+inline constexpr std::size_t kThreadDataBytes = 184u << 10;
 
 }  // namespace heapprof::unwind

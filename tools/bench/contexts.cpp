@@ -1,7 +1,7 @@
-// Micro benchmark: malloc/free pairs of one function, for one caller that has eight contexts, in an order without a
+// Micro benchmark: malloc/free pairs of one function, for one caller that has 32 contexts, in an order without a
 // pattern. The stacks of consecutive pairs have the same program counter, stack pointer and first return address, and
-// differ in one return address behind it. So most of them are not at the first place of their cached path, as in
-// cfrac.
+// differ in two return addresses behind it. One of these words can be the context word; so many stacks are not at the
+// first place of their cached path.
 //
 //   contexts PAIRS
 #include <cstdint>
@@ -26,13 +26,20 @@ volatile void* g_sink;
 }
 
 template <int kNumber>
-[[gnu::noipa]] void context() {
+[[gnu::noipa]] void inner() {
   caller(24 + kNumber * 16);
   asm volatile("" ::: "memory");
 }
 
-constexpr void (*kContexts[8])() = {context<0>, context<1>, context<2>, context<3>,
-                                    context<4>, context<5>, context<6>, context<7>};
+constexpr void (*kInner[8])() = {inner<0>, inner<1>, inner<2>, inner<3>, inner<4>, inner<5>, inner<6>, inner<7>};
+
+template <int kNumber>
+[[gnu::noipa]] void outer(std::uint32_t index) {
+  kInner[index]();
+  asm volatile("" ::"i"(kNumber) : "memory");
+}
+
+constexpr void (*kOuter[4])(std::uint32_t) = {outer<0>, outer<1>, outer<2>, outer<3>};
 
 }  // namespace
 
@@ -41,6 +48,6 @@ int main(int argc, char** argv) {
   std::uint32_t random = 1;
   for (long i = 0; i < pairs; ++i) {
     random = random * 1664525 + 1013904223;
-    kContexts[random >> 29]();
+    kOuter[random >> 30](random >> 27 & 7);
   }
 }

@@ -8,7 +8,7 @@ Prints the instructions of libheapprof.so per allocation and its free, by functi
 
   pair      one thread; the stack has 30 frames (pair.cpp)
   threads   the same in a process with several threads, of which the others wait
-  contexts  a function that allocates for one caller with eight contexts, so that most paths are not at their first
+  contexts  a function that allocates for one caller with 32 contexts, so that many paths are not at their first
             place (contexts.cpp)
   python    a loop of Python, with its lines, by /usr/bin/python3
 

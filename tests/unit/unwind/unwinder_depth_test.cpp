@@ -1,6 +1,7 @@
 // Very deep stacks: the frames at which they are truncated, and the results of nested captures.
 #include <catch2/catch.hpp>
 
+#include <alloca.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,9 +21,16 @@ constexpr std::uint32_t kMaxDepth = 1024;
 thread_local Recorder* t_recorder = nullptr;
 thread_local Stack t_last;
 thread_local NodeId t_last_node;
+thread_local StackPointer t_last_sp;
+thread_local bool t_counts_found = false;
+thread_local std::size_t t_found = 0;  ///< stacks that the fast path has found, while t_counts_found
 
 [[gnu::noinline]] void hook() {
-  t_last_node = t_recorder->unwinder.capture(arch::entry_registers(), t_recorder->tree.definitions());
+  const arch::EntryRegisters entry = arch::entry_registers();
+  const unwind::Definitions definitions = t_recorder->tree.definitions();
+  if (t_counts_found && t_recorder->unwinder.find_cached(entry, definitions) != NodeId::kNone) ++t_found;
+  t_last_node = t_recorder->unwinder.capture(entry, definitions);
+  t_last_sp = entry.sp;
   asm volatile("");
 }
 
@@ -150,6 +158,83 @@ TEST_CASE("stacks that differ only in their second return address have different
   }
   std::sort(nodes.begin(), nodes.end());
   CHECK(std::unique(nodes.begin(), nodes.end()) == nodes.end());
+}
+
+TEST_CASE("the fast path finds the stacks of a caller with several contexts") {
+  Recorder recorder;
+  t_recorder = &recorder;
+  constexpr std::array kContexts{context<0>, context<1>, context<2>, context<3>,
+                                 context<4>, context<5>, context<6>, context<7>};
+  for (int round = 0; round < 20; ++round) {
+    t_counts_found = round >= 10;
+    if (round == 10) t_found = 0;
+    for (const auto each : kContexts) each();
+  }
+  t_counts_found = false;
+  // Some contexts may have one place by chance, and only one of these is found.
+  CHECK(t_found >= 10 * kContexts.size() / 2);
+}
+
+namespace {
+
+volatile std::size_t g_helper_room = 64;
+
+/// Its stack pointer is aligned as that of another_caller().
+[[gnu::noinline]] void helper_with_room() {
+  auto* const room = static_cast<volatile char*>(alloca(g_helper_room));
+  room[0] = 1;
+  allocate();
+  asm volatile("" ::"r"(room) : "memory");
+}
+
+template <int kContext>
+[[gnu::noinline]] void context_with_room() {
+  volatile char room[1024];
+  room[kContext] = 1;
+  helper_with_room();
+  asm volatile("" ::"i"(kContext), "r"(&room[0]) : "memory");
+}
+
+/// With the right number of bytes, the stack pointer is that of context_with_room(). The variables are where that has
+/// return addresses.
+template <int kCaller>
+[[gnu::noinline]] void another_caller(std::size_t bytes, std::uint64_t value) {
+  auto* const variables = static_cast<volatile std::uint64_t*>(alloca(bytes));
+  for (std::size_t i = 0; i != bytes / sizeof *variables; ++i) variables[i] = value + i;
+  allocate();
+  asm volatile("" ::"i"(kCaller), "r"(variables) : "memory");
+}
+
+}  // namespace
+
+TEST_CASE("variables of one caller where another one has its context do not keep its stacks from being found") {
+  Recorder recorder;
+  t_recorder = &recorder;
+  constexpr std::array kContexts{context_with_room<0>, context_with_room<1>, context_with_room<2>,
+                                 context_with_room<3>};
+  constexpr std::array kCallers{another_caller<0>, another_caller<1>, another_caller<2>, another_caller<3>};
+  kContexts[0]();
+  const StackPointer sp = t_last_sp;
+  std::array<std::size_t, kCallers.size()> bytes{};
+  for (std::size_t i = 0; i < kCallers.size(); ++i) {
+    do {
+      bytes[i] += 16;
+      kCallers[i](bytes[i], 0);
+    } while (t_last_sp > sp);
+    REQUIRE(t_last_sp == sp);
+  }
+  std::uint64_t value = 0;
+  std::size_t found = 0;
+  for (int round = 0; round < 200; ++round) {
+    t_counts_found = round >= 100;
+    for (const auto each : kContexts) each();
+    t_found = 0;
+    for (std::size_t i = 0; i < kCallers.size(); ++i) kCallers[i](bytes[i], value += 1000);
+    found += t_found;
+  }
+  t_counts_found = false;
+  // Of 400. Some may have one place by chance. If the places depended on the variables, it would be a quarter.
+  CHECK(found >= 160);
 }
 
 TEST_CASE("captures without shadow stack return the same nodes") {
