@@ -55,11 +55,15 @@ struct PlacedFrame {
 /// The node that the call tree has for these values: that of the last stack with so many outer frames.
 struct KnownNode {
   std::uint64_t offset;
+  std::uint64_t module;  ///< and flags (module_word)
   NodeId parent;
-  ModuleId module;
-  std::uint32_t node_flags;
   NodeId node;  ///< kNone: there is none
 };
+
+/// A module and a node's flags in one word.
+constexpr std::uint64_t module_word(ModuleId module, std::uint32_t node_flags) noexcept {
+  return std::uint64_t{node_flags} << 32 | raw(module);
+}
 
 /// An array in a mapping of its own.
 template <typename T>
@@ -173,8 +177,8 @@ std::uint64_t hash_of_outermost(const ThreadFrames& frames, std::uint32_t count)
   return count == 0 ? 0 : frames.frames()[count - 1].hash;
 }
 
-bool place_frame(void* context, const unwind::VisitedFrame& visited) {
-  auto& walk = *static_cast<PlacingWalk*>(context);
+/// Adds the next frame of the walk. Returns false when the walk is complete.
+[[gnu::always_inline]] inline bool place_frame(PlacingWalk& walk, const unwind::VisitedFrame& visited) noexcept {
   MixedStackData& data = walk.data;
   if (visited.node != NodeId::kNone && visited.outer_frames < walk.last.count && walk.by_code == nullptr) {
     const PlacedFrame& placed = walk.last.frames.elements[visited.outer_frames];
@@ -245,7 +249,7 @@ class StackBuilder {
     if (reason == Truncation::kNone) return;
     node_ = recorder::g_call_tree.intern(NodeId::kNone, ModuleId::kTruncationRoot, static_cast<std::uint64_t>(reason),
                                          0, stream_);
-    failed_ = node_ == NodeId::kNone;
+    if (node_ == NodeId::kNone) omitted_ = kFailed;
   }
   /// Begins with the mixed stack of a frame.
   void begin(const PlacedFrame& placed) noexcept {
@@ -258,9 +262,9 @@ class StackBuilder {
       --omitted_;
       return;
     }
-    if (failed_) return;
     KnownNode& known = last_.nodes.elements[depth_++];
-    if (known.offset == offset && known.parent == node_ && known.module == module && known.node_flags == node_flags &&
+    const std::uint64_t module_and_flags = module_word(module, node_flags);
+    if (known.offset == offset && known.parent == node_ && known.module == module_and_flags &&
         known.node != NodeId::kNone) {
       node_ = known.node;
       return;
@@ -271,11 +275,11 @@ class StackBuilder {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     known.offset = offset;
     known.parent = node_;
-    known.module = module;
-    known.node_flags = node_flags;
+    known.module = module_and_flags;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     known.node = node_ = node;
-    failed_ = node == NodeId::kNone;
+    if (node == NodeId::kNone) [[unlikely]]
+      omitted_ = kFailed;
   }
   /// Adds Python frames, by their indexes.
   void add_python(std::uint32_t begin, std::uint32_t end) noexcept {
@@ -284,17 +288,20 @@ class StackBuilder {
       if (!frames[i].boundary() && !frames[i].hidden()) add(ModuleId::kPython, frames[i].offset, 0);
   }
 
-  NodeId node() const noexcept { return failed_ ? NodeId::kNone : node_; }
+  /// kNone: there is none yet, or the call tree cannot grow.
+  NodeId node() const noexcept { return node_; }
   std::uint32_t depth() const noexcept { return depth_; }
 
  private:
   const ThreadFrames& frames_;
   LastStack& last_;
   recorder::Stream& stream_;
-  std::uint32_t omitted_;  ///< outermost frames that are still to be omitted
+  /// Frames that are still to be omitted: the outermost ones, or all others because the call tree cannot grow.
+  std::uint32_t omitted_;
   std::uint32_t depth_ = 0;
   NodeId node_ = NodeId::kNone;
-  bool failed_ = false;
+
+  static constexpr std::uint32_t kFailed = ~0u;  // more than a stack has
 };
 
 /// Adds the frames of the walk, and remembers the stack, unless frames are omitted.
@@ -314,14 +321,16 @@ NodeId build(const Placing& placing, const PlacingWalk& walk, Truncation reason,
     // ones.
     builder.add_python(0, walk.python_end);
   }
-  std::uint32_t python_end = walk.python_end;
+  std::uint64_t hash = hash_of_outermost(data.frames, walk.python_end);
   for (std::uint32_t i = walk.count; i-- != 0; ++at) {
     const NativeFrame& frame = data.native.elements[i];
-    if (!frame.hidden) builder.add(frame.module, frame.offset, frame.node_flags);
-    builder.add_python(frame.python_begin, frame.python_end);
-    if (frame.python_end != 0) python_end = frame.python_end;
-    last.frames.elements[at] = {hash_of_outermost(data.frames, python_end), frame.native, builder.node(),
-                                builder.depth()};
+    if (!frame.hidden) [[likely]]
+      builder.add(frame.module, frame.offset, frame.node_flags);
+    if (frame.python_end != 0) {
+      builder.add_python(frame.python_begin, frame.python_end);
+      hash = hash_of_outermost(data.frames, frame.python_end);
+    }
+    last.frames.elements[at] = {hash, frame.native, builder.node(), builder.depth()};
   }
   const NodeId node = builder.node();
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -336,6 +345,12 @@ bool reserve_frames(LastStack& last, std::uint32_t frames, std::uint32_t used) n
   last.count = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   return last.frames.reserve(frames, used);
+}
+
+/// The most frames that the mixed stack can have: hidden frames and boundaries are counted, too.
+std::uint32_t max_mixed_depth(const PlacingWalk& walk) noexcept {
+  const std::uint32_t python_frames = walk.python_count - (walk.known != nullptr ? walk.python_end : 0);
+  return (walk.known != nullptr ? walk.known->depth : 0) + python_frames + walk.count;
 }
 
 /// The number of frames that the mixed stack will have.
@@ -356,9 +371,13 @@ std::uint32_t mixed_depth(const PlacingWalk& walk) noexcept {
     if (remembered == Remembered::kIgnored) last.count = 0;
     PlacingWalk walk(placing);
     const unwind::ThreadUnwinder* const unwinder = remembered == Remembered::kUsed ? &placing.unwinder : nullptr;
-    const Truncation reason =
-        unwind::visit_stack(placing.entry, placing.definitions, placing.data.bounds, unwinder, place_frame, &walk);
-    const std::uint32_t depth = mixed_depth(walk);
+    const Truncation reason = unwind::visit_stack(
+        placing.entry, placing.definitions, placing.data.bounds, unwinder,
+        [&walk] [[gnu::always_inline]] (const unwind::VisitedFrame& frame) { return place_frame(walk, frame); });
+    // The frames are only counted if they may be too many.
+    std::uint32_t depth = max_mixed_depth(walk);
+    if (unwind::frames_to_omit(depth) != 0) [[unlikely]]
+      depth = mixed_depth(walk);
     const std::uint32_t omitted = unwind::frames_to_omit(depth);
     if (walk.known != nullptr && omitted != 0) {
       remembered = Remembered::kIgnored;
@@ -624,14 +643,12 @@ void MixedStacks::thread_changed() noexcept {
 }
 
 bool interpreter_is_on_stack(const arch::EntryRegisters& entry, const unwind::Definitions& definitions) noexcept {
-  const auto visit = [](void* context, const unwind::VisitedFrame& frame) {
-    bool& found = *static_cast<bool*>(context);
-    found = interpreter_number(frame.module) != 0;
-    return !found;
-  };
   unwind::StackBounds bounds{};
   bool found = false;
-  unwind::visit_stack(entry, definitions, bounds, nullptr, visit, &found);
+  unwind::visit_stack(entry, definitions, bounds, nullptr, [&found](const unwind::VisitedFrame& frame) {
+    found = interpreter_number(frame.module) != 0;
+    return !found;
+  });
   return found;
 }
 

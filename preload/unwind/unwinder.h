@@ -134,7 +134,7 @@ class ThreadUnwinder {
   /// Memory mapped for this thread.
   std::size_t memory_bytes() const noexcept;
 
-  /// For stack_visit.cpp: the beginning of the thread's ThreadData; null before the first capture.
+  /// For stack_visit.h: the beginning of the thread's ThreadData; null before the first capture.
   const CachedPaths* paths() const noexcept { return paths_; }
 
  private:
