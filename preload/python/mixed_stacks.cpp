@@ -135,6 +135,7 @@ struct Placing {
   const Interpreter* python;  ///< null: no Python frames are placed
   const arch::EntryRegisters& entry;
   const unwind::ThreadUnwinder& unwinder;
+  unwind::Captured captured;
   const unwind::Definitions& definitions;
   recorder::Stream& stream;
 };
@@ -372,7 +373,7 @@ std::uint32_t mixed_depth(const PlacingWalk& walk) noexcept {
     PlacingWalk walk(placing);
     const unwind::ThreadUnwinder* const unwinder = remembered == Remembered::kUsed ? &placing.unwinder : nullptr;
     const Truncation reason = unwind::visit_stack(
-        placing.entry, placing.definitions, placing.data.bounds, unwinder,
+        placing.entry, placing.definitions, placing.data.bounds, unwinder, placing.captured,
         [&walk] [[gnu::always_inline]] (const unwind::VisitedFrame& frame) { return place_frame(walk, frame); });
     // The frames are only counted if they may be too many.
     std::uint32_t depth = max_mixed_depth(walk);
@@ -401,8 +402,8 @@ std::uint32_t mixed_depth(const PlacingWalk& walk) noexcept {
 
 /// Places the stack again without anything remembered, in a checked build.
 void check_place_by_walk(const Placing& placing, NodeId expected, std::optional<LeftOut> expected_why_not) noexcept {
-  const Placing again{placing.data,     placing.data.checked, placing.python, placing.entry,
-                      placing.unwinder, placing.definitions,  placing.stream};
+  const Placing again{placing.data,     placing.data.checked, placing.python,      placing.entry,
+                      placing.unwinder, placing.captured,     placing.definitions, placing.stream};
   again.last.forget();
   std::optional<LeftOut> why_not;
   const NodeId node = place_by_walk(again, Remembered::kIgnored, why_not);
@@ -604,26 +605,26 @@ NodeId MixedStacks::find(NodeId native, recorder::Stream& stream) noexcept {
 }
 
 std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegisters& entry,
-                                         const unwind::ThreadUnwinder& unwinder,
+                                         const unwind::ThreadUnwinder& unwinder, unwind::Captured captured,
                                          const unwind::Definitions& definitions, recorder::Stream& stream) noexcept {
   const NativeStack stack(native);
   if (!stack.numbered()) return native;
   MixedStackData& data = *data_;
-  Placing placing{data, data.last, read_frames(data, stack, stream), entry, unwinder, definitions, stream};
+  Placing placing{data, data.last, read_frames(data, stack, stream), entry, unwinder, captured, definitions, stream};
   const std::optional<NodeId> node = find_or_place(placing, native);
   if (!node) suspend();
   return node;
 }
 
 std::optional<NodeId> MixedStacks::place_read(NodeId native, const arch::EntryRegisters& entry,
-                                              const unwind::ThreadUnwinder& unwinder,
+                                              const unwind::ThreadUnwinder& unwinder, unwind::Captured captured,
                                               const unwind::Definitions& definitions,
                                               recorder::Stream& stream) noexcept {
   MixedStackData& data = *data_;
   Interpreter& python = interpreter(data.interpreter);
   if constexpr (kCheckFrames)
     check_frames(data.frames, python, data.state.state, python.release.is_noticed(data.pages), data.pages, stream);
-  Placing placing{data, data.last, &python, entry, unwinder, definitions, stream};
+  Placing placing{data, data.last, &python, entry, unwinder, captured, definitions, stream};
   const std::optional<NodeId> node = find_or_place(placing, native);
   if (!node) suspend();
   return node;
@@ -645,10 +646,11 @@ void MixedStacks::thread_changed() noexcept {
 bool interpreter_is_on_stack(const arch::EntryRegisters& entry, const unwind::Definitions& definitions) noexcept {
   unwind::StackBounds bounds{};
   bool found = false;
-  unwind::visit_stack(entry, definitions, bounds, nullptr, [&found](const unwind::VisitedFrame& frame) {
+  const auto visit = [&found](const unwind::VisitedFrame& frame) {
     found = interpreter_number(frame.module) != 0;
     return !found;
-  });
+  };
+  unwind::visit_stack(entry, definitions, bounds, nullptr, unwind::Captured::kAnyhow, visit);
   return found;
 }
 

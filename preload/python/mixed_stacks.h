@@ -51,17 +51,17 @@ class MixedStacks {
   static constexpr bool is_node(NodeId found) noexcept { return found != NodeId::kNone && found != kFramesRead; }
 
   /// Returns the node of the calling thread's stack with its Python frames. `native`: the C stack, which begins with
-  /// `entry`, and which `unwinder` has just captured with native_stacks(). `definitions`: those of the call tree. If
-  /// Python frames are left out, they are counted (left_out.h). kNone: the call tree cannot grow. nullopt: there is
-  /// no memory; the stack must be captured again, in the call tree, after the unwinder has forgotten what it has.
-  /// Preconditions: is_on(), and begin() has returned true.
+  /// `entry`, and which `unwinder` has just captured with native_stacks(), in the way that `captured` says.
+  /// `definitions`: those of the call tree. If Python frames are left out, they are counted (left_out.h). kNone: the
+  /// call tree cannot grow. nullopt: there is no memory; the stack must be captured again, in the call tree, after the
+  /// unwinder has forgotten what it has. Preconditions: is_on(), and begin() has returned true.
   std::optional<NodeId> place(NodeId native, const arch::EntryRegisters& entry,
-                              const unwind::ThreadUnwinder& unwinder, const unwind::Definitions& definitions,
-                              recorder::Stream& stream) noexcept;
+                              const unwind::ThreadUnwinder& unwinder, unwind::Captured captured,
+                              const unwind::Definitions& definitions, recorder::Stream& stream) noexcept;
   /// As place(), directly after find() has returned kFramesRead for `native`.
   std::optional<NodeId> place_read(NodeId native, const arch::EntryRegisters& entry,
-                                   const unwind::ThreadUnwinder& unwinder, const unwind::Definitions& definitions,
-                                   recorder::Stream& stream) noexcept;
+                                   const unwind::ThreadUnwinder& unwinder, unwind::Captured captured,
+                                   const unwind::Definitions& definitions, recorder::Stream& stream) noexcept;
 
   /// Drops what depends on the thread. Call it before another thread uses the object, and when a longjmp has
   /// abandoned place(), or a thread has died during it.

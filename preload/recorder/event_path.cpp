@@ -103,6 +103,8 @@ namespace {
   python::MixedStacks& stacks = thread.python;
   const bool cached = known.native != NodeId::kNone;  // then it needs no new number
   if (cached || !stacks.must_begin() || begin_python_frames(thread)) [[likely]] {
+    const unwind::Captured captured =
+        !cached && lookup_failed ? unwind::Captured::kSlowly : unwind::Captured::kAnyhow;
     if (!cached) {
       known.native = lookup_failed ? thread.unwinder.capture_slow(entry, thread.native_definitions)
                                    : thread.unwinder.capture(entry, thread.native_definitions);
@@ -112,8 +114,8 @@ namespace {
     }
     const std::optional<NodeId> node =
         known.found == python::MixedStacks::kFramesRead
-            ? stacks.place_read(known.native, entry, thread.unwinder, thread.definitions, thread.stream)
-            : stacks.place(known.native, entry, thread.unwinder, thread.definitions, thread.stream);
+            ? stacks.place_read(known.native, entry, thread.unwinder, captured, thread.definitions, thread.stream)
+            : stacks.place(known.native, entry, thread.unwinder, captured, thread.definitions, thread.stream);
     if (node) [[likely]]
       return raw(*node);
     thread.unwinder.recover_abandoned_capture();  // it has numbers of C stacks

@@ -148,6 +148,7 @@ NodeId capture_by_cached_steps(ThreadData& data, const arch::EntryRegisters& ent
     }
     remember_steps(data.last_steps, taken, steps, anchor);
   }
+  data.verified = anchor + 1;
   if (steps != 0 && top->barrier == 0) cache_path_of_steps(data, entry, taken, steps, anchor, node);
   if constexpr (kCheckStacks) check_steps(data, entry, definitions, anchor, steps, node);
   return node;

@@ -67,12 +67,14 @@ template <typename Visit>
 /// why the outermost frame was not reached; kNone: it was. `bounds`: of the calling thread, and not of its
 /// ThreadUnwinder. `unwinder`: the thread's, directly after its capture of this stack; from the frame on from which
 /// its shadow stack is unchanged, that is visited instead, and nodes are known. Null: every frame is found by a step.
+/// `captured`: how it captured the stack.
 template <typename Visit>
 Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& definitions, StackBounds& bounds,
-                       const ThreadUnwinder* unwinder, const Visit& visit) noexcept {
+                       const ThreadUnwinder* unwinder, Captured captured, const Visit& visit) noexcept {
   const ThreadData* const data = detail::remembered_by(unwinder);
   const Frame* top = data == nullptr ? nullptr : data->arrays->frames + data->length - 1;
   const Frame* usable = data == nullptr ? nullptr : top + 1;  // frames from here on have changed
+  const std::uint32_t verified = data == nullptr || captured == Captured::kAnyhow ? 0 : data->verified;
   FullFrame full;
   full.valid = false;
   Walk walk{entry_state(entry), bounds, full, entry, definitions, generation()};
@@ -82,7 +84,8 @@ Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& def
     if (data != nullptr) {
       while (top->sp < walk.state.sp) --top;
       if (top < usable && same_state(*top, walk.state)) {
-        const std::uint32_t again = verify(*data->arrays, top);
+        // In this event the frame cannot have changed since the capture.
+        const std::uint32_t again = top - data->arrays->frames < verified ? 0 : verify(*data->arrays, top);
         if (again == 0) return detail::visit_shadow_stack(*data, top, visit);
         usable = data->arrays->frames + again - 1;
       }

@@ -37,6 +37,8 @@ struct ThreadData : CachedPaths {
   std::uint32_t bounds_version;  ///< bounds.version() at its last update
   Truncation reason;             ///< why it does not begin with the thread's outermost frame; kNone: it does
   std::uint64_t generation;      ///< the module generation of its last update
+  /// How many of its frames, from the outermost, the last capture_slow() has found unchanged, or has stored.
+  std::uint32_t verified;
   CachedSteps steps;
   LastSteps last_steps;
   FrameArrays first_arrays;  ///< the last member

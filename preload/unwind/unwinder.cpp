@@ -44,11 +44,13 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
   const Frame& top = data.arrays->frames[static_cast<std::int64_t>(data.length) - 1];
   if (same_state(top, entry_state(entry)) && top.barrier == 0 && top.words != 0 && data.words_unchanged(top.words)) {
     cache_path_of_shadow_stack(data, entry);
+    data.verified = data.length;
     if constexpr (kCheckStacks) check_steps(data, entry, definitions, data.length - 1, 0, top.node);
     return top.node;
   }
   const CachedPath* const path = find_path_slow(data, entry);
   if (path == nullptr) return NodeId::kNone;
+  data.verified = path->anchor + 1;
   if constexpr (kCheckStacks) check_steps(data, entry, definitions, path->anchor, path->steps, path->node);
   return path->node;
 }
@@ -70,6 +72,7 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
   }
   if constexpr (kCheckStacks) check_shadow_stack(data, entry, definitions);
   if (!g_shadow_stack) data.length = 0;
+  data.verified = data.length;
   return node;
 }
 
@@ -95,6 +98,7 @@ NodeId ThreadUnwinder::capture_slow(const arch::EntryRegisters& entry, const Def
   auto& data = static_cast<ThreadData&>(*paths_);
   const std::uint64_t epoch = invalidation_epoch();
   data.epoch = kNoEpoch;
+  data.verified = 0;
   data.bounds.begin(to_address(entry.sp));
   NodeId node = NodeId::kNone;
   if (data.is_valid()) [[likely]] {

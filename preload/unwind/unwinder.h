@@ -103,6 +103,12 @@ void register_frame(const void* begin, const void* key) noexcept;
 /// Removes all that was registered with `key`.
 void deregister_frame(const void* key) noexcept;
 
+/// How a stack was captured.
+enum class Captured : bool {
+  kAnyhow,
+  kSlowly,  ///< by ThreadUnwinder::capture_slow()
+};
+
 /// The unwinding state of a thread. Zeroed memory is a valid object. One thread at a time may use it, and not while
 /// one of its own captures is in progress: a signal handler uses capture_nested().
 class ThreadUnwinder {
