@@ -584,6 +584,11 @@ bool MixedStacks::begin() noexcept {
 
 NativeStacks& MixedStacks::native_stacks() noexcept { return data_->native_stacks; }
 
+NodeId MixedStacks::intern_native(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                                  recorder::Stream& stream) noexcept {
+  return data_->native_stacks.intern(parent, module, offset, node_flags, stream);
+}
+
 NodeId MixedStacks::find(NodeId native, recorder::Stream& stream) noexcept {
   const NativeStack stack(native);
   if (!stack.numbered()) return native;

@@ -42,6 +42,9 @@ class MixedStacks {
   bool suspended() const noexcept { return suspended_ > 1; }
   /// The numbers of the thread's C stacks. Precondition: begin() has returned true.
   NativeStacks& native_stacks() noexcept;
+  /// native_stacks().intern(), for most frames of a capture by one function.
+  NodeId intern_native(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                       recorder::Stream& stream) noexcept;
 
   /// The fast path of place(): the node of the calling thread's stack. `native`: as for place(). kNone: place() must
   /// be called. kFramesRead: place_read() must be called. Precondition: as place(), or is_ready().

@@ -2,47 +2,16 @@
 
 #include <atomic>
 
-#include "common/trace_format.h"
 #include "preload/python/checks.h"
 #include "preload/recorder/call_tree/call_tree.h"
-#include "preload/unwind/unwinder.h"
 
 namespace heapprof::python {
 
-namespace {
-
-/// A frame in one word; 0: its values exceed these bits, and its stacks are never found again. From the highest bit:
-///   anonymous code   1, signal, by frame pointer, 61 bits of offset
-///   modules          0, signal, by frame pointer, 16 bits of module, 45 bits of offset
-std::uint64_t frame_word(ModuleId module, std::uint64_t offset, std::uint32_t node_flags) noexcept {
-  static_assert(kNodeByFramePointer == 1);
-  const std::uint64_t flags = std::uint64_t{node_flags & kNodeByFramePointer} << 61 |
-                              ((node_flags & unwind::kSignalNode) != 0 ? std::uint64_t{1} << 62 : 0);
-  if (module == ModuleId::kAnonymous) return offset >> 61 != 0 ? 0 : std::uint64_t{1} << 63 | flags | offset;
-  if (offset >> 45 != 0 || raw(module) >> 16 != 0) return 0;
-  return flags | std::uint64_t{raw(module)} << 45 | offset;
-}
-
-}  // namespace
-
-inline NativeStacks::Set& NativeStacks::set_of(NodeId parent, std::uint64_t frame) noexcept {
-  std::uint64_t hash = (frame ^ std::uint64_t{raw(parent)} << 29) * 0x9e3779b97f4a7c15;
-  hash ^= hash >> 32;
-  return slots_[hash * 0x9e3779b97f4a7c15 >> (64 - kSetBits)];
-}
-
-NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
-                            recorder::Stream& stream) noexcept {
+NodeId NativeStacks::intern_outermost(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                                      recorder::Stream& stream) noexcept {
   const NativeStack outer(parent);
-  const std::uint64_t frame = frame_word(module, offset, node_flags);
-  Set& set = set_of(parent, frame);
-  if (outer.numbered() && !kCheckFrames) {
-    if (set[0].is(parent, frame)) return set[0].stack;
-    if (set[1].is(parent, frame)) return set[1].stack;
-  }
   const bool in_handler = outer.in_handler() || (node_flags & unwind::kSignalNode) != 0;
-  std::uint32_t interpreter = interpreter_number(module);
-  if (interpreter == 0) interpreter = outer.interpreter();
+  const std::uint32_t interpreter = interpreter_within(module, outer);
   const bool is_node = interpreter == 0 && !in_handler && !outer.numbered();
   if (is_node || kCheckFrames) {
     // The checks of the unwinder compare stacks, so equal ones must always have equal numbers.
@@ -52,10 +21,10 @@ NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset
     if (is_node || node == NodeId::kNone) return node;
     return NativeStack(raw(node), interpreter, in_handler).id();
   }
-  if (!outer.numbered()) {
-    if (set[0].is(parent, frame)) return set[0].stack;
-    if (set[1].is(parent, frame)) return set[1].stack;
-  }
+  const std::uint64_t frame = frame_word(module, offset, node_flags);
+  Set& set = set_of(parent, frame);
+  if (set[0].is(parent, frame)) return set[0].stack;
+  if (set[1].is(parent, frame)) return set[1].stack;
   return add(set, parent, frame, interpreter, in_handler);
 }
 

@@ -13,8 +13,11 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "common/trace_format.h"
+#include "preload/python/checks.h"
 #include "preload/python/interpreter.h"
 #include "preload/recorder/trace/stream.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::python {
 
@@ -51,6 +54,18 @@ class NativeStack {
   std::uint32_t bits_;
 };
 
+/// A frame in one word; 0: its values exceed these bits, and its stacks are never found again. From the highest bit:
+///   anonymous code   1, signal, by frame pointer, 61 bits of offset
+///   modules          0, signal, by frame pointer, 16 bits of module, 45 bits of offset
+inline std::uint64_t frame_word(ModuleId module, std::uint64_t offset, std::uint32_t node_flags) noexcept {
+  static_assert(kNodeByFramePointer == 1);
+  const std::uint64_t flags = std::uint64_t{node_flags & kNodeByFramePointer} << 61 |
+                              ((node_flags & unwind::kSignalNode) != 0 ? std::uint64_t{1} << 62 : 0);
+  if (module == ModuleId::kAnonymous) return offset >> 61 != 0 ? 0 : std::uint64_t{1} << 63 | flags | offset;
+  if (offset >> 45 != 0 || raw(module) >> 16 != 0) return 0;
+  return flags | std::uint64_t{raw(module)} << 45 | offset;
+}
+
 /// Numbers the stacks of one thread. Zeroed memory is a valid object.
 class NativeStacks {
  public:
@@ -85,12 +100,38 @@ class NativeStacks {
   static constexpr NodeId kOmitted{~0u};                   ///< no stack: there are not so many interpreters
   static constexpr std::uint32_t kMaxCaptured = 1u << 20;  ///< more than the frames of one capture
 
-  Set& set_of(NodeId parent, std::uint64_t frame) noexcept;
+  /// The number of the interpreter of a stack: that of its innermost frame's module, or else that of the outer stack.
+  static std::uint32_t interpreter_within(ModuleId module, NativeStack outer) noexcept {
+    const std::uint32_t interpreter = interpreter_number(module);
+    return interpreter != 0 ? interpreter : outer.interpreter();
+  }
+
+  Set& set_of(NodeId parent, std::uint64_t frame) noexcept {
+    std::uint64_t hash = (frame ^ std::uint64_t{raw(parent)} << 29) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+    return slots_[hash * 0x9e3779b97f4a7c15 >> (64 - kSetBits)];
+  }
+  /// intern() of a frame whose outer stack has no number.
+  NodeId intern_outermost(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                          recorder::Stream& stream) noexcept;
   NodeId add(Set& set, NodeId parent, std::uint64_t frame, std::uint32_t interpreter, bool in_handler) noexcept;
 
   std::uint32_t last_number_;
   std::uint32_t found_interpreters_;  ///< found_interpreters() at begin()
   Set slots_[1u << kSetBits];
 };
+
+inline NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,
+                                   recorder::Stream& stream) noexcept {
+  const NativeStack outer(parent);
+  if (!outer.numbered() || kCheckFrames) [[unlikely]]
+    return intern_outermost(parent, module, offset, node_flags, stream);
+  const std::uint64_t frame = frame_word(module, offset, node_flags);
+  Set& set = set_of(parent, frame);
+  if (set[0].is(parent, frame)) return set[0].stack;
+  if (set[1].is(parent, frame)) return set[1].stack;
+  return add(set, parent, frame, interpreter_within(module, outer),
+             outer.in_handler() || (node_flags & unwind::kSignalNode) != 0);
+}
 
 }  // namespace heapprof::python

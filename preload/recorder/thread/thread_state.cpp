@@ -118,7 +118,7 @@ NodeId intern_frame(void* context, NodeId parent, ModuleId module, std::uint64_t
 
 NodeId intern_native_frame(void* context, NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags) {
   auto& thread = *static_cast<ThreadState*>(context);
-  return thread.python.native_stacks().intern(parent, module, offset, flags, thread.stream);
+  return thread.python.intern_native(parent, module, offset, flags, thread.stream);
 }
 
 NodeId intern_omitted_native(void* context, std::uint64_t omitted, bool signal) {
