@@ -111,6 +111,9 @@ struct LastStack {
 struct MixedStackData {
   ThreadFrames frames;
   std::uint32_t interpreter;  ///< to which `state` belongs
+  // Constant for the interpreter, and set before it.
+  Interpreter* python;
+  NodeId (*read_and_find)(MixedStackData& data, NodeId native, recorder::Stream& stream, Interpreter& python) noexcept;
   CheckedState state;
   ReadablePages pages;
   unwind::StackBounds bounds;
@@ -471,6 +474,25 @@ LeftOut reason_without_state(const Interpreter& python, const CheckedState& chec
   return is_finalized_by_another(python, checked.state) ? LeftOut::kFinalized : LeftOut::kOtherThread;
 }
 
+template <const Layout& kLayout>
+NodeId read_and_find(MixedStackData& data, NodeId native, recorder::Stream& stream, Interpreter& python) noexcept;
+
+/// read_and_find() of a version; it finds nothing if there is none.
+decltype(MixedStackData::read_and_find) read_and_find_of(std::uint32_t version) noexcept {
+  switch (version) {
+    case kLayout38.version: return read_and_find<kLayout38>;
+    case kLayout39.version: return read_and_find<kLayout39>;
+    case kLayout310.version: return read_and_find<kLayout310>;
+    case kLayout311.version: return read_and_find<kLayout311>;
+    case kLayout312.version: return read_and_find<kLayout312>;
+    case kLayout313.version: return read_and_find<kLayout313>;
+    case kLayout314.version: return read_and_find<kLayout314>;
+    case kLayout315.version: return read_and_find<kLayout315>;
+    default:
+      return [](MixedStackData&, NodeId, recorder::Stream&, Interpreter&) noexcept { return NodeId::kNone; };
+  }
+}
+
 /// Reads the Python frames of the calling thread, whose C stack this is. Returns the interpreter; null: there are
 /// none, or they are left out.
 const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder::Stream& stream) noexcept {
@@ -479,8 +501,10 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
     return leave_out(LeftOut::kHandler, stream), nullptr;
   Interpreter& python = interpreter(stack.interpreter());
   if (data.interpreter != stack.interpreter()) [[unlikely]] {
-    data.interpreter = stack.interpreter();
     data.state = {};
+    data.python = &python;
+    data.read_and_find = read_and_find_of(python.layout->version);
+    data.interpreter = stack.interpreter();
   }
   data.pages.begin_event();
   const std::uint64_t state = thread_state(python, data.pages, data.state);
@@ -510,8 +534,7 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
 /// Finds a stack with frames of `python` in the cache, after its frames were read as read_frames() does. Returns what
 /// MixedStacks::find() returns. Everything that read_frames() counts as left out is left to it.
 template <const Layout& kLayout>
-[[gnu::noinline]] NodeId read_and_find(MixedStackData& data, Interpreter& python, NodeId native,
-                                       recorder::Stream& stream) noexcept {
+NodeId read_and_find(MixedStackData& data, NodeId native, recorder::Stream& stream, Interpreter& python) noexcept {
   const std::uint64_t state = data.state.state;
   if (!has_same_state<kLayout>(python, state, data.pages)) [[unlikely]]
     return NodeId::kNone;
@@ -595,18 +618,7 @@ NodeId MixedStacks::find(NodeId native, recorder::Stream& stream) noexcept {
   MixedStackData& data = *data_;
   if (!stack.executes(data.interpreter) || !data.state.valid || !data.pages.is_current()) [[unlikely]]
     return NodeId::kNone;
-  Interpreter& python = interpreter(data.interpreter);
-  switch (python.layout->version) {
-    case kLayout38.version: return read_and_find<kLayout38>(data, python, native, stream);
-    case kLayout39.version: return read_and_find<kLayout39>(data, python, native, stream);
-    case kLayout310.version: return read_and_find<kLayout310>(data, python, native, stream);
-    case kLayout311.version: return read_and_find<kLayout311>(data, python, native, stream);
-    case kLayout312.version: return read_and_find<kLayout312>(data, python, native, stream);
-    case kLayout313.version: return read_and_find<kLayout313>(data, python, native, stream);
-    case kLayout314.version: return read_and_find<kLayout314>(data, python, native, stream);
-    case kLayout315.version: return read_and_find<kLayout315>(data, python, native, stream);
-    default: return NodeId::kNone;
-  }
+  return data.read_and_find(data, native, stream, *data.python);
 }
 
 std::optional<NodeId> MixedStacks::place(NodeId native, const arch::EntryRegisters& entry,

@@ -367,15 +367,17 @@ template <const Layout& kLayout>
     const std::uint32_t count = find(first, kWindow, kEndedWindow);
     const std::uint32_t live = count < count_ ? count : count_;
     std::uint32_t changed = 0;
-    if (count != 0 && (count == live || are_called_again<kLayout>(count, pages)) && compare<kLayout>(live, changed) &&
-        resolve_again<kLayout>(changed, count)) [[likely]]
-      return Result::kFrames;
+    if (count != 0 && (count == live || are_called_again<kLayout>(count, pages)) && compare<kLayout>(live, changed)) {
+      if (changed == count_ && count == count_) return Result::kFrames;  // nothing has changed
+      if (resolve_again<kLayout>(changed, count)) [[likely]]
+        return Result::kFrames;
+    }
   } else if (frees_noticed) {
     const std::uint64_t evaluation = kLayout.cframe == 0 ? 0 : load<std::uint64_t>(thread_state + kLayout.cframe);
     const std::uint32_t count = find(first, kElementWindow, 0);
     std::uint32_t changed = 0;
     if (count != 0 && compare_evaluations<kLayout>(count, evaluation, freed != freed_, changed) &&
-        resolve_again<kLayout>(changed, count)) [[likely]] {
+        ((changed == count_ && count == count_) || resolve_again<kLayout>(changed, count))) [[likely]] {
       freed_ = freed;
       return Result::kFrames;
     }
