@@ -120,7 +120,7 @@ struct MixedStackData {
   Array<NativeFrame> native;  ///< innermost first
   LastStack last;
   LastStack checked;  ///< the same without anything remembered; in checked builds
-  CachedStack cache[1u << kCacheBits][2];
+  alignas(64) CachedStack cache[1u << kCacheBits][2];  // two sets in each cache line
   NativeStacks native_stacks;
 };
 

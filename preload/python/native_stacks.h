@@ -118,7 +118,7 @@ class NativeStacks {
 
   std::uint32_t last_number_;
   std::uint32_t found_interpreters_;  ///< found_interpreters() at begin()
-  Set slots_[1u << kSetBits];
+  alignas(64) Set slots_[1u << kSetBits];  // two sets in each cache line
 };
 
 inline NodeId NativeStacks::intern(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t node_flags,

@@ -70,7 +70,7 @@ class ReadablePages {
   }
 
   std::uint64_t epoch_;
-  Set sets_[kSets];
+  alignas(16) Set sets_[kSets];  // no set is in two cache lines
 };
 
 }  // namespace heapprof::python
