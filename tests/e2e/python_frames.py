@@ -261,6 +261,30 @@ class Frames(harness.Case):
             with self.subTest(str(python)):
                 self.check_places(python)
 
+    def check_operators(self, python):
+        """Each line is called through the C functions of its operator: no other stack with frames at the same places
+        is taken for the own one. The capture often finds the C stack by its fast path, and the line is new."""
+        first_size, lines, calls, header = 5000, 900, 6000, 33  # as in operators.py; the bytes around those of `bytes`
+        trace = self.record(python.path, PROGRAMS / "operators.py", PYTHON=1, _PYTHONMALLOC="malloc").read()
+        callers = [collections.Counter() for _ in range(3)]
+        for thread in trace.threads():
+            for event in thread.events:
+                number = event.size - header - first_size
+                if event.op != trace_reader.ALLOC or not 0 <= number < lines:
+                    continue
+                stack = trace.stack(event.node)
+                at = [index for index, (module, _) in enumerate(stack) if module == trace_reader.MODULE_PYTHON]
+                if [trace.python_frame(stack[index][1])[0].name for index in at] == ["called", "<module>"]:
+                    callers[number % 3][tuple(stack[at[0] + 1:at[1]])] += 1
+        self.assertEqual(sum(sum(each.values()) for each in callers), calls)
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            self.assertEqual(callers[one].keys() & callers[other].keys(), set(), callers)
+
+    def test_operators(self):
+        for python in pythons.supported_pythons():
+            with self.subTest(str(python)):
+                self.check_operators(python)
+
     def check_places_of_package(self, python, package, folders, module):
         """The frames of `module` (a part of its path) are between the Python function that called it and the one that
         it has called, and nowhere else in the stack."""
