@@ -113,7 +113,7 @@ struct MixedStackData {
   std::uint32_t interpreter;  ///< to which `state` belongs
   // Constant for the interpreter, and set before it.
   Interpreter* python;
-  NodeId (*read_and_find)(MixedStackData& data, NodeId native, recorder::Stream& stream, Interpreter& python) noexcept;
+  NodeId (*read_and_find)(MixedStackData&, NodeId native, recorder::Stream&, Interpreter&) noexcept;
   CheckedState state;
   ReadablePages pages;
   unwind::StackBounds bounds;

@@ -56,8 +56,8 @@ class MixedStacks {
   /// Returns the node of the calling thread's stack with its Python frames. `native`: the C stack, which begins with
   /// `entry`, and which `unwinder` has just captured with native_stacks(), in the way that `captured` says.
   /// `definitions`: those of the call tree. If Python frames are left out, they are counted (left_out.h). kNone: the
-  /// call tree cannot grow. nullopt: there is no memory; the stack must be captured again, in the call tree, after the
-  /// unwinder has forgotten what it has. Preconditions: is_on(), and begin() has returned true.
+  /// call tree cannot grow. nullopt: there is no memory; the stack must be captured again, in the call tree, after
+  /// the unwinder has forgotten what it has. Preconditions: is_on(), and begin() has returned true.
   std::optional<NodeId> place(NodeId native, const arch::EntryRegisters& entry,
                               const unwind::ThreadUnwinder& unwinder, unwind::Captured captured,
                               const unwind::Definitions& definitions, recorder::Stream& stream) noexcept;

@@ -63,11 +63,11 @@ template <typename Visit>
 
 }  // namespace detail
 
-/// Calls visit(frame) for each frame from the innermost to the outermost, until it returns false. Returns
-/// why the outermost frame was not reached; kNone: it was. `bounds`: of the calling thread, and not of its
-/// ThreadUnwinder. `unwinder`: the thread's, directly after its capture of this stack; from the frame on from which
-/// its shadow stack is unchanged, that is visited instead, and nodes are known. Null: every frame is found by a step.
-/// `captured`: how it captured the stack.
+/// Calls visit(frame) for each frame from the innermost to the outermost, until it returns false. Returns why the
+/// outermost frame was not reached; kNone: it was. `bounds`: of the calling thread, and not of its ThreadUnwinder.
+/// `unwinder`: the thread's, directly after its capture of this stack, which was done as `captured` says; from the
+/// frame on from which its shadow stack is unchanged, that is visited instead, and nodes are known. Null: every frame
+/// is found by a step.
 template <typename Visit>
 Truncation visit_stack(const arch::EntryRegisters& entry, const Definitions& definitions, StackBounds& bounds,
                        const ThreadUnwinder* unwinder, Captured captured, const Visit& visit) noexcept {
