@@ -119,7 +119,7 @@ struct MixedStackData {
   unwind::StackBounds bounds;
   Array<NativeFrame> native;  ///< innermost first
   LastStack last;
-  LastStack checked;  ///< the same without anything remembered; in checked builds
+  LastStack checked;                                   ///< the same without anything remembered; in checked builds
   alignas(64) CachedStack cache[1u << kCacheBits][2];  // two sets in each cache line
   NativeStacks native_stacks;
 };
@@ -488,8 +488,7 @@ decltype(MixedStackData::read_and_find) read_and_find_of(std::uint32_t version) 
     case kLayout313.version: return read_and_find<kLayout313>;
     case kLayout314.version: return read_and_find<kLayout314>;
     case kLayout315.version: return read_and_find<kLayout315>;
-    default:
-      return [](MixedStackData&, NodeId, recorder::Stream&, Interpreter&) noexcept { return NodeId::kNone; };
+    default: return [](MixedStackData&, NodeId, recorder::Stream&, Interpreter&) noexcept { return NodeId::kNone; };
   }
 }
 

@@ -117,7 +117,7 @@ class NativeStacks {
   NodeId add(Set& set, NodeId parent, std::uint64_t frame, std::uint32_t interpreter, bool in_handler) noexcept;
 
   std::uint32_t last_number_;
-  std::uint32_t found_interpreters_;  ///< found_interpreters() at begin()
+  std::uint32_t found_interpreters_;       ///< found_interpreters() at begin()
   alignas(64) Set slots_[1u << kSetBits];  // two sets in each cache line
 };
 

@@ -51,8 +51,7 @@ static_assert(sizeof(PythonFrame) == 64);
 /// The number of the instruction at which a frame is, counted in its code object.
 [[gnu::always_inline]] inline std::int64_t instruction_of(const Layout& layout, const PythonFrame& frame) noexcept {
   // Instructions have two bytes. A shift, because compilers divide in code that they expect to be executed seldom.
-  if (layout.bytecode != 0)
-    return static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) >> 1;
+  if (layout.bytecode != 0) return static_cast<std::int64_t>(frame.instruction - frame.code - layout.bytecode) >> 1;
   const std::int64_t instruction = static_cast<std::int32_t>(frame.instruction);
   return layout.lines == PythonLines::kLnotab ? instruction >> 1 : instruction;  // in bytes
 }

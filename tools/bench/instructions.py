@@ -46,8 +46,9 @@ DEPTH = 30
 PYTHON = "/usr/bin/python3"
 TOLERANCE = {"total": 0.1, "event_path": 0.02}
 
+# The name of a function template begins with the type that it returns.
 EVENT_PATH = re.compile(
-    r"(malloc|calloc|free)$|heapprof::(unwind|python)::|heapprof::recorder::"
+    r"(malloc|calloc|free)$|(heapprof::NodeId )?heapprof::(unwind|python)::|heapprof::recorder::"
     r"(detail::|time_at_page|multi_threaded_time_of|capture_with_python|\(anonymous namespace\)::(allocated|freed)_)")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare stacks of real programs with libunwind.
 
-usage: tools/campaign/oracle.py [--only NAME,...] [--seconds S] [--build DIR] [-o FILE.md]
+usage: tools/campaign/oracle.py [--only NAME,...] [--seconds S] [--build DIR] [--mimalloc-bench DIR] [-o FILE.md]
 
 Each program of tools/bench/programs.py and some more run with the oracle (tests/unit/unwind/oracle_preload.cpp). It
 captures a stack at every allocation as the recorder does. It compares each stack with a full walk, and every N-th
@@ -28,7 +28,8 @@ NODE = ("let t = 0; for (let i = 0; i < 3e5; i++) { t += JSON.stringify({a: [i, 
         "console.log(t)")
 
 # Every N-th stack is compared with libunwind, which needs 20 to 100 us for one.
-EVERY = {"cc1plus": 200, "rsvg-convert": 20, "redis-server": 50, "larson": 500, "node": 200, "python3": 20,
+EVERY = {"cc1plus": 200, "rsvg-convert": 20, "redis-server": 50, "larson": 500, "mix": 200, "mix-threads": 200,
+         "espresso": 500, "cfrac": 500, "node": 200, "python3": 20,
          "python3-threads": 50,
          "perl": 50, "sqlite3": 20, "jq": 20, "git": 10}
 
@@ -82,6 +83,7 @@ def main():
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--seconds", type=float, default=200, help="time limit of each program")
     parser.add_argument("--build", default=os.path.join(HERE, "../../build"), help="build directory")
+    parser.add_argument("--mimalloc-bench", metavar="DIR", help="a checkout of it, for espresso and cfrac")
     parser.add_argument("-o", "--output", help="also write the table to this file")
     options = parser.parse_args()
     oracle = os.path.abspath(os.path.join(options.build, "tests/unit/unwind/libunwind_oracle_preload.so"))
@@ -92,9 +94,10 @@ def main():
     print("\n".join(lines))
     bad = False
     with tempfile.TemporaryDirectory(prefix="heapprof-oracle-") as directory:
-        subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-pthread", os.path.join(HERE, "../bench/larson.cpp"), "-o",
-                        os.path.join(directory, "larson")], check=True)
-        for program in [*programs.programs(directory), *more()]:
+        for name in ("larson", "mix"):
+            subprocess.run(["g++", "-O2", "-g", "-std=c++20", "-pthread", os.path.join(HERE, f"../bench/{name}.cpp"),
+                            "-o", os.path.join(directory, name)], check=True)
+        for program in [*programs.programs(directory, options.mimalloc_bench), *more()]:
             if options.only and program.name not in options.only.split(","):
                 continue
             (captures, compared, frames, different, truncated), died, errors, report = run(program, oracle, directory,
