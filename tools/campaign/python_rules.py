@@ -3,16 +3,22 @@
 
 usage: tools/campaign/python_rules.py [--only RULE,...] [--build DIR] [--work DIR] [-o FILE.md]
 
-The rules are in preload/python/broken_rule.h. For each of them, the end-to-end test that judges it runs with the
-newest interpreter of the machine that the rule concerns: first with the recorder of the build directory, with which it
-must pass, then with one that is built with the broken rule, with which it must fail.
+The recorder shows wrong lines, or wrong places of lines, if one of its rules does not hold. This command shows that a
+test would notice it. preload/python/broken_rule.h says what each rule is. For each of them:
 
---only RULE   names as in the header, separated by commas
---build DIR   build directory with heapprof, the recorder and the tests' programs; default build/ of this tree
---work DIR    directory in which recorders with a broken rule are built; by default a temporary one
+1. The end-to-end test that judges the rule runs with the recorder of the build directory. It must pass.
+2. The recorder is built with the broken rule (-DHEAPPROF_BROKEN_RULE=RULE).
+3. The same test runs with this recorder. It must fail.
 
-Prints a table. Exit status 1: a test passed although its rule was broken, it failed with the rule, or there is no
-interpreter for it.
+Both runs use the newest interpreter of the machine that the rule concerns.
+
+--only RULE   names of rules (see below), separated by commas; default: all
+--build DIR   build directory with heapprof, the recorder and the tests' programs; default: build/ of this tree
+--work DIR    directory in which recorders with a broken rule are built, and kept; default: a temporary one
+-o FILE.md    also write the table to this file
+
+Prints a table with the results of both runs. Exit status 1: a test passed although its rule was broken, it failed with
+the rule, it did not run, or there is no interpreter for it.
 """
 
 import argparse
@@ -46,6 +52,15 @@ JUDGES = {
     "kHidden": Judge("python_frames.py", "Frames.test_frames", first=(3, 11)),
     "kForkedChild": Judge("python_hazards.py", "Hazards.test_forks"),
 }
+
+
+def rules_and_judges():
+    """For --help."""
+    lines = ["rules, the tests that judge them, and the versions of Python that they concern:"]
+    for rule, judge in JUDGES.items():
+        first, last = (".".join(map(str, version)) for version in (judge.first, judge.last))
+        lines.append(f"  {rule:13} {judge.file} {judge.test}, {first} to {last}")
+    return "\n".join(lines)
 
 
 def interpreter_for(judge, interpreters):
@@ -109,11 +124,14 @@ def verdict(judge, status, output):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(JUDGES), help="names of rules, separated by commas")
-    parser.add_argument("--build", default=TREE / "build", help="build directory")
-    parser.add_argument("--work", help="directory for recorders with a broken rule; default: a temporary one")
-    parser.add_argument("-o", "--output", help="also write the table to this file")
+    parser = argparse.ArgumentParser(description=__doc__, epilog=rules_and_judges(),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="RULE,...", default=",".join(JUDGES),
+                        help="names of rules, separated by commas")
+    parser.add_argument("--build", metavar="DIR", default=TREE / "build", help="build directory")
+    parser.add_argument("--work", metavar="DIR",
+                        help="directory for recorders with a broken rule; default: a temporary one")
+    parser.add_argument("-o", "--output", metavar="FILE.md", help="also write the table to this file")
     options = parser.parse_args()
     rules = options.only.split(",")
     if unknown := set(rules) - set(JUDGES):
