@@ -27,7 +27,7 @@ function button(text, onclick, properties) {
   return make('button', {type: 'button', onclick, ...properties}, text);
 }
 
-/// Sets the tooltip of an element; one that does not change stays open.
+/// Sets the tooltip of an element. A browser closes a tooltip that is set again, so the same text is not set.
 function setTitle(element, text) { if (element.title !== text) element.title = text; }
 
 /// What a control is called, also after it was drawn again: the heading by which a table is sorted shows the order.

@@ -6,7 +6,7 @@ const texts = {
   'Live at peak': 'Live at the moment when most bytes were live',
   Live: 'Live at the selected moment',
   'Left at end': 'Allocated in the selection, and still live at its end',
-  'Never freed': 'What of the blocks that are live at the selected moment was never freed',
+  'Never freed': 'Live at the selected moment, and never freed',
   Allocated: 'All that was allocated, whether it was freed or not',
   Allocations: 'Number of allocations, whether they were freed or not',
   Temporary: 'Freed before the next allocation of the same thread',
@@ -20,7 +20,7 @@ const texts = {
   'Over time': 'Live bytes over time of what the row itself allocates, each line scaled to its own maximum',
   Trend: 'growing: live bytes grew until the end; with load: they grew while the program was under load; stable: ' +
     'they did not grow any more; in use: allocated and freed throughout',
-  Freed: 'Share of the bytes that this call site allocated that was freed',
+  Freed: 'Share of the bytes allocated by this call site that was freed',
   Oldest: 'Age of the oldest block that is left',
   Copied: 'Bytes that realloc copied',
   Buffers: 'Blocks that grew by realloc',
@@ -33,7 +33,7 @@ const texts = {
 };
 /// Null for a label that explains itself.
 const of = label => Object.hasOwn(texts, label) ? texts[label] : null;
-/// The same of a metric, whose label can have a time: what it means in a selection.
+/// The same for a metric in a selection. The label of a metric can contain a time, so it is no key of `texts`.
 const ofMetric = (metric, {at}) => of(metric === 'leaked' && at ? 'Never freed' : figures.metrics[metric].label);
 
 return {of, ofMetric};

@@ -11,13 +11,14 @@ function endOf({ended_by: by, end_status: status}) {
           exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
-/// Writes a text in its place; one that does not change stays, and with it what is selected of it.
+/// Writes the text of an element. The same text is not written again, because that would end a selection in it.
 function write(element, text) {
   if (element.firstChild === null) element.append(text);
   else if (element.firstChild.data !== text) element.firstChild.data = text;
 }
 
-/// Writes the parts of the line about the recording. A part that is selected, or on which the mouse is pressed, waits.
+/// Writes the parts of the line about the recording. A part in which text is selected, or on which the mouse is
+/// pressed, is written afterwards.
 function writeParts(texts) {
   const place = at('about');
   while (place.children.length > texts.length) place.lastChild.remove();

@@ -33,7 +33,7 @@ function showHelp() {
 }
 at('help').addEventListener('click', showHelp);
 
-// The fragment of the address is the selection, which the link's own would end.
+// The fragment of the address is the selection. The fragment of this link would replace it.
 document.querySelector('.skip').addEventListener('click', event => {
   event.preventDefault();
   at('view-panel').focus();

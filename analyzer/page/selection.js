@@ -82,7 +82,7 @@ window.addEventListener('hashchange', () => {
 });
 
 /// What a view depends on, as a key. The zoomed frame and the selected function are only marked in a view that is
-/// shown; the areas of the timeline are no part of it, and pins only of the comparison.
+/// shown. No view depends on the areas of the timeline, and only the comparison depends on pins.
 const keyOfView = state => format({...state, zoom: '', name: '', series: '',
                                    ...state.view === 'compare' ? {} : {before: '', after: '', other: ''}});
 

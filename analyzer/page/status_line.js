@@ -26,8 +26,8 @@ function wait(head, isLong) {
   if (isLong) at('sentence').replaceChildren('Reading the recording \u2026');
 }
 
-/// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one. `isUpdate`: of
-/// a running program that has gone on; a sentence that is selected waits then.
+/// Of what the view `result` shows. `report`: null before its answer has arrived, undefined without one. `isUpdate`:
+/// the figures are newer ones of a running program. Then a sentence in which text is selected is drawn afterwards.
 function draw(state, report, result, isUpdate = false) {
   const mine = ++turn;
   drawCommand(result);

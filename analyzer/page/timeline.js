@@ -29,7 +29,8 @@ function changeTo(moment) {
   const isPinned = selection.now().metric === 'pinned' && !ask.file;
   return selection.change({at: moment, from: '', to: '', metric: isPinned ? 'pinned' : 'live'});
 }
-/// Selects the moment of a click. In a file, the part of the recording that it has instead: the selection says so.
+/// Selects the moment of a click. A file of `heapprof html` has few moments: there, the nearest one or a tenth of the
+/// time is selected, as the selection bar shows.
 function selectMoment(ns) {
   if (!ask.file) return changeTo(selection.seconds(ns, duration()));
   const moment = storedMoment(ns);

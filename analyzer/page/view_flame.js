@@ -210,9 +210,9 @@ function legend() {
     .map(([key, text]) => make('span', {}, elements.dot(key), key === 'standard' ? 'standard library' : text)));
 }
 
-/// A graph that is drawn again keeps the focus, for those who work without a mouse. Called while the view before is
-/// shown; the function that is returned is called with the graphs that take its place. It keeps no element of the
-/// graphs before, which would stay in memory.
+/// Keeps the focus in a graph that is drawn again, for users who work without a mouse. Call it while the previous view
+/// is shown, and call the returned function with the graphs that replace it. That function refers to no element of the
+/// previous graphs, which would stay in memory otherwise.
 function keepFocus() {
   const hosts = () => [...document.querySelectorAll('#view .flame')];
   const {localName, textContent} = document.activeElement;

@@ -12,8 +12,8 @@ function emptySelection(text) {
                       metric: selection.now().metric === 'live' ? 'peak' : selection.now().metric})) : null);
 }
 
-/// A link to the selection with some fields changed, as it is when the link is used: a view that is shown does not draw
-/// its links again when a function is selected in it.
+/// A link to the selection with some fields changed. Its address is computed again when it is used, because a view that
+/// is shown does not draw its links again when a function is selected in it.
 function link(fields, properties, ...children) {
   const renew = () => { made.href = selection.link(fields); };
   const made = make('a', {href: selection.link(fields), onpointerdown: renew, onclick: renew, ...properties},

@@ -27,8 +27,8 @@ const OUTSIDE = {not_resident_bytes: 'of live blocks that are not resident', swa
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
 const head = context => ({command: ['rss', ['--top', String(TOP), ...wordsOf(context)]], selects: 'nothing'});
 
-/// A link to the snapshot with most resident memory, unless it is the one that is shown. A file has none of
-/// its figures.
+/// A link to the snapshot with most resident memory, unless it is the one that is shown. A file of `heapprof html` has
+/// no figures of it, so there it is no link.
 function highestOf(answer) {
   const [highest] = [...answer.snapshots].sort((one, other) => other.statm_bytes - one.statm_bytes);
   const isShown = highest && answer.snapshot && answer.snapshot.number === highest.number;

@@ -96,7 +96,7 @@ function addLines(answer, context, table) {
     for (const row of answer.rows) row.live_over_time = known.get(keyOf(row)) || null;
     table.changed('growth');
   }, error => {
-    // A file says what it has, and what was given up is asked for again by the next view.
+    // A file shows which figures it has. A question that was given up is asked again by the next view.
     if (error instanceof ask.NotInFile || error.name === 'AbortError') return;
     table.host.append(make('p', {class: 'more'}, `Growth and lines over time are unknown: ${error.message}`));
   });

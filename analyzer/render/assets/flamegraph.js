@@ -707,7 +707,7 @@ frames.addEventListener('blur', () => { chart.classList.remove('keys'); hideTip(
   if (event.key === 'Escape') {
     if (part && zoomed === 0) return;
     if (tip.classList.contains('on') && event.target !== frames) hideTip();
-    // A page ends its search in its own field.
+    // The page's own field ends its search.
     if (!part && input.value !== '') search('', regexButton.getAttribute('aria-pressed') === 'true');
     else if (event.target === input) frames.focus();
     else zoomOut();
