@@ -5,7 +5,7 @@ import re
 
 import pages
 
-# ratioOf(text, rect): the contrast of a label with its rectangle, which lets the page shine through.
+# ratioOf(text, rect): the contrast of a label with its rectangle, which may be translucent.
 CONTRAST = """const parts = colour => colour.match(/[\\d.]+/g).map(Number).slice(0, 3);
 const luminance = colour => colour.map(part => part / 255).map(part => part <= .03928 ? part / 12.92 :
   ((part + .055) / 1.055) ** 2.4).reduce((sum, part, i) => sum + part * [.2126, .7152, .0722][i], 0);
@@ -94,8 +94,8 @@ class Appearance(pages.PageCase):
             self.assertEqual(cut, 0, f"heat map at {width}")
 
     def test_narrow_window(self):
-        """In a window of 360 pixels, all of the line about the recording, of the timeline's legend, of the form of a filter
-        and of long words in messages and details can be read without scrolling sideways."""
+        """In a window of 360 pixels, the line about the recording, the timeline's legend, the form of a filter, and
+        long words in messages and details can be read without scrolling sideways."""
         self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
         self.browser.call("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1,
                           mobile=False)

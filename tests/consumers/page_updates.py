@@ -246,8 +246,8 @@ class Updates(pages.PageCase):
         self.settled()
 
     def test_header_of_a_running_program(self):
-        """Newer figures change their own texts in the header: what is selected of the others stays, and so do tooltips.
-        A text that is selected itself waits."""
+        """Newer figures change only their own texts in the header: text that is selected in others stays selected, and
+        tooltips stay open. A text that is selected itself is changed afterwards."""
         self.start_many(self.dir / "run.heapprof")
         self.open(self.dir / "run.heapprof", view="table", metric="allocated")
         harness.wait_until(lambda: " live in " in self.text("#about"), "the header does not follow")
@@ -285,7 +285,8 @@ class Updates(pages.PageCase):
         self.assertEqual(self.browser.evaluate(selected), live)
         self.browser.evaluate("getSelection().removeAllRanges()")
         harness.wait_until(lambda: live not in self.text("#about"), "the text still waits")
-        # So does the last line of the page. One that is selected while it is asked for waits in its grey colour.
+        # So does the last line of the page. It is selected after it was drawn: otherwise it would stay grey, as it is
+        # while the page waits for its figures.
         self.settled()
         self.browser.evaluate("getSelection().selectAllChildren(document.querySelector('#sentence')); 0")
         sentence = self.browser.evaluate(selected)

@@ -73,7 +73,7 @@ class Hazards(harness.Case):
 
     @for_each()
     def test_forks(self, python):
-        """A storm of forks, of several threads, while others allocate. Each child has a recording of its own."""
+        """Several threads fork many children, while others allocate. Each child has a recording of its own."""
         traces = self.dir / f"forks-{self.count}"
         traces.mkdir()
         run, result = self.record_hazard(python, "forks", FORKING_THREADS, CHILDREN, CHILDREN=1, PAUSED=None,

@@ -1,7 +1,7 @@
 // Micro benchmark: malloc/free pairs of one function, for one caller that has 32 contexts, in an order without a
 // pattern. The stacks of consecutive pairs have the same program counter, stack pointer and first return address, and
-// differ in two return addresses behind it. One of these words can be the context word; so many stacks are not at the
-// first place of their cached path.
+// differ in the next two return addresses. Only one of these two words can be the context word, so many cached paths
+// are not at their first place.
 //
 //   contexts PAIRS
 #include <cstdint>

@@ -71,7 +71,7 @@ def finalisation(result):
 
 
 def forks(result, forking, children):
-    """A storm of forks: `forking` threads fork `children` children each, and every third child forks a grandchild.
+    """Many forks: `forking` threads fork `children` children each, and every third child forks a grandchild.
     Meanwhile, other threads allocate: in Python, and in C without the interpreter's lock, so that the process forks
     while the recorder works in them."""
     failed = []
@@ -122,10 +122,10 @@ def forks(result, forking, children):
     done = False
     started = threading.Barrier(int(forking))
     allocating = [threading.Thread(target=target) for target in 2 * [allocate_in_python] + 2 * [allocate_in_c]]
-    in_storm = [threading.Thread(target=fork_all) for _ in range(int(forking))]
-    for thread in allocating + in_storm:
+    all_forking = [threading.Thread(target=fork_all) for _ in range(int(forking))]
+    for thread in allocating + all_forking:
         thread.start()
-    for thread in in_storm:
+    for thread in all_forking:
         thread.join()
     done = True
     for thread in allocating:
