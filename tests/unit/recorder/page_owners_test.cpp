@@ -262,7 +262,7 @@ TEST_CASE("The address from which a page's word is loaded depends on the stream'
   CHECK(owner_of(word_of(at(0))) == 2);  // not even looked at
 }
 
-TEST_CASE("That holds for the recorder's events, on the fast path and on the slow one") {
+TEST_CASE("Events of the recorder load a page's word from an address that depends on the time, on both paths") {
   const ThreadFixture recording(65536);
   ThreadState* const state = attach_thread();
   REQUIRE(state != nullptr);

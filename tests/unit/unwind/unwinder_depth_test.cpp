@@ -207,7 +207,7 @@ template <int kCaller>
 
 }  // namespace
 
-TEST_CASE("variables of one caller where another one has its context do not keep its stacks from being found") {
+TEST_CASE("the fast path finds stacks with a variable at the place of another caller's context word") {
   Recorder recorder;
   t_recorder = &recorder;
   constexpr std::array kContexts{context_with_room<0>, context_with_room<1>, context_with_room<2>,
