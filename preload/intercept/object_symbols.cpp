@@ -114,6 +114,7 @@ constexpr std::uint32_t kSanitizerHashes[] = {
     real::gnu_hash(kSanitizerFunctions[2]), real::gnu_hash(kSanitizerFunctions[3])};
 constexpr const char* kLoadingFunction = "dlopen";
 constexpr const char* kPurgingFunction = "madvise";
+constexpr std::uint32_t kImportHashes[] = {real::gnu_hash(kLoadingFunction), real::gnu_hash(kPurgingFunction)};
 
 /// Whether one of the names above can end with these four bytes.
 constexpr bool may_end_other_name(std::uint32_t last) noexcept {
@@ -206,6 +207,9 @@ bool read_exported(SymbolReader& reader, const link_map& map, sys::GuardedReader
   if (wanted.dlopen) imports[count++] = kLoadingFunction;
   if (wanted.madvise) imports[count++] = kPurgingFunction;
   if (count == 0) return true;
+  // If a program that is not position-independent takes the address of an imported function, this is the address of
+  // its PLT entry, which the loader has to find. So the import is among the symbols in the hash table.
+  if (!exported.find(kImportHashes, std::size(kImportHashes), visit)) return false;
   bool imported[2] = {};
   if (!exported.read_imports(imports, count, imported)) return false;
   for (std::size_t i = 0; i < count; ++i)
