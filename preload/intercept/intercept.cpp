@@ -59,7 +59,7 @@ void scan(bool only_thread) noexcept {
   const bool missed = take_missed_scan();
   const r_debug* const first_list = sys::loader();
   const std::uint64_t loader = sys::is_musl() ? first_list->r_ldbase : getauxval(AT_BASE);
-  const std::uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+  const std::uint64_t vdso = sys::vdso_address();
   sys::GuardedReader reader;
   if (only_thread) reader.read_directly();
   link_map libc{};

@@ -1,5 +1,7 @@
 #include "preload/sys/kernel.h"
 
+#include <sys/auxv.h>
+
 namespace heapprof::sys {
 
 constinit uint64_t g_forbidden = 0;
@@ -19,6 +21,17 @@ long retry_call(long number, long a, long b, long c, long d, long e) noexcept {
       status.stx_nlink < 2)
     return 0;
   return status.stx_nlink - 2;
+}
+
+uint64_t vdso_address() noexcept {
+  constexpr uint64_t kUnknown = 1;
+  static constinit uint64_t address = kUnknown;
+  uint64_t result = __atomic_load_n(&address, __ATOMIC_RELAXED);
+  if (result == kUnknown) {
+    result = getauxval(AT_SYSINFO_EHDR);
+    __atomic_store_n(&address, result, __ATOMIC_RELAXED);
+  }
+  return result;
 }
 
 }  // namespace heapprof::sys

@@ -176,6 +176,9 @@ inline bool thread_exists(int thread) noexcept {
 }
 /// The number of this process's threads; 0: it cannot be read.
 uint32_t thread_count() noexcept;
+/// The address of the vDSO; 0: the kernel or an emulator provides none. Only the first call, at the recorder's start,
+/// asks getauxval: it sets errno where there is none.
+uint64_t vdso_address() noexcept;
 /// Reads the calling thread's name: at most 15 bytes and a NUL.
 inline void thread_name(char (&name)[16]) noexcept { call(SYS_prctl, PR_GET_NAME, word(name)); }
 

@@ -1,10 +1,9 @@
 #include "preload/recorder/clock/tick.h"
 
-#include <sys/auxv.h>
-
 #include <cstddef>
 #include <ctime>
 
+#include "preload/sys/kernel.h"
 #include "preload/sys/proc_maps.h"
 
 namespace heapprof::recorder {
@@ -33,7 +32,7 @@ void find_tick_word() noexcept {
   g_tick_word = &kNoTick;
   sys::Mapping mapping;
   // The kernel maps its data before the code that reads it, the vDSO (Linux 6.13: with [vvar_vclock] in between).
-  if (!sys::find_mapping("[vvar]", mapping, getauxval(AT_SYSINFO_EHDR)) || !mapping.readable) return;
+  if (!sys::find_mapping("[vvar]", mapping, sys::vdso_address()) || !mapping.readable) return;
   const auto* const data = reinterpret_cast<const std::uint64_t*>(mapping.begin);
   for (int search = 0; search < kMaxSearches; ++search) {
     timespec time{};

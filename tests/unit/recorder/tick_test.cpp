@@ -1,9 +1,13 @@
 // The tick word, which the kernel changes at each tick of its timer.
 #include "preload/recorder/clock/tick.h"
 
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 
 #include "preload/sys/proc_maps.h"
 #include "tests/support/skip_case.h"
@@ -11,7 +15,33 @@
 using namespace heapprof;
 using namespace heapprof::recorder;
 
+extern "C" {
+extern void* __libc_stack_end;
+}
+
 namespace {
+
+/// Hides the vDSO in the auxiliary vector. Emulators such as qemu-user 7.2 have none.
+class HiddenVdso {
+ public:
+  HiddenVdso() {
+    // The stack at the start: the number of arguments, these, the environment, and the auxiliary vector.
+    auto* at = static_cast<std::uint64_t*>(__libc_stack_end);
+    at += 1 + at[0] + 1;
+    while (*at != 0) ++at;
+    for (auto* entry = reinterpret_cast<ElfW(auxv_t)*>(at + 1); entry->a_type != AT_NULL; ++entry)
+      if (entry->a_type == AT_SYSINFO_EHDR) hidden_ = entry;
+    if (hidden_ != nullptr) hidden_->a_type = AT_IGNORE;
+  }
+  ~HiddenVdso() {
+    if (hidden_ != nullptr) hidden_->a_type = AT_SYSINFO_EHDR;
+  }
+  HiddenVdso(const HiddenVdso&) = delete;
+  HiddenVdso& operator=(const HiddenVdso&) = delete;
+
+ private:
+  ElfW(auxv_t)* hidden_ = nullptr;
+};
 
 std::uint64_t coarse_ns() {
   timespec time{};
@@ -95,4 +125,15 @@ TEST_CASE("Without a tick word there is nothing to forget") {
   CHECK_FALSE(has_tick_word());
   CHECK(tick() == 0);
   find_tick_word();
+}
+
+TEST_CASE("A forked child's search for the word keeps errno where there is no vDSO") {
+  find_tick_word();  // as its parent did at the start
+  const HiddenVdso hidden;
+  errno = 0;
+  REQUIRE(getauxval(AT_SYSINFO_EHDR) == 0);
+  REQUIRE(errno == ENOENT);
+  errno = 0;
+  find_tick_word();
+  CHECK(errno == 0);
 }
