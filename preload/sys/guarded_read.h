@@ -27,8 +27,9 @@ class GuardedReader {
 
   /// From here on to close(), copies memory without a system call where the kernel has confirmed that it is mapped,
   /// readable and private (since Linux 6.11); elsewhere as before. A shared mapping of a file is not read directly:
-  /// another process may truncate the file. Precondition: until close(), this process has no other thread, and the
-  /// caller neither unmaps nor protects memory that it reads.
+  /// another process may truncate the file, and then the read raises SIGBUS. Preconditions: until close(), this
+  /// process has no other thread, and the caller neither unmaps nor protects memory that it reads; it reads private
+  /// mappings of files only of loaded objects, which cannot run any more if another process truncates their files.
   void read_directly() noexcept;
 
   /// Copies `bytes` bytes. Returns false when a part of them cannot be read.
