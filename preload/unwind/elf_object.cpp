@@ -319,8 +319,7 @@ void find_eh_frame(ElfObject& object) noexcept {
 void start_elf_objects() noexcept {
   g_executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   ProgramHeaders headers;
-  if (const std::uint64_t vdso = sys::vdso_address();
-      vdso != 0 && read_headers({vdso, vdso + kPage}, headers)) {
+  if (const std::uint64_t vdso = sys::vdso_address(); vdso != 0 && read_headers({vdso, vdso + kPage}, headers)) {
     for (std::uint32_t i = 0; i < headers.count; ++i)
       if (headers.begin[i].p_type == PT_LOAD) g_vdso = {vdso, vdso + page_end(headers.begin[i].p_memsz)};
   }

@@ -40,7 +40,7 @@ class HiddenVdso {
   HiddenVdso& operator=(const HiddenVdso&) = delete;
 
  private:
-  ElfW(auxv_t)* hidden_ = nullptr;
+  ElfW(auxv_t) * hidden_ = nullptr;
 };
 
 std::uint64_t coarse_ns() {
