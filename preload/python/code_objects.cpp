@@ -250,17 +250,20 @@ std::uint64_t code_signature(const CodeReader& reader, std::uint64_t code) noexc
 
 std::uint32_t code_number(const CodeReader& reader, std::uint64_t code, std::uint32_t version,
                           std::uint64_t interpreter_state, recorder::Stream& stream) noexcept {
-  // Addresses have 47 bits; the upper ones distinguish interpreters.
-  const std::uint64_t key = code | (interpreter_state * 0x9e3779b97f4a7c15) >> 48 << 48;
+  // Addresses have 47 bits; the upper ones distinguish interpreters, and so does the check: 16 bits are too few for a
+  // program that begins and ends many interpreters, whose code objects have equal versions at equal addresses.
+  const std::uint64_t interpreter_bits = interpreter_state * 0x9e3779b97f4a7c15;
+  const std::uint64_t key = code | interpreter_bits >> 48 << 48;
+  const std::uint32_t check = version ^ static_cast<std::uint32_t>(interpreter_bits >> 16);
   if (version != 0) {
-    if (const std::uint32_t known = g_by_address.find(key, version)) return known;
+    if (const std::uint32_t known = g_by_address.find(key, check)) return known;
   }
   if (!reader.python.code_type.is(load<std::uint64_t>(code + kObjectType))) return 0;
   // The object is being freed, and may have lost its names already. Without a version it cannot be identified.
   // The reference count has 64 bits, of which 3.14 uses the upper ones otherwise.
   if (load<std::uint32_t>(code) == 0) return 0;
   const std::uint32_t number = number_by_content(reader, code, stream);
-  if (number != 0 && version != 0) g_by_address.store(key, version, number);
+  if (number != 0 && version != 0) g_by_address.store(key, check, number);
   return number;
 }
 

@@ -493,6 +493,22 @@ TEST_CASE("Another interpreter, or one that began again, may have a code object 
   }
 }
 
+TEST_CASE("No number of an interpreter is found for another one, though there are many") {
+  forget_code_objects();
+  Memory memory;
+  Thread thread(memory);
+  const CodeReader reader{memory.python, thread.pages};
+  const std::uint64_t code = memory.code("first", 1);
+  const std::uint32_t first = code_number(reader, code, 1, 0, thread.stream());
+  REQUIRE(first != 0);
+  Memory::set(code + kLayout.name, memory.text("other"));
+  constexpr std::uint64_t kInterpreters = 1u << 18;
+  std::uint32_t wrong = 0;
+  for (std::uint64_t each = 1; each != kInterpreters; ++each)
+    wrong += code_number(reader, code, 1, each, thread.stream()) == first;
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("Wrong pointers are not followed") {
   forget_code_objects();
   Memory memory;
