@@ -500,9 +500,13 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
     return leave_out(LeftOut::kHandler, stream), nullptr;
   Interpreter& python = interpreter(stack.interpreter());
   if (data.interpreter != stack.interpreter()) [[unlikely]] {
+    // The number is that of the other members also where a signal handler leaves by longjmp in between.
+    data.interpreter = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     data.state = {};
     data.python = &python;
     data.read_and_find = read_and_find_of(python.layout->version);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     data.interpreter = stack.interpreter();
   }
   data.pages.begin_event();
