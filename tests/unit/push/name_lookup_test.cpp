@@ -42,33 +42,15 @@ struct SilentHost {
     changed.notify_all();
     return EAI_NONAME;
   }
-  /// Of the calls so far; waits for the first one.
+  /// Of the calls so far; waits for the first one, at most 20 s.
   int count_running() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return begun != 0; });
+    changed.wait_for(lock, std::chrono::seconds(20), [this] { return begun != 0; });
     return running;
   }
 };
 
 SilentHost silent;
-
-/// While it exists, the host is silent. Then all lookups end.
-class Silence {
- public:
-  Silence() {
-    const std::lock_guard lock(silent.mutex);
-    silent.answers = false;
-    silent.begun = 0;
-  }
-  ~Silence() {
-    std::unique_lock lock(silent.mutex);
-    silent.answers = true;
-    silent.changed.notify_all();
-    silent.changed.wait(lock, [] { return silent.running == 0; });
-  }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-};
 
 /// The error of a request that gets no answer.
 HttpError error_of(const std::string& url, std::chrono::milliseconds timeout, bool stopped = false) {
@@ -82,6 +64,28 @@ HttpError error_of(const std::string& url, std::chrono::milliseconds timeout, bo
   }
   return {HttpError::Kind::kHopeless, "it has an answer"};
 }
+
+/// While it exists, the host is silent. Then all lookups end, so that the next request begins one of its own.
+class Silence {
+ public:
+  Silence() {
+    const std::lock_guard lock(silent.mutex);
+    silent.answers = false;
+    silent.begun = 0;
+  }
+  ~Silence() {
+    {
+      std::unique_lock lock(silent.mutex);
+      silent.answers = true;
+      silent.changed.notify_all();
+      silent.changed.wait(lock, [] { return silent.running == 0; });
+    }
+    // A lookup ends later than its call: this request waits for it if it has not ended.
+    error_of("http://silent.example/", kLong);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+};
 
 }  // namespace
 
@@ -125,7 +129,6 @@ TEST_CASE("a lookup that has ended is not used again") {
     CHECK(error_of("http://silent.example/", kShort).what() == std::string("the host was not found in time"));
     CHECK(silent.count_running() == 1);
   }
-  // Also waits for the end of the thread's call.
   CHECK(std::string(error_of("http://silent.example/", kLong).what()).starts_with("the host is not known ("));
   const Silence silence;
   CHECK(error_of("http://silent.example/", kShort).what() == std::string("the host was not found in time"));
