@@ -446,8 +446,8 @@ void declare_pins(CLI::App& app, Chosen& chosen) {
       "Allocators return memory in pages, slabs or spans, and one live block keeps all of its own. A group is ranked "
       "by its overhead: what it keeps alone, and its part of what it keeps together with others, less the bytes of "
       "its live blocks: the fragmentation that it causes. The table ends where a group has less than 0.5 % of the "
-      "overhead, unless N is 0. In a compacted trace TIME means the nearest snapshot, at most 10 ms or 0.5 % of TIME "
-      "away.");
+      "overhead, unless --top is 0. In a compacted trace TIME means the nearest snapshot, at most 10 ms or 0.5 % of "
+      "TIME away.");
   choose(command, chosen, options);
 }
 
@@ -734,10 +734,9 @@ void declare_html(CLI::App& app, Chosen& chosen) {
              "Include the arguments of the program, which may contain secrets");
   add_answer_options(command, options->answers);
   command.footer(
-      "The file has the answers of all views about the whole recording; and those of tables, trees and flame graphs "
-      "about ten ranges of it, the peak and the first ten marks. Messages and the page list what was left out for "
-      "the "
-      "size. 'heapprof serve' answers everything else.");
+      "The file has the answers of all views about the whole recording. About ten ranges of it, the peak and the "
+      "first ten marks, it has those of tables, trees and flame graphs. Messages and the page list what was left out "
+      "for the size. 'heapprof serve' answers everything else.");
   choose(command, chosen, options,
          [&command](HtmlOptions& read) { take_project_file_choice(command, read.answers); });
 }
@@ -975,13 +974,20 @@ void declare_export(CLI::App& app, Chosen& chosen) {
   };
   CLI::App& group = add_command(app, kExport, "export", "Write the trace in the format of another program");
   group.require_subcommand(1);
-  group.footer("FILE is compressed when its name ends in .gz or .zst (pprof: always); - is standard output.");
+  const std::string compression =
+      "FILE is compressed when its name ends in .gz or .zst (pprof: always); - is standard output.";
+  group.footer(compression);
   for (const Target& target : kTargets) {
     const auto options = std::make_shared<ExportOptions>();
     options->format = target.format;
     CLI::App& command = *group.add_subcommand(target.name, target.help);
     add_trace_options(command, options->trace, {.json = false, .output_required = true, .several = true});
     const bool has_rows = target.format == Format::kNdjson || target.format == Format::kCsv;
+    const bool has_sums = target.format == Format::kPprof || target.format == Format::kSpeedscope ||
+                          target.format == Format::kCallgrind;
+    if (has_rows) command.footer(compression + " Of several recordings, only --rows stacks can be written.");
+    else if (!has_sums)
+      command.footer(compression + " This format takes one recording; pprof, speedscope and callgrind take several.");
     if (has_rows)
       add_word<exporter::Rows>(
           command, "--rows", options->rows,
@@ -991,9 +997,8 @@ void declare_export(CLI::App& app, Chosen& chosen) {
            {"pinned", exporter::Rows::kPinned}},
           "Write a row for each event, each block live at the end, each stack with its costs, or "
           "each stack with what its live blocks keep from being returned");
-    choose(command, chosen, options, [target, has_rows](ExportOptions& read) {
-      const bool sums = target.format == Format::kPprof || target.format == Format::kSpeedscope ||
-                        target.format == Format::kCallgrind || (has_rows && read.rows == exporter::Rows::kStacks);
+    choose(command, chosen, options, [target, has_rows, has_sums](ExportOptions& read) {
+      const bool sums = has_sums || (has_rows && read.rows == exporter::Rows::kStacks);
       refuse_for_several(read.trace, !sums,
                          std::string("export ") + target.name + (has_rows ? " of single rows" : ""),
                          has_rows ? "--rows stacks" : "export pprof, speedscope or callgrind");
@@ -1028,7 +1033,7 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   const auto words = std::make_shared<std::vector<std::string>>();
   const auto format = std::make_shared<std::array<bool, 3>>();  // by QueryFormat
   const auto schema = std::make_shared<bool>(false);
-  CLI::App& command = add_command(app, kExport, "query", "Ask SQL of recordings, whose parts are tables");
+  CLI::App& command = add_command(app, kExport, "query", "Query recordings in SQL; their parts are tables");
   add_list(command, "TRACE", *words, "TRACE", "Read this trace, or several, or all in these directories")
       ->allow_extra_args(true);
   add_text(
@@ -1051,9 +1056,7 @@ void declare_query(CLI::App& app, Chosen& chosen) {
   command.footer(
       "Tables: processes, threads, modules, timeline, marks, stacks, call_sites, frames, allocations, live_blocks, "
       "mappings, samples, residency, labels. Options that select blocks apply to all of them. A statement that would "
-      "write "
-      "is "
-      "refused.");
+      "write is refused.");
   choose(command, chosen, options, [words, format, schema](QueryOptions& read) {
     take_sql(*words, read);
     const std::string& output = read.trace.output;
@@ -1112,7 +1115,7 @@ void declare_push(CLI::App& app, Chosen& chosen) {
                                      "a duration from 10ms to 1 hour, such as 30 (seconds)");
   })->default_str("30");
   add_number(command, "--retries", options->retries, "Try N times again, with growing pauses, if that may help");
-  add_switch(command, "-q,--quiet", options->quiet, "Print no line for each profile that was sent");
+  add_switch(command, "-q,--quiet", options->quiet, "Print nothing for profiles that were sent");
   command.footer(
       "Profiles have the real times of the recording. Nothing is sent but names of functions, files and modules, "
       "build IDs, figures, the host, the program's name, its process id and labels; no arguments, and no contents of "

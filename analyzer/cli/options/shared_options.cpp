@@ -456,8 +456,8 @@ void add_helper_options(CLI::App& command, CallSiteOptions& options) {
                "Skip functions whose names match REGEX when call sites are named, since they allocate for their "
                "callers (repeatable)");
   add_switch(command, "!--no-helpers", options.find_helpers,
-             "Skip no functions besides those of --helper, libc and standard libraries: neither functions that are "
-             "named like malloc nor those that many functions allocate through")
+             "Skip only the functions of --helper, libc and standard libraries; do not look for others that are "
+             "named like malloc, or that many functions allocate through")
       ->group(kCallSites);
 }
 
