@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Create the pictures of docs/viewers.md and README.md: open exports of two traces in each viewer, on a virtual
+"""Create the pictures of docs/viewers.md and docs/guide.md: open exports of two traces in each viewer, on a virtual
 display, and take screenshots.
 
 usage: tools/viewer-pictures.py BEFORE AFTER [DIR] [NAME...]
