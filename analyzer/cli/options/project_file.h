@@ -6,7 +6,7 @@
 //   standard = []
 //   runtime = []
 //   full_names = true                    # --full-names
-//   suppressions = ["leaks.supp",        # files, relative to the folder of this file
+//   suppressions = ["leaks.supp",        # files, relative to the directory of this file
 //                   "leak:acme::cache"]  # or single rules
 #pragma once
 
