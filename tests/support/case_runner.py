@@ -5,6 +5,8 @@ what else end-to-end tests share is in harness.py.
         case_runner.main()
 """
 
+import faulthandler
+import signal
 import sys
 import unittest
 
@@ -34,6 +36,8 @@ class Result(unittest.TextTestResult):
 
 def main(argv=None):
     """`argv`: as of unittest.main; by default the program's."""
+    # meson ends a test that exceeds its limit with SIGTERM: the stacks show in which case, and what it waits for.
+    faulthandler.register(signal.SIGTERM, chain=True)
     runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout, resultclass=Result)
     result = unittest.main(module="__main__", argv=argv, exit=False, testRunner=runner).result
     for test, reason in result.skipped:

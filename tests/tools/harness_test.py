@@ -40,6 +40,16 @@ def make(folder):
 print(harness.made_once(make, "example", 1), flush=True)
 """
 
+# A case that never ends.
+WAITING = """
+import case_runner, sys, unittest
+class Case(unittest.TestCase):
+    def test_waiting(self):
+        print("waits", flush=True)
+        sys.stdin.read()
+case_runner.main()
+"""
+
 
 # Test cases, and the exit status of a module that has them.
 PASSING = "    def test_passing(self): pass\n"
@@ -84,6 +94,17 @@ class Harness(unittest.TestCase):
                                             env={**harness.clean_environment(), "HEAPPROF_TEST_BUILD": name,
                                                  "PYTHONPATH": os.path.dirname(harness.__file__)})
                     self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+
+    def test_a_case_that_is_ended_says_what_it_waits_for(self):
+        """As meson ends a test that exceeds its limit: otherwise a wait without one would fail without a message."""
+        with subprocess.Popen([sys.executable, "-c", WAITING], text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, "PYTHONPATH": os.path.dirname(case_runner.__file__)}) as process:
+            self.assertIn("waits", process.stdout.readline())
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGTERM, errors)
+        self.assertIn("in test_waiting", errors)
 
     def test_skipped_cases_are_named(self):
         """unittest's own main() only counts them, which the summary of the tests does not show."""
