@@ -92,9 +92,12 @@ class Terminal:
         return (termios.tcgetattr(self.slave) == self.modes and not self.screen.cursor.hidden and
                 self.output.count(b"\x1b[?1049h") == self.output.count(b"\x1b[?1049l"))
 
-    def wait_for_end(self):
+    def wait_for_end(self, seconds=60):
         """Returns the exit status."""
+        end = time.monotonic() + seconds
         while self.process.poll() is None:
+            if time.monotonic() > end:
+                raise AssertionError("the program has not ended; on the screen is:\n" + "\n".join(self.page()))
             self.read(0.05)
         while self.read(0):
             pass

@@ -1,5 +1,5 @@
-"""tests/support/harness.py and ports.py, which the end-to-end tests share, and case_runner.py, which all tests in
-Python share."""
+"""tests/support/harness.py, ports.py and terminal.py, which the end-to-end tests share, and case_runner.py,
+which all tests in Python share."""
 
 import os
 import re
@@ -160,6 +160,18 @@ class Harness(unittest.TestCase):
             self.assertTrue(ports.reserve(-port))
             other.communicate()
         self.assertTrue(ports.reserve(port))
+
+    def test_a_program_in_a_terminal_that_does_not_end(self):
+        """It is waited for with a limit, and the message has the page."""
+        try:
+            from terminal import Terminal
+        except ImportError:
+            self.skipTest("pyte is not installed")
+        screen = Terminal(["sh", "-c", "echo still here; exec sleep 60"], 40, 5, os.environ)
+        self.addCleanup(screen.close)
+        screen.wait_for(lambda text: "still here" in text, "what the program wrote")
+        with self.assertRaisesRegex(AssertionError, "has not ended.*\nstill here"):
+            screen.wait_for_end(seconds=0.1)
 
     def test_what_test_files_share_is_made_once(self):
         """Also if several ask at the same time, and if one that makes it fails or is killed."""
