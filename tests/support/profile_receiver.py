@@ -126,8 +126,12 @@ class Receiver:
         self.thread.join()
 
 
+_closed = []  # sockets, which are open until the process ends
+
+
 def closed_port():
-    """A port at which nobody listens."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """A port at which nobody listens. It is this process's until it ends: no other program gets it."""
+    one = socket.socket()
+    _closed.append(one)
+    one.bind(("127.0.0.1", 0))  # and no listen(): a connection is refused
+    return one.getsockname()[1]

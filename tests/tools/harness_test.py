@@ -1,9 +1,10 @@
-"""tests/support/harness.py, ports.py and terminal.py, which the end-to-end tests share, and case_runner.py,
-which all tests in Python share."""
+"""tests/support/harness.py, ports.py, profile_receiver.py and terminal.py, which the end-to-end tests share, and
+case_runner.py, which all tests in Python share."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import case_runner
 import harness
 import ports
+import profile_receiver
 
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 
@@ -172,6 +174,13 @@ class Harness(unittest.TestCase):
         screen.wait_for(lambda text: "still here" in text, "what the program wrote")
         with self.assertRaisesRegex(AssertionError, "has not ended.*\nstill here"):
             screen.wait_for_end(seconds=0.1)
+
+    def test_nobody_else_gets_a_closed_port(self):
+        port = profile_receiver.closed_port()
+        with socket.socket() as other, self.assertRaises(OSError):
+            other.bind(("127.0.0.1", port))
+        with socket.socket() as client, self.assertRaises(ConnectionRefusedError):
+            client.connect(("127.0.0.1", port))
 
     def test_what_test_files_share_is_made_once(self):
         """Also if several ask at the same time, and if one that makes it fails or is killed."""
