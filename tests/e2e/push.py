@@ -55,6 +55,7 @@ class Push(harness.Case):
         out, err = self.push(self.recording(), receiver.url, "--protocol", protocol, "--retries", 1, "--timeout",
                              timeout, *options, status=1)
         self.assertLess(time.monotonic() - start, 20)
+        receiver.wait_for(tries)  # one that was given up may not have been read yet
         self.assertEqual(len(receiver.requests), tries, err)
         self.assertEqual(out, "")
         heap = self.call_once(self.report, self.recording())["heap"]
