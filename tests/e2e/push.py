@@ -248,6 +248,7 @@ class Push(harness.Case):
                            "otlp"], env=harness.analyzer_environment(), text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE)
         receiver.wait_for(1)
+        self.assertIn("; sent ", push.stdout.readline())  # it has the answer: the signal comes between two profiles
         self.steady_rounds(process, 3)
         push.send_signal(signal.SIGINT)
         out, err = push.communicate(timeout=20)
