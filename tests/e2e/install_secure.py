@@ -1,6 +1,6 @@
 """`heapprof install-secure`: setuid and setcap programs are recorded, their caller controls no setting, and --remove
-undoes the installation. Needs root. It changes this machine while it runs, and is skipped where heapprof is already
-installed in this way."""
+undoes the installation. Needs root. It changes this machine while it runs, so that another run of it and
+fault/security.py wait, and is skipped where heapprof is already installed in this way."""
 
 import os
 import pathlib
@@ -171,6 +171,7 @@ def is_left_over():
 if __name__ == "__main__":
     if os.geteuid() != 0 or not shutil.which("setcap") or not shutil.which("setpriv"):
         harness.skip_unless(None, "needs root, setcap and setpriv")
+    harness.lock_folder(CONFIGURATION.parent)  # until this process ends
     if is_left_over():
         subprocess.run([harness.HEAPPROF, "install-secure", "--remove"], env=harness.clean_environment(), check=True)
     if CONFIGURATION.exists():

@@ -123,6 +123,14 @@ def made_once(make, *what):
     return made.resolve()
 
 
+def lock_folder(folder):
+    """Waits until no other process has locked the folder so, also one of another run of the tests: for what a machine
+    has once. The lock ends when the descriptor that it returns is closed, also by the end of this process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
 def analyzer_environment(**extra):
     """The environment for heapprof."""
     return clean_environment(**{"XDG_CACHE_HOME": cache_folder(), **extra})

@@ -1,6 +1,7 @@
 """tests/support/harness.py, ports.py, profile_receiver.py and terminal.py, which the end-to-end tests share, and
 case_runner.py, which all tests in Python share."""
 
+import fcntl
 import os
 import re
 import signal
@@ -162,6 +163,21 @@ class Harness(unittest.TestCase):
             self.assertTrue(ports.reserve(-port))
             other.communicate()
         self.assertTrue(ports.reserve(port))
+
+    def test_a_locked_folder_is_of_one_process_until_it_ends(self):
+        folder = tempfile.mkdtemp(prefix="heapprof-locked-")
+        self.addCleanup(os.rmdir, folder)
+        here = os.open(folder, os.O_RDONLY)
+        self.addCleanup(os.close, here)
+        program = "import harness, sys; harness.lock_folder(sys.argv[1]); print('mine', flush=True); sys.stdin.read()"
+        with subprocess.Popen([sys.executable, "-c", program, folder], text=True, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE,
+                              env={**os.environ, "PYTHONPATH": os.path.dirname(harness.__file__)}) as other:
+            self.assertEqual(other.stdout.readline(), "mine\n")
+            with self.assertRaises(BlockingIOError):
+                fcntl.flock(here, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            other.communicate()
+        os.close(harness.lock_folder(folder))
 
     def test_a_program_in_a_terminal_that_does_not_end(self):
         """It is waited for with a limit, and the message has the page."""
