@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -36,11 +37,13 @@ TEST_CASE("A request that the recorder acknowledges is done") {
   FileHeader::Mailbox& box = trace.header().mailbox;
   Mailbox mailbox(trace.path());
   CHECK_FALSE(mailbox.request_pending());
+  std::atomic<bool> returned = false;  // also if nothing was requested
   std::thread recorder([&] {
-    while (__atomic_load_n(&box.request, __ATOMIC_ACQUIRE) == 0) std::this_thread::yield();
+    while (__atomic_load_n(&box.request, __ATOMIC_ACQUIRE) == 0 && !returned) std::this_thread::yield();
     __atomic_store_n(&box.acknowledged, 1u, __ATOMIC_RELEASE);
   });
   const Mailbox::Answer answer = mailbox.send(MailboxCommand::kMark, "first page", 60s);
+  returned = true;
   recorder.join();
   CHECK(answer == Mailbox::Answer::kDone);
   CHECK(box.request == 1);
