@@ -284,15 +284,17 @@ TEST_CASE("There are not many more states than threads, however many threads end
   constexpr unsigned kLiving = 40;
   constexpr unsigned kShort = 3000;
   const ThreadFixture recording(4096);
-  std::atomic<unsigned> attached = 0;
+  std::atomic<unsigned> begun = 0, attached = 0;
   std::atomic<bool> end = false;
   std::vector<std::thread> living;
   for (unsigned i = 0; i < kLiving; ++i)
     living.emplace_back([&] {
       if (attach_thread() != nullptr) ++attached;
+      ++begun;
       while (!end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
-  while (attached != kLiving) std::this_thread::yield();
+  while (begun != kLiving) std::this_thread::yield();
+  CHECK(attached == kLiving);
   for (unsigned i = 0; i < kShort; ++i) run_to_death([] { attach_thread(); });
   unsigned states = 0;
   for (const ThreadState* state = first_thread_state(); state != nullptr; state = state->next) ++states;
@@ -399,7 +401,7 @@ TEST_CASE("A thread that dies while it takes a sample does not prevent the next 
     });
     if (!died) break;
     ++deaths;
-    const std::uint64_t deadline = sys::clock_ns(CLOCK_MONOTONIC) + 5'000'000'000;
+    const std::uint64_t deadline = sys::clock_ns(CLOCK_MONOTONIC) + 60'000'000'000;
     bool sampled = false;
     while (!sampled && sys::clock_ns(CLOCK_MONOTONIC) < deadline) sampled = sample_if_due(*state, g_clock.now());
     INFO("died at instruction " << step);
