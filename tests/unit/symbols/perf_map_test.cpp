@@ -2,17 +2,20 @@
 #include "analyzer/symbols/perf_map.h"
 
 #include <catch2/catch.hpp>
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/symbolizer.h"
 #include "tests/support/skip_case.h"
+#include "tests/support/temporary_file.h"
 
 using namespace heapprof::symbols;
 
@@ -20,10 +23,12 @@ namespace {
 
 class MapFile {
  public:
-  explicit MapFile(const std::string& text) : path("/tmp/heapprof_perf_map_" + std::to_string(getpid())) {
-    std::ofstream(path, std::ios::binary) << text;
-  }
-  ~MapFile() { std::remove(path.c_str()); }
+  explicit MapFile(const std::string& text) : path(file_.path()) { std::ofstream(path, std::ios::binary) << text; }
+
+ private:
+  const heapprof::test::TemporaryFile file_{".map"};
+
+ public:
   const std::string path;
 };
 
@@ -31,10 +36,29 @@ class MapFile {
 class ProcessMap {
  public:
   ProcessMap(std::uint32_t pid, const std::string& text) : path("/tmp/perf-" + std::to_string(pid) + ".map") {
+    std::filesystem::remove(path);  // that of an earlier process with this number
     std::ofstream(path, std::ios::binary) << text;
   }
-  ~ProcessMap() { std::remove(path.c_str()); }
+  ~ProcessMap() { ::unlink(path.c_str()); }
+  ProcessMap(const ProcessMap&) = delete;
+  ProcessMap& operator=(const ProcessMap&) = delete;
   const std::string path;
+};
+
+/// A root of the file system, with an empty /tmp.
+class Root {
+ public:
+  Root() {
+    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary directory");
+    std::filesystem::create_directory(path + "/tmp");
+  }
+  ~Root() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  Root(const Root&) = delete;
+  Root& operator=(const Root&) = delete;
+  std::string path = "/tmp/heapprof_perf_map_root_XXXXXX";
 };
 
 PerfMap::Result read(PerfMap& map, const std::string& path, PerfMap::Period period = {}) {
@@ -123,13 +147,11 @@ TEST_CASE("a map that was written after the recorded program had ended is not re
     CHECK(function_at(own, 0x1000) == "later");
   }
   process.ended_at_ns = 3'000'000'001;
-  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
-  std::filesystem::create_directories(root + "/tmp");
-  std::filesystem::copy_file(file.path, root + file.path);
-  options.sysroot = root;
+  const Root root;
+  std::filesystem::copy_file(file.path, root.path + file.path);
+  options.sysroot = root.path;
   CHECK(find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000) == "later");
-  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reason") {
@@ -137,8 +159,8 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
   constexpr uid_t kOther = 54321;
   RecordedProcess process;
   process.pid = static_cast<std::uint32_t>(getpid());
-  const std::string path = "/tmp/perf-" + std::to_string(process.pid) + ".map";
-  std::ofstream(path) << "1000 100 planted\n";
+  const ProcessMap file(process.pid, "1000 100 planted\n");
+  const std::string& path = file.path;
   Options options;
   PerfMap map;
   std::string reason;
@@ -168,25 +190,22 @@ TEST_CASE("a map of another user in /tmp is ignored, with the owner in the reaso
   const bool read_roots = find_perf_map(options, process, roots, reason);
   REQUIRE(seteuid(0) == 0);
   CHECK(read_roots);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("a map below --sysroot is trusted, whoever owns it") {
   if (geteuid() != 0) return heapprof::test::skip_case("only root can change the owner of a file");
-  const std::string root = "/tmp/heapprof_perf_map_root_" + std::to_string(getpid());
-  std::filesystem::create_directories(root + "/tmp");
-  const std::string path = root + "/tmp/perf-77.map";
+  const Root root;
+  const std::string path = root.path + "/tmp/perf-77.map";
   std::ofstream(path) << "1000 100 copied\n";
   REQUIRE(chown(path.c_str(), 54321, 54321) == 0);
   Options options;
-  options.sysroot = root;
+  options.sysroot = root.path;
   RecordedProcess process;
   process.pid = 77;
   PerfMap map;
   std::string reason;
   CHECK(find_perf_map(options, process, map, reason));
   CHECK(function_at(map, 0x1000) == "copied");
-  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("a map names only what the names that are embedded in the trace do not") {
