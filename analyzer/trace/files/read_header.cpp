@@ -21,12 +21,12 @@ std::size_t read_header(const InputFile& input, FileHeader& header) {
   constexpr std::chrono::milliseconds kStep{5};
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
-    const std::size_t got = input.read(0, &header, sizeof header);
+    // Looked at before the header is read: what was completed in time is seen, however late this thread continues.
     const std::chrono::nanoseconds age =
         std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(input.modified_ns());
-    if (!are_zero(std::span(header.magic).first(std::min(got, sizeof header.magic))) || age > kLongest ||
-        std::chrono::steady_clock::now() - begin > kLongest)
-      return got;
+    const bool is_last = age > kLongest || std::chrono::steady_clock::now() - begin > kLongest;
+    const std::size_t got = input.read(0, &header, sizeof header);
+    if (!are_zero(std::span(header.magic).first(std::min(got, sizeof header.magic))) || is_last) return got;
     std::this_thread::sleep_for(kStep);
   }
 }
