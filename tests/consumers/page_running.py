@@ -8,6 +8,7 @@ import urllib.parse
 
 import harness
 import pages
+import ports
 
 
 class Running(pages.PageCase):
@@ -249,10 +250,12 @@ class Running(pages.PageCase):
         self.start_commanded(trace)
         self.trace = trace
 
-        def serve(*options):
-            server = self.popen([harness.HEAPPROF, "serve", trace, "--no-open", *options], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                env=harness.analyzer_environment())
+        port = str(ports.free_port())
+
+        def serve():
+            server = self.popen([harness.HEAPPROF, "serve", trace, "--no-open", "--port", port],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                text=True, env=harness.analyzer_environment())
             return server, server.stdout.readline().strip()
         server, address = serve()
         self.browser.open(f"{address}#view=table&metric=allocated")
@@ -263,7 +266,7 @@ class Running(pages.PageCase):
         server.wait(60)
         harness.wait_until(lambda: "The server does not answer" in self.text("#progress"), "no message")
         self.assertEqual(self.shown_bytes("grow_first"), 10_000)
-        _, address = serve("--port", str(urllib.parse.urlsplit(address).port))
+        _, address = serve()
         # Its address is opened in another tab, which gives the browser its token.
         self.browser.evaluate(f"fetch({json.dumps('/?' + urllib.parse.urlsplit(address).query)}).then(() => 0)")
         self.command("a")

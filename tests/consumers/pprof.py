@@ -4,7 +4,6 @@ import concurrent.futures
 import contextlib
 import json
 import re
-import socket
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,7 @@ from collections import Counter
 import consumers
 import harness
 import nasty
+import ports
 
 # In the order of the file.
 TYPES = {"alloc_objects": "allocations", "alloc_space": "allocated_bytes", "inuse_objects": "leaked_blocks",
@@ -119,9 +119,7 @@ class Pprof(consumers.Case):
         top = pprof(f"{base}/debug/pprof/heap?token={token}")
         self.assertRegex(top, r"\s30000B? .* grow_first\n")
         # Its page in a browser.
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = ports.free_port()
         self.popen([consumers.pprof(), f"-http=127.0.0.1:{port}", "-no_browser",
                     f"{base}/debug/pprof/heap?token={token}"], env=environment, stdin=subprocess.DEVNULL,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

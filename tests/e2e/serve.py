@@ -23,6 +23,7 @@ from pathlib import Path
 
 import harness
 import large_recording
+import ports
 
 
 def encoded(parameters):
@@ -801,13 +802,13 @@ class StartAndEnd(Serve):
         self.assertEqual(self.end(), serving)
 
     def test_a_port_that_is_taken(self):
-        self.start(self.trace)
-        result = self.run_heapprof("serve", self.trace, "--no-open", "--port", self.port)
+        port = ports.free_port()
+        self.start(self.trace, "--port", port)
+        result = self.run_heapprof("serve", self.trace, "--no-open", "--port", port)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
         self.assertIn("the port is taken by another program", result.stderr)
         self.end()
         # The port is free at once, although connections to it have just been closed.
-        port = self.port
         self.start(self.trace, "--port", port)
         self.assertEqual(self.port, port)
 

@@ -31,6 +31,22 @@ def is_free(port):
     return True
 
 
+def ephemeral_ports():
+    """Those that programs get which ask for any, and for the other end of a connection."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    return range(first, last + 1)
+
+
+def free_port():
+    """A free port that no other test uses, and that no other program gets unless it asks for its number. (Where all
+    ports are ephemeral, it can.)"""
+    ephemeral = ephemeral_ports()
+    for port in (*range(ephemeral[0] - 1, 1023, -1), *range(ephemeral[-1] + 1, 1 << 16), *ephemeral):
+        if is_free(port) and reserve(port):
+            return port
+    raise unittest.SkipTest("no TCP port is free")
+
+
 @functools.cache
 def privileged_port():
     """A free port that only programs with cap_net_bind_service may bind, and that no other test uses."""

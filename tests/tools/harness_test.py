@@ -164,6 +164,13 @@ class Harness(unittest.TestCase):
             other.communicate()
         self.assertTrue(ports.reserve(port))
 
+    def test_free_ports(self):
+        """Each is another one, and no program gets one that asks for any port."""
+        ports_of_tests = {ports.free_port() for _ in range(3)}
+        self.assertEqual(len(ports_of_tests), 3)
+        if len(ephemeral := ports.ephemeral_ports()) < (1 << 16) - 1024:
+            self.assertEqual(ports_of_tests & set(ephemeral), set())
+
     def test_a_locked_folder_is_of_one_process_until_it_ends(self):
         folder = tempfile.mkdtemp(prefix="heapprof-locked-")
         self.addCleanup(os.rmdir, folder)
