@@ -114,7 +114,8 @@ class Residency(harness.Case):
         self.assertEqual(reasons[-1], "exit")
         self.assertIn("residency", reasons)
         for one in snapshots:
-            self.assertTrue(one.complete)
+            # One that had too little time, on a busy machine, is ended when another one is requested.
+            self.assertTrue(one.complete or one.reason == "residency", one.reason)
             if one.reason == "request":
                 self.assertGreater(one.resident_bytes(), 64 << 20)
 
