@@ -1,7 +1,7 @@
 #include "analyzer/symbols/demangle.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <string>
 
 using heapprof::symbols::demangle;
@@ -83,9 +83,9 @@ TEST_CASE("a short name that expands to an enormous one is returned unchanged, q
   CHECK(demangle(doubling_rust_name(1)) == "a::b::<(u8, u8), ((u8, u8), (u8, u8))>");
   CHECK(demangle(doubling_cxx_name(8)).size() > 5000);
   for (const std::string& name : {doubling_cxx_name(60), doubling_rust_name(60)}) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();  // processor time
     CHECK(demangle(name) == name);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+    CHECK(std::clock() - start < 2 * CLOCKS_PER_SEC);
   }
 }
 
