@@ -182,6 +182,12 @@ class Snapshot:
 
     REASONS = {1: "mark", 2: "request", 3: "exit", 4: "residency"}
 
+    @property
+    def had_too_little_time(self):
+        """Whether the last one of a program, which has 50 ms by the clock, is incomplete because the process waited for
+        the processor for most of them: then it shows nothing."""
+        return not self.complete and self.end_ns - self.begin_ns - self.spent_ns > 25_000_000
+
     def add(self, data):
         at = last_page = last_group = 0
         self.pieces += 1
