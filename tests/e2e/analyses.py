@@ -68,7 +68,10 @@ class Growth(harness.Case):
         self.assertEqual(leaks["trends"]["growing"], {"bytes": grown[0], "blocks": grown[1], "stacks": 2})
         start = json.loads(self.heapprof("info", self.trace, "--json"))["start_realtime_ns"]
         for name in ("first", "last"):
-            self.assertAlmostEqual(start + rows["steady"][f"{name}_ns"], self.truth[name], delta=20_000_000, msg=name)
+            before, after = self.truth[name]
+            at = start + rows["steady"][f"{name}_ns"]
+            # The program and the recorder read different clocks.
+            self.assertTrue(before - 20_000_000 < at < after + 20_000_000, (name, before, at, after))
 
     def test_trends_of_call_sites(self):
         """Of all sites, also those that `--top` leaves out, and equal to those of the text."""

@@ -140,7 +140,12 @@ void phase(const char* name, std::uint64_t seed, int most, bool last) {
   if (!last) append(", ");
 }
 
-std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_blocks = 0, second_half_bytes = 0;
+std::uint64_t steady_bytes = 0, second_half_blocks = 0, second_half_bytes = 0;
+
+/// A round was between these.
+struct Times {
+  std::uint64_t before, after;
+} first_round, last_round;
 
 [[gnu::noinline]] void before_round(int round, std::size_t size) {
   if (round == kRounds / 2) {
@@ -148,12 +153,16 @@ std::uint64_t steady_bytes = 0, steady_first = 0, steady_last = 0, second_half_b
     heapprof_mark("half");
     usleep(3000);
   }
-  steady_last = now();
-  if (round == 0) steady_first = steady_last;
+  last_round.before = now();
   steady_bytes += size;
   if (round < kRounds / 2) return;
   ++second_half_blocks;
   second_half_bytes += size;
+}
+
+[[gnu::noinline]] void after_round(int round) {
+  last_round.after = now();
+  if (round == 0) first_round = last_round;
 }
 
 /// Has one caller, in a loop that a compiler does not split by conditions: each call site has one stack.
@@ -186,6 +195,7 @@ int main() {
     const std::size_t size = 100 + static_cast<std::size_t>(round % 50);
     before_round(round, size);
     one_round(round, size);
+    after_round(round);
     usleep(700);
   }
   // Free the older half of the ring, so that the remaining blocks are younger than some freed ones.
@@ -194,10 +204,11 @@ int main() {
     free(block);
     block = nullptr;
   }
-  append("\"steady\": [%llu, %d], \"first\": %llu, \"last\": %llu, \"half\": [%llu, %llu], ",
-         static_cast<unsigned long long>(steady_bytes), kRounds, static_cast<unsigned long long>(steady_first),
-         static_cast<unsigned long long>(steady_last), static_cast<unsigned long long>(second_half_bytes),
-         static_cast<unsigned long long>(second_half_blocks));
+  append("\"steady\": [%llu, %d], \"half\": [%llu, %llu], ", static_cast<unsigned long long>(steady_bytes), kRounds,
+         static_cast<unsigned long long>(second_half_bytes), static_cast<unsigned long long>(second_half_blocks));
+  append("\"first\": [%llu, %llu], \"last\": [%llu, %llu], ", static_cast<unsigned long long>(first_round.before),
+         static_cast<unsigned long long>(first_round.after), static_cast<unsigned long long>(last_round.before),
+         static_cast<unsigned long long>(last_round.after));
   append(
       "\"cache\": [%d, %d], \"ring\": [%d, %d], \"ring_released\": %d, \"once\": [%d, 1], "
       "\"trickle\": [%d, %d]}\n",
