@@ -381,10 +381,10 @@ class Selections(harness.Case):
                 ((*own, "--thread", truth["tids"][0]), (0, 0)),
                 ((*own, "--module", "ledger_patterns"), of(*sums)),
                 ((*own, "--module", "nothing_of_the_kind"), (0, 0)),
-                (("--function", "request_(lasting|brief)$", "--min-lifetime", "50ms"), of("lasting")),
-                (("--function", "request_(lasting|brief|forever)$", "--max-lifetime", "50ms"), of("brief")),
+                (("--function", "request_(lasting|brief)$", "--min-lifetime", "400ms"), of("lasting")),
+                (("--function", "request_(lasting|brief|forever)$", "--max-lifetime", "400ms"), of("brief")),
                 # Blocks that are never freed live until the end, which is after the long wait.
-                (("--function", "request_(lasting|brief|forever)$", "--min-lifetime", "50ms"),
+                (("--function", "request_(lasting|brief|forever)$", "--min-lifetime", "400ms"),
                  of("lasting", "forever"))):
             with self.subTest(options):
                 self.assertEqual(self.heap(trace, *options), expected)

@@ -156,7 +156,7 @@ int main() {
   }
   for (int i = 0; i < barrier_count; ++i) free(barriers[i]);
 
-  usleep(60'000);
+  usleep(500'000);  // a wait for the processor makes the life of no brief block as long
   for (int i = 0; i < kLasting; ++i) free(lasting[i]);
 
   for (int thread = 0; thread < kThreads; ++thread)
