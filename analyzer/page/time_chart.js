@@ -1,7 +1,7 @@
 // Live bytes over time, above every view: a stack of the call sites with the highest maximum, resident memory, marks,
 // pauses and idle ranges, and the selection of a moment or a range.
 //
-// SVG of its own instead of a chart library: docs/performance.md has the measurement and the reasons.
+// SVG of its own instead of a chart library: docs/concepts/experiments.md has the measurement and the reasons.
 'use strict';
 
 const timeChart = (() => {

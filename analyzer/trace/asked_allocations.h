@@ -2,7 +2,7 @@
 //
 // Sizes and stacks say which ones these are. Most frames have none of a rare stack or size, and then times and
 // addresses are not read; otherwise they are only summed up to the last one. Addresses that are not asked for are not
-// read at all. docs/performance.md has what that saves ("SQL on the same recording").
+// read at all. docs/concepts/experiments.md has what that saves ("SQL").
 #pragma once
 
 #include <cstddef>
