@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Run the commands that docs/guide.md and docs/python.md show, and write their output below them.
+"""Run the commands that README.md, docs/guide.md and docs/python.md show, and write their output below them.
 
-usage: tools/guide-samples.py [BUILD_DIR [PAGE]]         # PAGE: guide or python; without it, both
+usage: tools/guide-samples.py [BUILD_DIR [PAGE]]         # PAGE: README, guide or python; without it, all
 
 A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
-the first N lines of output follow (`all`: every line); `...` stands for the rest. The commands run in a temporary
+the first N lines of output follow (`all`: every line; `3-5`: these lines; `unrun`: the command is not run); `...`
+stands for the rest. `<!-- sample: all 3-5 -->` has a value for each command. The commands run in a temporary
 directory, shown as /home/ann, with docs/examples/gateway.cpp and pages.cpp as the programs `./gateway` and `./pages`,
 or with orders.py and the extension module of fields.c, for the system's python3.
 Each run has other times and process ids, so no test compares them; run this script after a change of what commands
@@ -20,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
-SAMPLE = re.compile(r"(<!-- sample: (\w+) -->\n```console\n)(.*?)(```)", re.S)
+SAMPLE = re.compile(r"(<!-- sample: ((?:[\w-]+ )+)-->\n```console\n)(.*?)(```)", re.S)
 
 
 def output_of(command, directory, build):
@@ -46,25 +47,38 @@ def prepare_python(directory):
         shutil.copy(EXAMPLES / name, directory)
 
 
-PAGES = {"guide": prepare_guide, "python": prepare_python}
+PAGES = {"README": prepare_guide, "guide": prepare_guide, "python": prepare_python}
+
+
+def shown_lines(found, lines):
+    """Of the output `found` the lines that the value `lines` asks for, and `...` for what is left out."""
+    first, last = 1, len(found)
+    if "-" in lines:
+        first, last = map(int, lines.split("-"))
+    elif lines != "all":
+        last = int(lines)
+    before, after = ["..."] * (first > 1), ["..."] * (last < len(found))
+    return before + [line.rstrip() for line in found[first - 1:last]] + after
 
 
 def renew_page(page, build):
-    path = ROOT / "docs" / f"{page}.md"
+    path = ROOT / "README.md" if page == "README" else ROOT / "docs" / f"{page}.md"
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         PAGES[page](directory)
 
         def renew(sample):
-            begin, lines, body, end = sample.groups()
-            text = ""
-            for command in [line[2:] for line in body.splitlines() if line.startswith("$ ")]:
-                found = output_of(command, directory, build)
-                shown = found if lines == "all" else found[:int(lines)]
-                text += f"$ {command}\n" + "".join(line.rstrip() + "\n" for line in shown)
-                if len(shown) < len(found):
-                    text += "...\n"
-            return begin + text + end
+            begin, values, body, end = sample.groups()
+            commands = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
+            values = values.split()
+            if len(values) == 1:
+                values *= len(commands)
+            text = []
+            for command, lines in zip(commands, values, strict=True):
+                text.append(f"$ {command}")
+                if lines != "unrun":
+                    text += shown_lines(output_of(command, directory, build), lines)
+            return begin + "".join(line + "\n" for line in text) + end
 
         path.write_text(SAMPLE.sub(renew, path.read_text()))
 

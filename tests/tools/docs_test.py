@@ -14,6 +14,8 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"(?<![\w./-])((?:analyzer|common|docs|preload|tests|tools)/[\w./*-]*[\w*])")
 # `fault-hosts`: *chroot*, *setuid*
 TESTS = re.compile(r"`(e2e|fault)-([a-z0-9-]+)`((?::[^|;`\n]*)?)")
+# What tools/guide-samples.py renews: `<!-- sample: all 3-5 -->`, then commands and what they print.
+SAMPLE = re.compile(r"<!-- sample: ([^\n]*) -->\n```console\n(.*?)```", re.S)
 # What a build or a run creates, not the tree.
 CREATED = re.compile(r"^(analyzer/heapprof|preload/libheapprof\.so|preload/heapprof_core)$")
 
@@ -95,6 +97,16 @@ class Docs(unittest.TestCase):
         """tools/guide-samples.py writes what the shell prints."""
         for page in PAGES:
             self.assertNotIn("command not found", page.read_text(), page)
+
+    def test_samples_say_what_of_each_output_they_show(self):
+        """`<!-- sample: all 3-5 -->` is one value for all commands, or one for each."""
+        for page in PAGES:
+            for values, body in SAMPLE.findall(page.read_text()):
+                commands = [line for line in body.splitlines() if line.startswith("$ ")]
+                with self.subTest(page=str(page.relative_to(ROOT)), commands=commands):
+                    self.assertIn(len(values.split()), (1, len(commands)))
+                    for value in values.split():
+                        self.assertRegex(value, r"^(all|unrun|\d+|\d+-\d+)$")
 
     def test_line_length(self):
         for page in PAGES:
