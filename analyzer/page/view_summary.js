@@ -137,7 +137,7 @@ function periodTiles(report, info, temporaryBytes) {
     tile('Temporary', figures.count(heap.temporary_allocations), `${figures.percent(heap.temporary_allocations,
          heap.allocations)} of allocations, ${figures.bytes(temporaryBytes)}`,
          figures.exact('temporary', heap.temporary_allocations) + ', freed by their thread before its next allocation',
-         {view: 'lifetimes', metric: 'temporary'}),
+         {view: 'table', metric: 'temporary'}),
     tile('Highest resident', resident === null ? 'unknown' : figures.bytes(resident),
          resident === null ? 'not in this selection' : isWhole ? 'of the whole process' : `the heap's peak is ` +
            `${figures.percent(heap.peak_bytes, resident)} of it`, null, {view: 'resident'})];

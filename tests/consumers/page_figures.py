@@ -58,6 +58,16 @@ class Figures(pages.PageCase):
                            "Back does not return to the summary")
         self.settled()
 
+    def test_temporary_allocations(self):
+        """Their total in the summary leads to the functions that make them, with the same total."""
+        self.open(self.folder / "plain.heapprof", view="summary")
+        count = self.json("report")["heap"]["temporary_allocations"]
+        self.assertGreater(count, 0)
+        self.click(".tile", "Temporary")
+        self.assertEqual(self.text("#sentence b"), self.shown_as("count", count))
+        self.assertIn("--sort temporary", self.text("#command"))
+        self.check_table(self.printed()["rows"], "temporary")
+
     def test_saved_marks(self):
         self.open(self.record(harness.program("freed_end"), "1000").trace, view="table")
         timeline = self.json("timeline", "--sites", "6")
