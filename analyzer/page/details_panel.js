@@ -5,6 +5,7 @@
 const detailsPanel = (() => {
 const {make, button} = elements;
 let stack = null, turn = 0;
+let isOpened = false;   // also without details
 
 /// Shows a stack instead of the selected function: {title, entries, frames, name}; `later` is a function that asks
 /// for more, and returns a promise of elements. The entries are of a row, and those of a running program get old.
@@ -35,7 +36,7 @@ async function update() {
 
 /// `isOther`: the selection has changed, and a stack is not shown any more. `isUpdate`: as update().
 async function refresh(isOther = false, isUpdate = false) {
-  if (isOther) stack = null;
+  if (isOther) [stack, isOpened] = [null, false];
   const mine = ++turn;
   const state = selection.now();
   const host = document.getElementById('details');
@@ -52,7 +53,7 @@ async function refresh(isOther = false, isUpdate = false) {
   };
   // The same function with other figures, or another one whose name is shown at once.
   const title = stack ? stack.title : names.oneLine(state.name) || details.titleOf(state);
-  document.getElementById('columns').classList.toggle('without-details', title === '');
+  document.getElementById('columns').classList.toggle('without-details', title === '' && !isOpened);
   if (title === '') return replace(details.nothing());
   if (!stack && !names.isFunction(state.name))
     return replace([make('h2', {}, state.name), make('p', {class: 'muted'}, names.noFunctions[state.name])]);
@@ -95,6 +96,16 @@ async function refresh(isOther = false, isUpdate = false) {
   }
 }
 
+/// Without details, the panel says what to select. A window that has no room for that shows it from now on, until the
+/// selection changes.
+function focus() {
+  const host = document.getElementById('details');
+  isOpened = true;
+  document.getElementById('columns').classList.remove('without-details');
+  host.focus();
+  if (!host.querySelector('h2')) feedback.announce(host.textContent);
+}
+
 /// Another recording is chosen.
 function clear() {
   stack = null;
@@ -104,5 +115,5 @@ function clear() {
   host.replaceChildren();
 }
 
-return {showStack, closeStack, refresh, update, clear};
+return {showStack, closeStack, refresh, update, focus, clear};
 })();

@@ -56,7 +56,7 @@ document.addEventListener('keydown', event => {
   } else if (event.key === '?') showHelp();
   else if (event.key === 'y') statusLine.copy();
   else if (event.key === 't') header.nextTheme();
-  else if (event.key === 'd') at('details').focus();
+  else if (event.key === 'd') detailsPanel.focus();
   else return;
   event.preventDefault();
 });

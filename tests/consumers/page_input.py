@@ -111,6 +111,27 @@ class Input(pages.PageCase):
         self.browser.press("Escape")
         self.assertFalse(self.browser.evaluate("document.querySelector('dialog').open"))
 
+    def test_key_of_the_details(self):
+        """The key d shows what to select where there are no details, also in a window that has no room for that."""
+        self.addCleanup(self.browser.call, "Emulation.setDeviceMetricsOverride", **self.browser.size)
+        state = "[document.activeElement.id, document.querySelector('#details').checkVisibility()]"
+        for width, has_room in ((1400, True), (1000, False), (600, True)):
+            with self.subTest(width=width):
+                self.browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                                  mobile=False)
+                self.open(self.folder / "plain.heapprof", view="table")
+                self.assertEqual(self.browser.evaluate(state)[1], has_room)
+                self.press_each("d")
+                self.assertEqual(self.browser.evaluate(state), ["details", True])
+                self.assertIn("Select a row", self.text("#announce"))
+                self.click("#view tbody tr[data-index] th")
+                self.press_each("d")
+                self.assertEqual(self.browser.evaluate(state), ["details", True])
+                self.assertTrue(self.text("#details h2"))
+                self.press_each("Escape")  # no function is selected any more
+                harness.wait_until(lambda: self.text("#details h2") is None, "Escape does not undo the selection")
+                self.assertEqual(self.browser.evaluate(state)[1], has_room)
+
     def test_heat_map_by_keyboard(self):
         """Tab reaches one cell, arrow keys the others, and Enter selects its sizes and lifetimes."""
         self.trace = self.record(self.compiled("""
