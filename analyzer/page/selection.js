@@ -159,11 +159,21 @@ function commandLine(command, trace, more = [], positional = [], selects = 'all'
   return words.join(' ');
 }
 
-/// Nanoseconds of a time that this page wrote: seconds, "12ns", or a share of `duration`. NaN for others (marks).
+const TIME_UNITS = {ns: 1, us: 1e3, ms: 1e6, s: 1e9, m: 6e10, min: 6e10, h: 3.6e12};
+/// Nanoseconds of a time as commands have it: seconds, "12ms", or a share of `duration`. NaN for others (the peak,
+/// marks).
 function nanoseconds(text, duration) {
-  const parts = /^([\d.]+)(ns|%|s)?$/.exec(text);
+  const parts = /^([\d.]+)(%|[a-z]+)?$/.exec(text);
   if (!parts) return text === 'start' ? 0 : text === 'end' ? duration : NaN;
-  return parts[1] * ({ns: 1, '%': duration / 100}[parts[2]] || 1e9);
+  const [, number, unit = 's'] = parts;
+  return unit === '%' ? number * duration / 100 : Object.hasOwn(TIME_UNITS, unit) ? number * TIME_UNITS[unit] : NaN;
+}
+/// The same, also of the peak of `info`, the recording, and of the mark with this text. NaN if it is not known.
+function nanosecondsOf(text, info, marks) {
+  const ns = text === 'peak' ? info.heap.peak_time_ns : nanoseconds(text, info.duration_ns);
+  if (Number.isFinite(ns)) return ns;
+  const named = marks.filter(mark => mark.text === text.replace(/^mark:/, ''));
+  return named.length === 1 ? named[0].time_ns : NaN;
 }
 /// Seconds as text, as exact as a range of this length needs.
 function seconds(ns, range) {
@@ -172,6 +182,6 @@ function seconds(ns, range) {
 }
 
 return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, ofFunction, isNarrowed,
-        withoutMoment, quoted, applicable, commandLine, nanoseconds, seconds, now: () => current, keyOfView,
+        withoutMoment, quoted, applicable, commandLine, nanoseconds, nanosecondsOf, seconds, now: () => current, keyOfView,
         listen: listener => listeners.push(listener)};
 })();

@@ -158,15 +158,16 @@ function showPause({pauses, duration_ns: duration}) {
 function mark() {
   chart.say();
   const {from, to, at: moment, before, after} = selection.now();
+  const {peak, marks} = chart.data();
   const ns = text => {
     if (!text) return null;
-    if (text === 'peak') return chart.data().peak ? chart.data().peak.time_ns : null;
-    const value = selection.nanoseconds(text, duration());
-    if (Number.isFinite(value)) return value;
-    const named = chart.data().marks.find(candidate => candidate.text === text);
-    return named ? named.time_ns : null;
+    if (text === 'peak') return peak ? peak.time_ns : null;
+    const value = selection.nanosecondsOf(text, recording.info(), marks);
+    return Number.isFinite(value) ? value : null;
   };
-  chart.mark({from: ns(from), to: ns(to), at: ns(moment), pins: [ns(before), ns(after)].filter(pin => pin !== null)});
+  // As they are compared: the earlier one is the first.
+  const pins = [ns(before), ns(after)].filter(pin => pin !== null).sort((a, b) => a - b);
+  chart.mark({from: ns(from), to: ns(to), at: ns(moment), pins});
 }
 
 /// Shows which areas are chosen.

@@ -90,15 +90,17 @@ const isOfRecordings = ({state, traces}) =>
   isOfTwo(state) && traces.some(trace => String(trace.n) === state.other);
 const otherOf = ({state, traces}) => traces.find(trace => String(trace.n) === state.other);
 
-/// The two moments: those that are chosen, else two that show what changed lately. `marks`: null before they are
-/// known. Returns {before, after, reason}; `reason` says which moments these are, if the user chose none. Null: not
-/// known yet.
+/// The two moments, the earlier one first: those that are chosen, else two that show what changed lately. `marks`: null
+/// before they are known. Returns {before, after, reason}; `reason` says which moments these are, if the user chose
+/// none. Null: not known yet.
 function momentsOf({state, info}, marks) {
-  const nsOf = text => selection.nanoseconds(text, info.duration_ns);
+  const nsOf = text => selection.nanosecondsOf(text, info, marks || []);
   const ordered = (before, after, reason = '') =>
     nsOf(before) > nsOf(after) ? {before: after, after: before, reason} : {before, after, reason};
-  if (state.before || state.from || state.after || state.to)
-    return ordered(state.before || state.from || '0', state.after || state.to || 'end');
+  if (state.before || state.from || state.after || state.to) {
+    const chosen = [state.before || state.from || '0', state.after || state.to || 'end'];
+    return marks === null && chosen.some(text => Number.isNaN(nsOf(text))) ? null : ordered(...chosen);
+  }
   if (marks === null) return null;
   const isName = text => marks.filter(mark => mark.text === text).length === 1 && /^[a-z][\w .-]*$/i.test(text) &&
     !['start', 'end', 'peak'].includes(text);

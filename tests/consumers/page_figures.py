@@ -498,6 +498,27 @@ class Figures(pages.PageCase):
         if said:
             self.assertLess(int(said[1].replace(",", "")), deepest)
 
+    def test_order_of_moments(self):
+        """The earlier one of two moments is the first, also of the peak, marks, and times with units."""
+        self.open(self.record_marks(), view="compare")
+        fields = "[...document.querySelectorAll('#view-head input[size]')].map(input => input.value)"
+        for before, after, sizes in (("saved", "loaded", (30_000, 50_000)), ("saved", "peak", (80_000, 50_000)),
+                                     ("peak", "mark:loaded", (30_000, 80_000)), ("end", "0.01ms", None)):
+            with self.subTest(before=before, after=after):
+                self.select(view="compare", before=before, after=after)
+                self.assertEqual(self.texts("#view .error"), [])
+                self.assertEqual(self.browser.evaluate(fields), [after, before])
+                answer = self.printed()
+                self.assertLess(answer["before"]["at_ns"], answer["after"]["at_ns"])
+                if sizes:
+                    total = answer["total"]
+                    self.assertEqual((total["bytes_before"], total["bytes_after"]), sizes)
+                # The timeline has the letters of the moments in their order.
+                places = self.browser.evaluate("[...document.querySelectorAll('.time-chart .pin')].map(pin => "
+                                               "[pin.textContent, Number(pin.firstChild.getAttribute('x1'))])")
+                self.assertEqual([letter for letter, _ in places], ["A", "B"])
+                self.assertLess(places[0][1], places[1][1])
+
     def check_moments(self, report):
         """Without a choice, what changed lately is compared: up to the end, or to the peak if little is left at the
         end; since the last mark, or between the last two."""
