@@ -3,7 +3,6 @@
 
 const viewResident = (() => {
 const {make} = elements;
-const TOP = 200;   // mappings and files of a line, as in questions.json
 
 /// The lines as `heapprof rss` names them, and what a click selects.
 const pinnedTable = {view: 'table', metric: 'pinned'};
@@ -25,7 +24,8 @@ const OUTSIDE = {not_resident_bytes: 'of live blocks that are not resident', swa
                  page_table_bytes: 'of page tables', huge_tlb_bytes: 'of huge pages (hugetlbfs)'};
 
 const wordsOf = ({state}) => state.at ? ['--live-at', state.at] : [];
-const head = context => ({command: ['rss', ['--top', String(TOP), ...wordsOf(context)]], selects: 'nothing'});
+/// The answer has all mappings and files of a line. The command prints some, unless it is asked for all.
+const head = context => ({command: ['rss', ['--top', '0', ...wordsOf(context)]], selects: 'nothing'});
 
 /// A link to the snapshot with most resident memory, unless it is the one that is shown. A file of `heapprof html` has
 /// no figures of it, so there it is no link.

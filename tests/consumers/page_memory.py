@@ -149,6 +149,8 @@ class Memory(pages.PageCase):
         """The rows are the lines that the copied command prints, each before its parts: files, and call sites of
         mappings. Lines sum to resident memory. Returns what the command prints."""
         self.assertIn("heapprof rss", self.text("#command"))
+        # The document has all parts; the text, which users copy the command for, would leave some out.
+        self.assertIn("--top 0", self.text("#command"))
         answer = self.printed()
         lines = [line for line in answer["lines"] if line["bytes"]]
         self.assertEqual(sum(line["bytes"] for line in lines), answer["rss_bytes"])
