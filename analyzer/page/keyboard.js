@@ -5,7 +5,8 @@
 const {make, button} = elements;
 const at = id => document.getElementById(id);
 
-const KEYS = [['1 \u2026 9', 'the views'], ['/', 'search the rows of the view; Enter makes a filter of the text'],
+const KEYS = [['1 \u2026 9', 'the views'],
+              ['/', 'search the rows of the view for a text; Enter makes a filter of it'],
               ['Escape, Back', 'undo the last step'], ['\u2191 \u2193, Enter', 'move in a table, select a row'],
               ['\u2190 \u2192', 'open and close a branch of the tree'],
               ['\u2190 \u2192 \u2191 \u2193, Enter', 'move in a flame graph, select a function and zoom to it'],
@@ -22,7 +23,8 @@ function showHelp() {
     make('p', {},
          'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
          'Metric, range and filters apply to all views; the selected function is highlighted, and its figures are in ' +
-         'the details. The address holds all of it: it can be bookmarked, and Back undoes a step.'),
+         'the details. The address holds all of it: it can be bookmarked, and Back undoes a step. A search is for a ' +
+         'text; the filters of functions and of own code take regular expressions, too.'),
     make('table', {}, make('tbody', {}, ...KEYS.map(([key, text]) =>
       make('tr', {}, make('th', {scope: 'row'}, make('kbd', {}, key)), make('td', {}, text))))),
     make('p', {class: 'legend-text'}, ...Object.entries(names.originText).flatMap(([key, text]) =>

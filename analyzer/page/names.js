@@ -65,5 +65,12 @@ const isFunction = name => !Object.hasOwn(noFunctions, name);
 const oneLine = text => text.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '\u00b7');
 const label = name => oneLine(short(name || '(no stack)'));
 
-return {short, base, place, ofFrame, originText, noFunctions, isFunction, oneLine, label};
+/// What a search finds, as a function of a name: names that contain the text, which is no pattern. Without capital
+/// letters, it is found in upper and lower case, as by the search of a flame graph.
+function finder(text) {
+  const isExact = /[A-Z]/.test(text), wanted = isExact ? text : text.toLowerCase();
+  return name => (isExact ? name : name.toLowerCase()).includes(wanted);
+}
+
+return {short, base, place, ofFrame, originText, noFunctions, isFunction, oneLine, label, finder};
 })();

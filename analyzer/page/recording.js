@@ -71,6 +71,12 @@ function functionRows() {
   return ask.template('function_rows', {}, {trace, own});
 }
 
+/// The value of the filter "function" that selects the blocks in whose stacks a search finds the text.
+async function patternOf(text) {
+  const {rows} = await functionRows().catch(() => ({rows: null}));
+  return selection.containing(text, rows && rows.map(({name}) => name));
+}
+
 /// The metric of questions that know no pinned bytes: that of the blocks which pin them.
 const costOf = state => state.metric !== 'pinned' ? state.metric : state.at ? 'live' : 'leaked';
 
@@ -88,6 +94,7 @@ function contextOf(state) {
 }
 
 return {loadTraces, load, forget, name, path, pathOf, commandLine, timeText, metricLabel, said, otherMetrics, fileName,
-        functionRows, costOf, contextOf, withMappings, isRunning, isLive, isPaused: () => isRunning() && paused,
-        setPaused: now => { paused = now; }, info: () => info, traces: () => traces};
+        functionRows, patternOf, costOf, contextOf, withMappings, isRunning, isLive,
+        isPaused: () => isRunning() && paused, setPaused: now => { paused = now; },
+        info: () => info, traces: () => traces};
 })();

@@ -227,9 +227,9 @@ function create(options) {
   let filterText = '';
   function applyFilter() {
     if (!rows) return;
-    const wanted = filterText.toLowerCase();
-    filtered = wanted === '' ? rows : rows.filter(row => columns.some(column =>
-      column.search && column.search(row).toLowerCase().includes(wanted)));
+    const isFound = names.finder(filterText);
+    filtered = filterText === '' ? rows : rows.filter(row => columns.some(column =>
+      column.search && isFound(column.search(row))));
     findCurrent();
     note.textContent = rows.length && !filtered.length ? `No row contains "${filterText}".` : options.more || '';
     paint(true);

@@ -89,9 +89,11 @@ const keyOfView = state => format({...state, zoom: '', name: '', series: '',
 /// A link to the selection with some fields changed.
 const link = fields => format(changed(fields));
 
+/// Adds a filter. False: there is the same already.
 function add(option, value) {
-  if (current.filters.some(filter => filter.option === option && filter.value === value)) return;
+  if (current.filters.some(filter => filter.option === option && filter.value === value)) return false;
   change({filters: [...current.filters, {option, value}]});
+  return true;
 }
 const remove = filter => change({filters: current.filters.filter(other => other !== filter)});
 
@@ -107,6 +109,23 @@ function named(pattern) {
   const plain = name[1].replace(/\\([.[\]{}()*+?^$|\\])/g, '$1');
   return exactly(plain) === pattern ? plain : null;
 }
+
+const eitherCase = text => escaped(text).replace(/[a-z]/g, letter => `[${letter}${letter.toUpperCase()}]`);
+/// A regular expression that matches the names in which a search finds the text, see names.finder(). It ignores the
+/// case of letters only if that changes which of `all` names match; null: these are not known.
+function containing(text, all) {
+  const isFound = names.finder(text);
+  const isCaseKnown = all ? all.every(name => !isFound(name) || name.includes(text)) : /[A-Z]/.test(text);
+  return isCaseKnown ? escaped(text) : eitherCase(text);
+}
+/// The text of which containing() made the pattern; null: of none, or of the pattern itself.
+function contained(pattern) {
+  const text = pattern.replace(/\[([a-z])[A-Z]\]|\\([.[\]{}()*+?^$|\\])/g, (whole, letter, sign) => letter || sign);
+  return text !== pattern && [escaped(text), eitherCase(text)].includes(pattern) ? text : null;
+}
+
+/// A pattern of the filter "module" that matches this file or path only.
+const exactFile = path => path.replace(/[*?[\\]/g, '\\$&');
 
 /// The options of the API that select: with `whole`, without the range of time and the moment.
 function options(state = current, whole = false) {
@@ -181,7 +200,7 @@ function seconds(ns, range) {
   return String(Number((ns / 1e9).toFixed(decimals)));
 }
 
-return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, options, ofFunction, isNarrowed,
-        withoutMoment, quoted, applicable, commandLine, nanoseconds, nanosecondsOf, seconds, now: () => current, keyOfView,
-        listen: listener => listeners.push(listener)};
+return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, containing, contained, exactFile, options,
+        ofFunction, isNarrowed, withoutMoment, quoted, applicable, commandLine, nanoseconds, nanosecondsOf, seconds,
+        now: () => current, keyOfView, listen: listener => listeners.push(listener)};
 })();

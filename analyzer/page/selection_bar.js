@@ -19,6 +19,9 @@ const FILTER_TEXTS = {function: 'function', 'not-function': 'not function', modu
 /// What the values of filters look like, and what to type instead of others.
 const SIZE = /^\d+([kmgt](i?b)?|b)?$/i, LIFETIME = /^\d+(\.\d+)?\s*(ns|us|ms|s|m|min|h)?$/i;
 const SIZE_TEXT = 'a size, such as 500, 4K or 200M', LIFETIME_TEXT = 'a time, such as 20us, 5ms or 2s';
+const PATTERN_TEXT = 'part of a name, or a regular expression';
+const NAME_TEXTS = {module: 'a file name or path; * is any text', 'not-module': 'a file name or path; * is any text',
+                    thread: 'a number or a name', 'not-thread': 'a number or a name'};
 const VALUES = {'min-size': [SIZE, SIZE_TEXT], 'max-size': [SIZE, SIZE_TEXT], 'min-lifetime': [LIFETIME, LIFETIME_TEXT],
                 'max-lifetime': [LIFETIME, LIFETIME_TEXT], freed: [/^(yes|no)$/, 'yes or no'],
                 kind: [/^(heap|mmap|all)$/, 'heap, mmap or all']};
@@ -58,17 +61,21 @@ function formWith(close, submit, ...controls) {
 function filterForm(close) {
   const option = make('select', {'aria-label': 'Kind of filter'}, ...selection.FILTERS.map(key =>
     make('option', {value: key}, FILTER_TEXTS[key])));
-  const input = make('input', {type: 'text', 'aria-label': 'Value of the filter', size: '18',
-                               placeholder: 'name or regular expression'});
+  const input = make('input', {type: 'text', 'aria-label': 'Value of the filter', size: '18'});
   const check = () => {
     const [pattern, text] = VALUES[option.value] || [/./, ''];
     input.setCustomValidity(pattern.test(input.value.trim()) || input.value.trim() === '' ? '' : `Type ${text}.`);
   };
   input.addEventListener('input', check);
+  const explain = () => {
+    const text = VALUES[option.value] ? VALUES[option.value][1] : NAME_TEXTS[option.value] || PATTERN_TEXT;
+    input.placeholder = input.title = text;
+  };
   option.addEventListener('change', () => {
-    input.placeholder = VALUES[option.value] ? VALUES[option.value][1] : 'name or regular expression';
+    explain();
     check();
   });
+  explain();
   const submit = () => { if (input.value.trim()) selection.add(option.value, input.value.trim()); };
   return formWith(close, submit, option, input, make('button', {type: 'submit'}, 'Add'));
 }
@@ -106,8 +113,9 @@ function draw() {
                     () => selection.change({before: ''})));
   for (const filter of state.filters) {
     const name = filter.option.endsWith('function') ? selection.named(filter.value) : null;
-    parts.push(chip(`${FILTER_TEXTS[filter.option]} ${name ? names.label(name) : names.oneLine(filter.value)}`,
-                    () => selection.remove(filter), name || filter.value));
+    const part = filter.option.endsWith('function') && name === null ? selection.contained(filter.value) : null;
+    const value = name ? names.label(name) : names.oneLine(part === null ? filter.value : `"${part}"`);
+    parts.push(chip(`${FILTER_TEXTS[filter.option]} ${value}`, () => selection.remove(filter), name || filter.value));
   }
   parts.push(buttonOrForm('add-filter', '+ filter', filterForm, {class: 'plain'}));
   const own = make('input', {type: 'checkbox', id: 'own'});

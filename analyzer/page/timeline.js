@@ -79,7 +79,7 @@ function create() {
     onClear: () => selection.change({from: '', to: '', at: '', ...selection.withoutMoment()}),
     async onSite(site) {
       const {series} = selection.now();
-      if (series === 'module') selection.add('module', site.label);
+      if (series === 'module') selection.add('module', selection.exactFile(site.label));
       // A name can be that of several threads, or end in a number.
       else if (series === 'thread')
         selection.add('thread', (/^tid (\d+)$/.exec(site.detail) || [null, site.label])[1]);

@@ -204,8 +204,8 @@ async function show(context) {
   const host = make('div', {class: 'stacked'});
   let list = null, wanted = context.searched, timer = 0;
   async function fill(text) {
-    const chosen = text ? {...selected, function: [text]} : selected;
     try {
+      const chosen = text ? {...selected, function: [await recording.patternOf(text)]} : selected;
       const first = text ? await firstOf(chosen) : whole;
       if (text !== wanted) return;
       list = listOf(first, chosen);

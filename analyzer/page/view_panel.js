@@ -13,6 +13,8 @@ const COMMANDS = {summary: 'report', flame: 'tree', table: 'report', tree: 'tree
                   processes: 'report'};
 /// The question, besides `report`, without whose answer a view shows nothing.
 const FIRST = {summary: 'function_rows', flame: 'tree', table: 'function_rows', tree: 'tree'};
+const SEARCH_HELP = 'The text is found as it is typed, in upper and lower case if it has no capital letter. Enter ' +
+  'selects the blocks with functions whose names contain it. + filter takes regular expressions, too';
 let shown = null;   // what the view returned: filter, csv, picture, command
 let turn = 0;
 
@@ -200,7 +202,7 @@ function draw(view, result) {
   const svg = button('SVG', () => saving.save(recording.fileName(view.key + '.svg'), 'image/svg+xml',
                                               saving.svg(result.picture ? result.picture() : at('view'))));
   at('search').disabled = Boolean(result.noSearch);
-  elements.setTitle(at('search'), result.noSearch || '');
+  elements.setTitle(at('search'), result.noSearch || SEARCH_HELP);
   drawHead(view, result, isSame, ...csv, svg);
   host.dataset.view = view.key;
   const place = () => {
@@ -221,13 +223,19 @@ function applySearch(isKnown = false) {
     if (text && Number.isFinite(count) && !isKnown) feedback.announce(`${figures.plural(count, 'row')} found`);
   }
 }
+/// Makes a filter of what was searched. If it is selected already, the view shows all of its rows again.
+async function filterBy(text) {
+  const {trace} = selection.now();
+  const pattern = await recording.patternOf(text);
+  if (trace === selection.now().trace && !selection.add('function', pattern)) applySearch();
+}
 at('search').addEventListener('input', () => applySearch());
 at('search').addEventListener('keydown', event => {
   if (event.key === 'Enter') {
     const text = at('search').value.trim();
     at('search').value = '';
     at('search').blur();
-    if (text) selection.add('function', text);
+    if (text) filterBy(text);
   } else if (event.key === 'Escape') {
     event.stopPropagation();
     if (at('search').value === '') at('search').blur();

@@ -107,6 +107,63 @@ class Lists(pages.PageCase):
         self.select(view="table")
         self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), False)
 
+    def test_search_and_its_filter(self):
+        """A search finds its text, which is no pattern, in upper and lower case if it has no capital letter. So does
+        the filter that Enter makes of it. What is typed into a filter itself can be a pattern."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #define SITE __attribute__((noinline))
+            SITE void* keep_small(void) { return malloc(100); }
+            SITE void* Keep_large(void) { return malloc(5000); }
+            SITE void* other(void) { return malloc(300); }
+            void* kept[3];
+            int main(void) {
+              kept[0] = keep_small();
+              kept[1] = Keep_large();
+              kept[2] = other();
+            }
+            """)).trace
+        rows = "[...document.querySelectorAll('#view tr[data-index] .called')].map(name => name.textContent).sort()"
+
+        def search(text, **selection):
+            self.open(self.trace, metric="leaked", **selection)
+            self.browser.press("/", *text)
+            self.settled()
+            return self.browser.evaluate(rows)
+
+        def select_found(option):
+            self.browser.press("Enter")
+            harness.wait_until(lambda: option in self.text("#command"), f"Enter does not select {option}")
+            self.settled()
+            return self.browser.evaluate(rows)
+        for text, expected, option in (("keep", ["Keep_large", "keep_small"], "[kK][eE][eE][pP]"),
+                                       ("Keep", ["Keep_large"], "Keep"), ("small", ["keep_small"], "small")):
+            with self.subTest(text):
+                self.assertEqual(search(text, view="table"), expected)
+                self.assertEqual(search(text, view="blocks"), expected)
+                self.assertEqual(select_found(f"--function {self.browser.evaluate(f'selection.quoted({option!r})')}"),
+                                 expected)
+        with self.subTest("a text that would match as a pattern"):
+            self.assertEqual(search("keep.small", view="table"), [])
+            self.assertEqual(select_found("keep\\.small"), [])
+            self.assertEqual(self.text(".chip span"), 'function "keep.small"')
+            self.browser.errors.clear()  # the browser reports answers that are errors
+        with self.subTest("a pattern"):
+            self.open(self.trace, view="blocks", metric="leaked")
+            self.click("#add-filter")
+            self.browser.press(*"keep.small", "Enter")
+            harness.wait_until(lambda: "--function keep.small" in self.text("#command"), "the filter is not made")
+            self.settled()
+            self.assertEqual(self.browser.evaluate(rows), ["keep_small"])
+        with self.subTest("what is selected already"):
+            self.open(self.trace, view="table", metric="leaked", function="small")
+            everything = self.browser.evaluate(rows)
+            self.assertIn("main", everything)
+            self.assertEqual(search("small", view="table", function="small"), ["keep_small"])
+            self.browser.press("Enter")
+            harness.wait_until(lambda: self.browser.evaluate(rows) == everything, "the rows stay away")
+            self.assertEqual(self.browser.evaluate("selection.now().filters.length"), 1)
+
     def test_why_blocks_are_not_searched(self):
         """The reason is a text of the page, not only the tooltip of a disabled field; the key of the search says it."""
         self.open(self.folder / "plain.heapprof", view="blocks", metric="leaked", function="libleaf")

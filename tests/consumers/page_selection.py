@@ -37,6 +37,19 @@ class Selection(pages.PageCase):
                 self.assertEqual("heap blocks only" in (self.text("#view .empty") or ""),
                                  view in ("lifetimes", "threads", "compare"))
 
+    def test_module_whose_name_is_a_pattern(self):
+        """A click on a module selects it, also if its name would match other names as a pattern."""
+        program = self.compiled("""
+            #include <stdlib.h>
+            void* kept;
+            int main(void) { kept = malloc(5000); }
+            """)
+        self.trace = self.record(program.rename(program.with_name("program[1]*"))).trace
+        self.open(self.trace, view="table", by="module", metric="leaked")
+        self.click("#view tbody tr[data-index] th", "program[1]*")
+        self.assertEqual(self.texts("#view .error"), [])
+        self.assertEqual(self.printed()["total"]["leaked_bytes"], 5000)
+
     def test_share_of_mappings(self):
         """The share of the selection is that of what is selected in the whole recording: heap, mappings or both."""
         self.open(self.folder / "plain.heapprof", view="table")
