@@ -24,7 +24,8 @@ function showHelp() {
          'Drag on the timeline to select a range, click for a moment; Alt and two clicks set pins to compare. ' +
          'Metric, range and filters apply to all views; the selected function is highlighted, and its figures are in ' +
          'the details. The address holds all of it: it can be bookmarked, and Back undoes a step. A search is for a ' +
-         'text; the filters of functions and of own code take regular expressions, too.'),
+         'text; the filters of functions and of own code take regular expressions, too. On a touch screen, hold a ' +
+         'finger on a heading, a figure or a frame to see its tooltip.'),
     make('table', {}, make('tbody', {}, ...KEYS.map(([key, text]) =>
       make('tr', {}, make('th', {scope: 'row'}, make('kbd', {}, key)), make('td', {}, text))))),
     make('p', {class: 'legend-text'}, ...Object.entries(names.originText).flatMap(([key, text]) =>

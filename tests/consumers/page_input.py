@@ -1,4 +1,4 @@
-"""The page by mouse and by keyboard: every step, its undoing, and the focus."""
+"""The page by mouse, by keyboard and by touch: every step, its undoing, and the focus."""
 
 import json
 import re
@@ -328,6 +328,72 @@ class Input(pages.PageCase):
         self.browser.settle()
         self.assertEqual((self.browser.evaluate("copied"), self.text("#copy")), ([], "Copy as command"))
         self.assertIn("not known yet", self.text("#announce"))
+
+    def press_long(self, selector):
+        """Holds a finger on the middle of the first element that matches. The page takes it for held when the test
+        says so, not after 400 ms, of flamegraph.js."""
+        self.browser.evaluate(
+            "(() => { if (window.timers) return; const start = window.setTimeout; window.timers = []; "
+            "window.setTimeout = (call, ms, ...more) => ms !== 400 ? start(call, ms, ...more) : "
+            "(timers.push(call), 0); })()")
+        self.touch(selector)
+        harness.wait_until(lambda: self.browser.evaluate("timers.length > 0"), f"no touch of {selector} is noticed")
+        self.browser.evaluate("timers.splice(0).forEach(call => call())")
+        self.browser.lift()
+        self.browser.settle()
+        self.settled()
+
+    def touch(self, selector):
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.browser.evaluate(f"{element}.scrollIntoView({{block: 'nearest'}})")
+        self.browser.settle()  # scrolling hides tooltips
+        self.browser.touch(*self.browser.evaluate(
+            f"(({{left, top, width, height}}) => [left + width / 2, top + height / 2])({element}"
+            ".getBoundingClientRect())"))
+
+    def test_tooltips_by_touch(self):
+        """A finger that is held shows the tooltip of what it is on, and chooses nothing; the next touch hides it."""
+        self.browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.addCleanup(self.browser.call, "Emulation.setTouchEmulationEnabled", enabled=False)
+        trace = self.record_marks()
+        shown = "(tooltip => tooltip.checkVisibility() ? tooltip.textContent : null)(document.querySelector('#tooltip'))"
+        state = "[location.hash, document.querySelector('#details h2') === null]"
+        for view, selector, text in (
+                ("table", "#view thead th:nth-child(2)", "element.title"),
+                ("table", "#view tr[data-index] td", "element.title"),
+                ("table", "#view tr[data-index] .called", "element.parentNode.title"),
+                ("table", "#selection .segments button[aria-pressed=true]", "element.title"),
+                ("summary", ".tile", "element.title"),
+                ("lifetimes", ".heat rect", "element.getAttribute('aria-label')"),
+                ("table", ".mark path", "element.parentNode.querySelector('title').textContent")):
+            with self.subTest(view=view, selector=selector):
+                self.open(trace, view=view, metric="peak")
+                before = self.browser.evaluate(state)
+                self.press_long(selector)
+                expected = self.browser.evaluate(f"(element => {text})(document.querySelector({json.dumps(selector)}))")
+                self.assertTrue(expected)
+                self.assertEqual(self.browser.evaluate(shown), expected)
+                self.assertEqual(self.text("#announce"), expected)
+                self.assertEqual(self.browser.evaluate(state), before)
+                edges = self.browser.evaluate(
+                    "(({left, right, top, bottom}) => [left, top, innerWidth - right, innerHeight - bottom])"
+                    "(document.querySelector('#tooltip').getBoundingClientRect())")
+                self.assertGreaterEqual(min(edges), 0)
+        with self.subTest("a frame"):
+            self.open(trace, view="flame", metric="peak")
+            before = self.browser.evaluate(state)
+            self.press_long(".flame rect.o-own")
+            self.assertIn("of total", self.text(".flame .tip.on") or "")
+            self.assertEqual(self.browser.evaluate(state), before)
+        with self.subTest("a tap"):
+            self.open(trace, view="table", metric="peak")
+            self.press_long("#view tr[data-index] td")
+            self.assertTrue(self.browser.evaluate(shown))
+            self.touch("#view tr[data-index] th")
+            self.browser.lift()
+            harness.wait_until(lambda: self.text("#details h2"), "a tap selects no row")
+            self.settled()
+            self.assertIsNone(self.browser.evaluate(shown))
 
     def test_skip_to_the_view(self):
         """The link that Tab reaches first leads to the view, and leaves the selection as it is."""

@@ -190,6 +190,13 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1,
                       modifiers=modifiers)
 
+    def touch(self, x, y):
+        """Puts a finger on the screen, until lift()."""
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+
+    def lift(self):
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def drag(self, start, end, steps=8):
         """Moves the mouse from one (x, y) to another with the left button pressed."""
         self.move(*start)

@@ -621,13 +621,36 @@ function point(box) {
   pointed.setAttribute('width', Math.max(box.w - 0.7, 1));
 }
 
+// While the tooltip is that of a finger, movements of the mouse are those that the browser makes when it is lifted.
+let isHeld = false;
+frames.addEventListener('pointermove', ({pointerType}) => { if (pointerType === 'mouse') isHeld = false; });
 frames.addEventListener('mousemove', event => {
+  if (isHeld) return;
   const box = boxAt(event);
   point(box);
   if (box) showTip(box, event.clientX, event.clientY);
   else hideTip();
 });
-frames.addEventListener('mouseleave', () => { point(null); hideTip(); });
+frames.addEventListener('mouseleave', () => {
+  if (isHeld) return;
+  point(null);
+  hideTip();
+});
+flameGraph.onHold(frames, ({clientX, clientY}) => {
+  const box = boxAt({clientX, clientY});
+  if (!box) return false;
+  mouse = {clientX, clientY};
+  point(box);
+  showTip(box, clientX, clientY);
+  isHeld = true;
+  document.addEventListener('pointerdown', () => {
+    isHeld = false;
+    mouse = null;
+    point(null);
+    hideTip();
+  }, {once: true, capture: true});
+  return true;
+});
 /// Zooms to a frame; out of it, if it is the zoomed one. A page selects its function in the same step.
 function choose(i) {
   const isSelected = part && fn[i] >= 0;
@@ -802,8 +825,8 @@ if (!part) loadState();
 let mouse = null;      // where it is over the frames
 let isByKeys = false;  // frames are selected by keyboard
 if (part) {
-  frames.addEventListener('mousemove', ({clientX, clientY}) => { mouse = {clientX, clientY}; });
-  frames.addEventListener('mouseleave', () => { mouse = null; });
+  frames.addEventListener('mousemove', ({clientX, clientY}) => { if (!isHeld) mouse = {clientX, clientY}; });
+  frames.addEventListener('mouseleave', () => { if (!isHeld) mouse = null; });
   frames.addEventListener('keydown', () => { isByKeys = true; });
   frames.addEventListener('focus', () => { isByKeys = frames.matches(':focus-visible'); });
   frames.addEventListener('pointerdown', () => { isByKeys = false; });
@@ -840,6 +863,36 @@ flameGraph.nextHash = (hash, name) => {
 };
 /// A number for a path whose names are too long to be kept.
 flameGraph.hashOf = path => path.reduce((hash, name) => flameGraph.nextHash(hash, name), 0);
+
+/// For tooltips where nothing hovers: calls `show(event)` when a finger is held on the element, with the event of its
+/// press. `show` returns whether it has shown something; then the click that may follow is none.
+flameGraph.onHold = (element, show) => {
+  const HOLD_MS = 400;   // a browser selects text, or opens a menu, a little later
+  const MOVES = 10;      // pixels by which a finger that is held may move
+  let timer = 0, pressed = null, isShown = false;
+  const listen = (kind, listener) => element.addEventListener(kind, listener, true);
+  const end = () => {
+    clearTimeout(timer);
+    pressed = null;
+  };
+  listen('pointerdown', event => {
+    end();
+    isShown = false;
+    if (event.pointerType === 'mouse' || !event.isPrimary) return;
+    pressed = event;
+    timer = setTimeout(() => { isShown = show(event); }, HOLD_MS);
+  });
+  listen('pointermove', ({clientX, clientY}) => {
+    if (pressed && Math.hypot(clientX - pressed.clientX, clientY - pressed.clientY) > MOVES) end();
+  });
+  for (const kind of ['pointerup', 'pointercancel']) listen(kind, end);
+  listen('click', event => {
+    if (!isShown || event.detail === 0) return;   // 0: of a key
+    isShown = false;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  });
+};
 
 // A picture contains its frames; a page that includes this file calls flameGraph() itself.
 {
