@@ -183,13 +183,13 @@ function head(context) {
   const shown = shownOf(context);
   return {tools: [viewParts.directions(shown, [['', 'Sizes and lifetimes'], ['churn', 'Short-lived'],
                                                ['reallocs', 'Reallocations']])],
-          command: [shown || 'histogram', shown ? ['--top', '100'] : []]};
+          command: [shown || 'histogram', shown ? ['--top', viewParts.isWhole() ? '0' : '100'] : []]};
 }
 
 async function show(context) {
   const shown = shownOf(context);
   const {tools, command} = head(context);
-  const answer = await context.ask(shown || 'histogram', {});
+  const answer = await (shown ? viewParts.askForList(context, shown) : context.ask('histogram', {}));
   const select = row => detailsPanel.showStack({
     title: names.label(row.name), frames: row.stack || [], name: row.name, entries: [
       ['allocations', row.allocations === undefined ? '' : figures.count(row.allocations)],
@@ -197,6 +197,8 @@ async function show(context) {
         [['freed within ' + figures.time(answer.within_ns), figures.count(row.short_lived)]],
       ['mean lifetime', row.mean_lifetime_ns === undefined ? '' : figures.time(row.mean_lifetime_ns)],
       ['copied by realloc', row.copied_bytes === undefined ? '' : figures.bytes(row.copied_bytes)]]});
+  const listOf = table => make('div', {class: 'stacked'}, table.host,
+    ...viewParts.rest(answer.all_sites - answer.sites.length, 'call site', shown));
   if (shown === 'churn') {
     const churn = answer;
     const table = rowTable.create({
@@ -209,7 +211,7 @@ async function show(context) {
                 number('mean_lifetime_ns', 'Mean lifetime', figures.time, {minor: 2})],
       onSelect: select});
     const {total} = churn;
-    return {node: churn.sites.length ? table.host : viewParts.emptySelection('No block was freed'), tools,
+    return {node: churn.sites.length ? listOf(table) : viewParts.emptySelection('No block was freed'), tools,
             command,
             csv: table.csv, filter: table.filter, focus: table.focus,
             sentence: sentenceOf(total.allocated_bytes, total.allocations),
@@ -224,7 +226,7 @@ async function show(context) {
           figures.count),
                 number('steps', 'Reallocs', figures.count), number('moved', 'Moved', figures.count)],
       onSelect: select});
-    return {node: reallocs.sites.length ? table.host : viewParts.emptySelection('No buffer grew by realloc'),
+    return {node: reallocs.sites.length ? listOf(table) : viewParts.emptySelection('No buffer grew by realloc'),
             tools, command, csv: table.csv, filter: table.filter, focus: table.focus};
   }
   const histogram = answer;

@@ -32,6 +32,31 @@ function needsServer(command, more, positional, selects = 'all') {
               make('code', {}, `heapprof serve ${selection.quoted(recording.path())}`));
 }
 
+/// Lists of which a question has the first rows. A button below them asks for all, until the view or the selection
+/// changes; if these are too many for an answer, the view begins with the first ones again.
+const listState = () => viewState.of('list');   // {isWhole}
+const isWhole = () => Boolean(listState().isWhole);
+function askForList(context, question) {
+  if (!isWhole()) return context.ask(question, {});
+  return ask.template(question, {}, context.selected, {top: '0'}).catch(error => {
+    listState().isWhole = false;
+    throw error;
+  });
+}
+/// What is below such a list: how many rows are left out. `command` prints all of them.
+function rest(number, noun, command) {
+  if (number <= 0) return [];
+  const showAll = async () => {
+    listState().isWhole = true;
+    await viewPanel.refresh();
+    const list = document.querySelector('#view .scroller');
+    if (list && document.activeElement === document.body) list.focus();
+  };
+  const all = ask.file ? make('code', {}, recording.commandLine(command, ['--top', '0'])) :
+    button(`show all ${noun}s`, showAll);
+  return [make('p', {class: 'more'}, `+${figures.plural(number, `more ${noun}`)}: `, all)];
+}
+
 function directions(shown, entries) {
   return make('div', {class: 'segments', role: 'group', 'aria-label': 'Variant of the view'},
     ...entries.map(([key, label]) => button(label, () => selection.change({shown: key}),
@@ -54,5 +79,6 @@ const MIN_SHARE = '0.1';
 /// The same of an answer: a file of `heapprof html` that was pruned has fewer branches. Answers have a fraction.
 const shareOf = ({min_share: share}) => share === undefined ? MIN_SHARE : String(Number((share * 100).toPrecision(3)));
 
-return {emptySelection, link, needsServer, directions, choice, shareColumn, MIN_SHARE, shareOf};
+return {emptySelection, link, needsServer, isWhole, askForList, rest, directions, choice, shareColumn, MIN_SHARE,
+        shareOf};
 })();

@@ -4,11 +4,14 @@
 const viewThreads = (() => {
 const {make} = elements;
 
+const head = () => ({command: ['threads', viewParts.isWhole() ? ['--top', '0'] : []]});
+
 async function show(context) {
   const {metric, state} = context;
   const about = figures.metrics[metric];
-  const [answer, rows] = await Promise.all([context.ask('threads', {}), context.ask('thread_rows', {})]);
-  const command = ['threads', []];
+  const [answer, rows] = await Promise.all([viewParts.askForList(context, 'threads'),
+                                            context.ask('thread_rows', {})]);
+  const {command} = head();
   const hasBlocks = answer.threads.some(thread => thread.allocations || thread.not_freed.blocks ||
                                                   thread.freed_of_others.blocks) || rows.total[about.value];
   if (!hasBlocks) return {node: viewParts.emptySelection('No thread allocated'), command};
@@ -59,10 +62,11 @@ async function show(context) {
       make('td', {}, labels.get(pair.freed_by)), make('td', {class: 'n'}, figures.count(pair.blocks)),
       make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
     make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');
-  return {node: make('div', {class: 'stacked'}, table.host, pairs), command, csv, filter: table.filter,
+  const rest = viewParts.rest(answer.all_pairs - answer.pairs.length, 'pair', 'threads');
+  return {node: make('div', {class: 'stacked'}, table.host, pairs, ...rest), command, csv, filter: table.filter,
           focus: table.focus, select() {}, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +
             `${figures.plural(answer.freed.blocks, 'free')} are by another thread`};
 }
 
-return {key: 'threads', title: 'Threads', isOfBlocks: true, show};
+return {key: 'threads', title: 'Threads', isOfBlocks: true, head, show};
 })();

@@ -312,6 +312,60 @@ class Lists(pages.PageCase):
                 self.assertIn(f"--sort {metric} ", self.text("#command"))
                 self.check_table(self.printed()["rows"], metric)
 
+    def test_rows_that_are_left_out(self):
+        """Lists of which a question has the first hundred rows say how many more there are, and show them on
+        request."""
+        functions, threads = 130, 12
+        takes = "".join(f"__attribute__((noinline)) void take_{i}(void) {{\n  void* volatile block = malloc({i + 1});\n"
+                        "  free(realloc(block, 5000));\n}\n" for i in range(functions))
+        calls = "".join(f"  take_{i}();\n" for i in range(functions))
+        # Each thread frees a block of each one.
+        self.trace = self.record(self.compiled(f"""
+            #include <pthread.h>
+            #include <stdlib.h>
+            {takes}
+            enum {{ kThreads = {threads} }};
+            static pthread_barrier_t barrier;
+            static void* blocks[kThreads][kThreads];
+            static void* work(void* number) {{
+              void** const own = number;
+              const int mine = (int)((own - blocks[0]) / kThreads);
+              for (int i = 0; i < kThreads; ++i) own[i] = malloc(100);
+              pthread_barrier_wait(&barrier);
+              for (int i = 0; i < kThreads; ++i) free(blocks[i][mine]);
+              return NULL;
+            }}
+            int main(void) {{
+              pthread_t all[kThreads];
+            {calls}
+              pthread_barrier_init(&barrier, NULL, kThreads);
+              for (int i = 0; i < kThreads; ++i)
+                if (pthread_create(&all[i], NULL, work, blocks[i]) != 0) return 1;
+              for (int i = 0; i < kThreads; ++i) pthread_join(all[i], NULL);
+            }}
+            """)).trace
+        for command, selection, key, noun in (("churn", {"view": "lifetimes", "shown": "churn"}, "sites", "call site"),
+                                              ("reallocs", {"view": "lifetimes", "shown": "reallocs"}, "sites",
+                                               "call site"),
+                                              ("threads", {"view": "threads"}, "pairs", "pair")):
+            with self.subTest(command):
+                everything = self.json(command, "--top", "0")[key]
+                self.assertGreater(len(everything), 120)
+                self.open(self.trace, **selection)
+                self.assertEqual(self.count_rows(command), 100)
+                more = f"+{self.shown_as('plural', len(everything) - 100, f'more {noun}')}: show all {noun}s"
+                self.assertIn(more, self.texts("#view .more"))
+                self.press_enter("#view .more button", f"show all {noun}s")
+                self.assertEqual(self.count_rows(command), len(everything))
+                self.assertNotIn(more, self.texts("#view .more"))
+                self.assertIn("--top 0", self.text("#command"))
+                self.assertEqual(len(self.printed()[key]), len(everything))
+                self.assertEqual(self.browser.evaluate("document.activeElement.className"), "scroller")
+
+    def count_rows(self, command):
+        """The number of call sites, or of pairs of threads, in the CSV."""
+        return len([line for line in self.saved_rows()[1:] if command != "threads" or line[0] == "pair"])
+
     def test_order_by_growth(self):
         """Growth is known of the hundred largest functions only, and later than the other figures."""
         functions = 130

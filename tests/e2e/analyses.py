@@ -225,6 +225,8 @@ class Patterns(harness.Case):
                          [2 * self.truth["pairs"], 2 * self.truth["pairs"], 129 * self.truth["pairs"],
                           self.truth["pairs"]])
         self.assertIsNone(named(churn["sites"], "request_forever"))
+        first = self.json_of("churn", "--within", "100s", "--top", 1)
+        self.assertEqual((len(first["sites"]), first["all_sites"], churn["all_sites"]), (1, *[len(churn["sites"])] * 2))
         short = self.json_of("churn", "--within", "5ms", "--top", 0)
         self.assertIsNone(named(short["sites"], "request_lasting"))
         self.assertEqual(short["total"]["temporary"], self.report(self.trace)["heap"]["temporary_allocations"])
@@ -247,6 +249,9 @@ class Patterns(harness.Case):
             truth = self.truth[name]
             self.assertEqual([row["steps"], row["moved"], row["copied_bytes"], row["longest"]["steps"]],
                              [truth["steps"], truth["moved"], truth["copied"], truth["longest"]], name)
+        all_sites = len(self.json_of("reallocs", "--top", 0)["sites"])
+        first = self.json_of("reallocs", "--top", 1)
+        self.assertEqual((len(first["sites"]), first["all_sites"]), (1, all_sites))
         # Two of the four buffers were trimmed last.
         self.assertEqual(named(reallocs["sites"], "grow_buffer")["chains"], 2)
         self.assertEqual(named(reallocs["sites"], "trim_buffer")["chains"], 2)
@@ -263,6 +268,8 @@ class Patterns(harness.Case):
         shared_site = named(threads["sites"], "request_shared")
         self.assertEqual((shared_site["blocks"], shared_site["bytes"]),
                          (shared + shared // 4, 48 * shared + 64 * shared // 4))
+        cut = self.json_of("threads", "--top", 1)
+        self.assertEqual((len(cut["pairs"]), cut["all_pairs"], threads["all_pairs"]), (1, *[len(pairs)] * 2))
         of_ours = self.json_of("threads", "--top", 0, "--function", "request_shared")
         ours = {(pair["allocated_by"], pair["freed_by"]): (pair["blocks"], pair["bytes"])
                 for pair in of_ours["pairs"]}

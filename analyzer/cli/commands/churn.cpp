@@ -50,11 +50,13 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis, 
       profile, names, options.call_sites, costs_of_nodes,
       [](const ChurnCosts& costs) { return costs.short_lived + costs.temporary; },
       [](const ChurnCosts& costs) { return costs.allocations != 0; });
+  const std::size_t all_sites = sites.size();
   const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
     json["within_ns"] = options.within_ns;
     json["total"] = costs_json(total);
+    json["all_sites"] = all_sites;
     json["sites"] = sites_json(names, sites, costs_json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));

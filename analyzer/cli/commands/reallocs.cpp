@@ -49,10 +49,12 @@ void print_reallocs(const ReallocsOptions& options, const replay::Analysis& anal
   StackNames names(profile, options.trace.symbols);
   auto sites = costs_by_site(profile, names, options.call_sites, costs_of_nodes,
                              [](const ChainCosts& costs) { return std::max(costs.copied_bytes, costs.steps); });
+  const std::size_t all_sites = sites.size();
   const std::string count = keep_first_sites(sites, options.top);
   if (options.trace.json) {
     Json json = head_json(profile);
     json["total"] = chain_costs_json(total);
+    json["all_sites"] = all_sites;
     json["sites"] = sites_json(names, sites, chain_costs_json);
     json["symbol_warnings"] = names.warnings();
     return write_output(options.trace.output, dump(json));

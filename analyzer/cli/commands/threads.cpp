@@ -94,6 +94,7 @@ void print_threads(const ThreadsOptions& options, const replay::Analysis& analys
       set_renamed(thread, "freed_of_others", "released_of_others", sum_json(of_thread[i].of_others));
       set_renamed(thread, "not_freed", "not_released", sum_json(of_thread[i].not_freed));
     }
+    json["all_pairs"] = all_pairs;
     Json& pair_list = json["pairs"] = Json::array();
     for (const auto& pair : ranked)
       pair_list.push_back({{"allocated_by", pair.from},
