@@ -50,6 +50,10 @@ function selectMomentOf(what, ns, text) {
                    make('code', {}, `heapprof serve ${selection.quoted(recording.path())}`));
 }
 
+/// Whether the peak of the chart, that of the blocks that filters select, is the moment that commands call so: that of
+/// all blocks of the kind.
+const hasPeakOfAll = () => selection.now().filters.every(({option}) => ['kind', 'own'].includes(option));
+
 /// The chart is empty until refresh() has figures.
 function create() {
   chart = timeChart.create(at('timeline'), {
@@ -63,7 +67,10 @@ function create() {
       if (selection.link(fields) === selection.link({})) mark();
     },
     /// Times are rounded, so one near the peak can be before the allocation that reached it.
-    onPeak: () => selectMomentOf('Peak', chart.data().peak.time_ns, 'peak'),
+    onPeak() {
+      const {time_ns: ns} = chart.data().peak;
+      selectMomentOf('Peak', ns, hasPeakOfAll() ? 'peak' : `${ns}ns`);
+    },
     onMark: ({time_ns: ns, text}) => selectMomentOf(`Mark "${names.oneLine(text)}"`, ns, `${ns}ns`),
     remarkOfMark: ({time_ns: ns}) => isMissing(ns) ? NOT_IN_FILE : '',
     onMoment: selectMoment,
@@ -157,11 +164,13 @@ function showPause({pauses, duration_ns: duration}) {
 /// Shows the selection. What was said about another one is of no interest any more.
 function mark() {
   chart.say();
-  const {from, to, at: moment, before, after} = selection.now();
+  const {from, to, at: moment, before, after, filters} = selection.now();
   const {peak, marks} = chart.data();
   const ns = text => {
     if (!text) return null;
-    if (text === 'peak') return peak ? peak.time_ns : null;
+    if (text === 'peak' && hasPeakOfAll()) return peak ? peak.time_ns : null;
+    // The report of the recording has the peak of the heap.
+    if (text === 'peak' && filters.some(({option}) => option === 'kind')) return null;
     const value = selection.nanosecondsOf(text, recording.info(), marks);
     return Number.isFinite(value) ? value : null;
   };

@@ -67,6 +67,39 @@ class Timeline(pages.PageCase):
                     self.select(view="table")
                     pin(shares, set_pin)
 
+    def test_peak_of_selected_blocks(self):
+        """With a filter, the timeline has the peak of the selected blocks: a click on it selects its time, not the peak
+        of the recording, which is drawn where it was."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            #include <unistd.h>
+            #define SITE __attribute__((noinline))
+            SITE void* take_large(void) { return malloc(90000); }
+            SITE void* take_small(void) { return malloc(500); }
+            int main(void) {
+              usleep(20000);
+              free(take_large());
+              usleep(100000);
+              void* volatile small = take_small();
+              usleep(20000);
+              free(small);
+              usleep(20000);
+            }
+            """)).trace
+        line = "Number(document.querySelector('.time-chart line.{}').getAttribute('x1'))"
+        self.open(self.trace, view="table", **{"max-size": "1K"})
+        left, top, _, height = self.place_of_the_timeline()
+        self.browser.click(left + self.browser.evaluate(line.format("peak")), top + height / 2)
+        self.settled()
+        self.assertIn("--live-at", self.text("#command"))
+        self.assertEqual(self.printed()["total"]["live_bytes"], 500)
+        self.assertAlmostEqual(*(self.browser.evaluate(line.format(name)) for name in ("peak", "at")), delta=1)
+        self.select(view="table", at="peak", metric="live", **{"max-size": "1K"})
+        peak_ns = self.json("report")["heap"]["peak_time_ns"]
+        self.assertAlmostEqual(self.browser.evaluate(line.format("at")), self.browser.evaluate(
+            f"(chart => 68 + (chart.clientWidth - 68 - 24) * {peak_ns} / recording.info().duration_ns)"
+            "(document.querySelector('.time-chart'))"), delta=1)
+
     def test_modules_of_the_timeline(self):
         """The areas by module are those of `timeline --by module`; a click on one selects the module."""
         self.open(self.folder / "plain.heapprof", view="table", metric="allocated")
