@@ -11,6 +11,9 @@ function endOf({ended_by: by, end_status: status}) {
           exec: 'executed another program', stopped: 'recording stopped', running: 'running'}[by] || 'end unknown';
 }
 
+/// The title of the window.
+const titleOf = name => `${names.oneLine(name)} \u00b7 heapprof`;
+
 /// Writes the text of an element. The same text is not written again, because that would end a selection in it.
 function write(element, text) {
   if (element.firstChild === null) element.append(text);
@@ -50,7 +53,7 @@ function draw(info, newest = null) {
   at('about').dataset.shownNs = String(duration);
   writeParts(parts);
   elements.setTitle(at('about'), integrity.notes.join('\n'));
-  document.title = `${names.oneLine(names.base(info.program))} \u00b7 heapprof`;
+  document.title = titleOf(names.base(info.program));
 }
 
 /// Another recording is chosen: its name, and why there is no more.
@@ -59,6 +62,7 @@ function clear(text) {
   at('program').textContent = at('program').title = names.oneLine(recording.name());
   at('about').replaceChildren(elements.make('span', {}, text));
   at('about').title = '';
+  document.title = titleOf(recording.name());
 }
 
 const THEMES = ['', 'light', 'dark'];

@@ -83,6 +83,7 @@ class Recordings(pages.PageCase):
         self.open(folder, view="table", trace="1", name="/usr/lib/libleaf.so.1+0x300")
         self.select(view="table", trace="0", name="/usr/lib/libleaf.so.1+0x300")
         self.check_unreadable(paths[0].name)
+        self.assertEqual(self.browser.evaluate("document.title"), f"{paths[0].name} \u00b7 heapprof")
         self.select(view="summary", trace="2")
         self.check_header(paths[2])
         self.assertTrue(self.texts("#timeline .area"))
