@@ -17,7 +17,7 @@ const FILTER_TEXTS = {function: 'function', 'not-function': 'not function', modu
                       'max-lifetime': 'freed within', freed: 'freed', kind: 'kind', own: 'own code'};
 
 /// What the values of filters look like, and what to type instead of others.
-const SIZE = /^\d+([kmgt](i?b)?|b)?$/i, LIFETIME = /^\d+(\.\d+)?\s*(ns|us|ms|s|m|min|h)?$/i;
+const SIZE = /^\d+([kmgt](i?b)?|b)?$/i, LIFETIME = /^\d+(\.\d+)?(ns|us|ms|s|m|min|h)?$/;
 const SIZE_TEXT = 'a size, such as 500, 4K or 200M', LIFETIME_TEXT = 'a time, such as 20us, 5ms or 2s';
 const PATTERN_TEXT = 'part of a name, or a regular expression';
 const NAME_TEXTS = {module: 'a file name or path; * is any text', 'not-module': 'a file name or path; * is any text',

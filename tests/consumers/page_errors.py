@@ -22,8 +22,9 @@ class Errors(pages.PageCase):
         # A filter whose value is wrong is not made.
         self.click("#add-filter")
         form = "document.querySelector('.filter-form')"
-        for option, wrong, right in (("min-size", "abc", "4K"), ("max-lifetime", "4K", "20us"), ("freed", "never", "no"),
-                                     ("kind", "x", "mmap")):
+        for option, wrong, right in (("min-size", "abc", "4K"), ("max-lifetime", "4K", "20us"),
+                                     ("min-lifetime", "5MS", "5ms"), ("min-lifetime", "5 ms", "1.5h"),
+                                     ("freed", "never", "no"), ("kind", "x", "mmap")):
             valid = [self.browser.evaluate(
                 f"(() => {{ const [option, value] = {form}.elements; option.value = '{option}'; value.value = '{text}';"
                 f"value.dispatchEvent(new Event('input')); return {form}.checkValidity(); }})()")
