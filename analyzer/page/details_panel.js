@@ -67,7 +67,7 @@ async function refresh(isOther = false, isUpdate = false) {
   let nodes;
   try {
     if (stack) {
-      const actions = stack.name ? [button('Figures of this function', () => {
+      const actions = stack.name && names.isFunction(stack.name) ? [button('Figures of this function', () => {
         const {name} = stack;
         stack = null;
         if (name === selection.now().name) refresh();

@@ -53,11 +53,13 @@ function ofFrame(frame) {
 }
 const originText = {own: 'own code', third_party: 'third party', standard: 'standard library', runtime: 'runtime',
                     unknown: 'unresolved'};
-/// Rows and frames that are no functions, and what they stand for.
+/// Rows and frames that are no functions or modules, and what they stand for.
 const noFunctions = {
   '(no own code)': 'Blocks whose call stacks have no function of the program\'s own code. Without "only own code", ' +
     'the page shows their functions.',
   '(no stack recorded)': 'Blocks whose call stacks were not recorded.',
+  '(no stack)': 'Blocks whose call stacks were not recorded.',
+  '(code outside every file)': 'Code that is in no file, such as code that the program has generated.',
   '(no caller)': 'Blocks of call stacks in which the function is the outermost one.',
 };
 const isFunction = name => !Object.hasOwn(noFunctions, name);

@@ -71,7 +71,7 @@ function tableOf(answer, context, options = {}) {
     sort: {key: `self-${metric}`, ascending: false},
     isSelected: row => row.name === selection.now().name,
     onSelect: row => {
-      if (answer.by === 'module') selection.add('module', selection.exactFile(row.name));
+      if (answer.by === 'module' && row.module) selection.add('module', selection.exactFile(row.name));
       else if (answer.by === 'thread') selection.add('thread', String(row.tid ?? row.name));
       else if (answer.by === 'stack') detailsPanel.showStack({
         title: names.label(row.name), frames: row.stack, self: row.self, entries: []});

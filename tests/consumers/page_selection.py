@@ -50,6 +50,25 @@ class Selection(pages.PageCase):
         self.assertEqual(self.texts("#view .error"), [])
         self.assertEqual(self.printed()["total"]["leaked_bytes"], 5000)
 
+    def test_rows_that_are_no_modules(self):
+        """A click on one explains it. It selects nothing: no module has such a name."""
+        self.trace = self.record(self.compiled("""
+            #include <pthread.h>
+            #include <stdlib.h>
+            int main(void) {
+              pthread_t thread;
+              void* block = NULL;
+              if (pthread_create(&thread, NULL, (void* (*)(void*))malloc, (void*)5000) != 0) return 1;
+              pthread_join(thread, &block);
+              return block == NULL;
+            }
+            """)).trace
+        self.open(self.trace, view="table", by="module", metric="leaked", **{"only-own": "1"})
+        self.click("#view tbody tr[data-index] th", "(no own code)")
+        self.assertEqual(self.browser.evaluate("selection.now().filters"), [])
+        self.assertEqual(self.texts("#view .error"), [])
+        self.assertIn("have no function of the program's own code", self.text("#details"))
+
     def test_share_of_mappings(self):
         """The share of the selection is that of what is selected in the whole recording: heap, mappings or both."""
         self.open(self.folder / "plain.heapprof", view="table")
