@@ -141,6 +141,20 @@ class Appearance(pages.PageCase):
             document = base64.b64decode(self.browser.call("Page.printToPDF", **size)["data"])
             self.assertEqual(len(re.findall(rb"/Type\s*/Page\b(?!s)", document)), 1)
 
+    def test_print_of_dark_colours(self):
+        """Paper is white: what is printed has the light colours, also if dark ones are chosen for the screen."""
+        self.open(self.folder / "plain.heapprof", dark=True, view="summary")
+        colours = "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        self.addCleanup(self.browser.call, "Emulation.setEmulatedMedia", media="", features=dark)
+        for theme in ("", "dark"):
+            with self.subTest(theme=theme):
+                self.browser.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+                self.browser.call("Emulation.setEmulatedMedia", media="", features=dark)
+                self.assertEqual(self.browser.evaluate(colours), ["rgb(228, 233, 240)", "rgb(20, 24, 30)"])
+                self.browser.call("Emulation.setEmulatedMedia", media="print", features=dark)
+                self.assertEqual(self.browser.evaluate(colours), ["rgb(27, 36, 48)", "rgb(255, 255, 255)"])
+
     def test_contrast(self):
         """The labels of the heat map, whose colours depend on the figures, can be read in each cell."""
         self.open(self.real(), view="lifetimes")
