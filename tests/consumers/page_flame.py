@@ -408,6 +408,18 @@ class FlameGraphAndTree(pages.PageCase):
         self.press_each("Escape")
         self.assertEqual(self.browser.evaluate(shown), before)
 
+    def test_search_is_for_a_text(self):
+        """In a picture, `module:` is followed by the name of a module. In the page it is a part of the text that is
+        searched, as in tables."""
+        self.open(self.folder / "plain.heapprof", view="flame", metric="allocated")
+        found = "document.querySelectorAll('.flame svg .lit').length"
+        self.browser.press("/", *"demo")
+        self.browser.settle()
+        self.assertGreater(self.browser.evaluate(found), 0)
+        self.browser.press("Escape", *"module:demo")
+        self.browser.settle()
+        self.assertEqual((self.browser.evaluate(found), self.text(".flame .found")), (0, "no match"))
+
     def test_focus_of_graphs_that_are_drawn_again(self):
         """A graph keeps the focus when another selection draws it again, and a button beside it when newer figures
         do."""

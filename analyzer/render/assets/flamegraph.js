@@ -494,7 +494,8 @@ function search(text, isRegex, remember = true) {
   matchOrder = [];
   matchAt = -1;
   found.replaceChildren();
-  const [, field, wanted] = /^(?:(module|file):)?([^]*)$/.exec(text);
+  // The search of a page is for the same text in all of its views.
+  const [, field, wanted] = part ? [text, undefined, text] : /^(?:(module|file):)?([^]*)$/.exec(text);
   let test = null;
   if (wanted !== '' || field === 'module') {
     // A search with capital letters is case-sensitive.
