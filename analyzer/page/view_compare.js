@@ -129,9 +129,13 @@ function momentsHead(context, moments) {
   if (moments === null) return {tools: recordingChoice(context), command: null};
   const {before, after} = moments;
   const field = (key, label, value) => {
-    const input = make('input', {type: 'text', value, size: '10', 'aria-label': label});
-    // The other moment stays, also if it was not chosen.
-    input.addEventListener('change', () => selection.change({before, after, [key]: input.value.trim()}));
+    const input = make('input', {type: 'text', value, size: '10', 'aria-label': label, 'data-key': key});
+    input.addEventListener('change', () => {
+      input.defaultValue = input.value;   // nothing is being typed
+      // The other moment stays, also if it was not chosen.
+      selection.change(Object.fromEntries([...input.closest('.moments').querySelectorAll('input')]
+        .map(one => [one.dataset.key, one.value.trim()])));
+    });
     return make('label', {}, label + ' ', input);
   };
   return {tools: [...recordingChoice(context),

@@ -150,15 +150,16 @@ async function refresh(isUpdate = false, mayWait = isUpdate) {
 const headOf = (view, context) => view.head ? view.head(context) : {command: [COMMANDS[view.key], []]};
 
 /// `noSearch`: why the rows of the view cannot be searched. A disabled field has no tooltip on a touch screen, and a
-/// screen reader passes it over. `isSame`: the view is shown already. A list that may be open, or a field in which the
-/// user types, stays then.
+/// screen reader passes it over. `isSame`: the view is shown already. A list that may be open stays then. So does, in
+/// each case, a field into which something is typed.
 function drawHead(view, {tools, shown: said, noSearch}, isSame, ...saves) {
   const FIELDS = 'input, select', head = at('view-head'), focused = document.activeElement;
   const nameOf = tool => {
     const field = tool.matches(FIELDS) ? tool : tool.querySelector(FIELDS);
     return field && field.getAttribute('aria-label');
   };
-  const used = isSame && head.contains(focused) && focused.matches(FIELDS) ?
+  const isTyped = field => field.matches('input') && field.value !== field.defaultValue;
+  const used = head.contains(focused) && focused.matches(FIELDS) && (isSame || isTyped(focused)) ?
     [...head.children].find(tool => tool.contains(focused)) : null;
   const stay = tool => used && nameOf(tool) === nameOf(used) ? used : tool;
   elements.replaceContent(head, make('h1', {}, view.title), ...(tools || []).map(stay),

@@ -276,6 +276,27 @@ class Input(pages.PageCase):
         self.settled()
         self.assertEqual(self.browser.evaluate(f"[{field}, document.activeElement.id]"), [None, "add-filter"])
 
+    def test_moment_that_is_typed(self):
+        """What is typed into a field of the comparison stays while the answer to the other field comes."""
+        self.open(self.folder / "plain.heapprof", view="compare", before="10%", after="90%")
+        moments = "[selection.now().before, selection.now().after]"
+        self.hold("diff")
+        self.browser.evaluate("(field => { field.focus(); field.select(); })"
+                              "(document.querySelector('#view-head input[aria-label=Before]'))")
+        self.browser.press(*"20%", "Tab")
+        harness.wait_until(lambda: self.browser.evaluate(moments) == ["20%", "90%"], "the moment is not selected")
+        harness.wait_until(lambda: self.browser.evaluate("held.length") > 0, "nothing is asked")
+        self.browser.evaluate("document.activeElement.select()")
+        self.browser.press(*"70")
+        self.release()
+        self.settled()
+        self.assertEqual(self.browser.evaluate("[document.activeElement.getAttribute('aria-label'), "
+                                               "document.activeElement.value]"), ["After", "70"])
+        self.browser.press("%", "Tab")
+        harness.wait_until(lambda: self.browser.evaluate(moments) == ["20%", "70%"], "the moments are not selected")
+        self.settled()
+        self.assertIn("@70%", self.text("#command"))
+
     def test_names_of_controls(self):
         """A screen reader has a name for each button, link and input of each view."""
         self.open(self.real(), view="summary")
