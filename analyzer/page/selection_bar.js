@@ -111,6 +111,9 @@ function draw() {
   if (state.before && !state.after && state.view !== 'compare')
     parts.push(chip(`A at ${timeText(state.before)}: Alt and click a second moment`,
                     () => selection.change({before: ''})));
+  else if (state.before && state.after && state.view !== 'compare')
+    parts.push(chip(`pins at ${timeText(state.before)} and ${timeText(state.after)}`,
+                    () => selection.change({before: '', after: ''})));
   for (const filter of state.filters) {
     const name = filter.option.endsWith('function') ? selection.named(filter.value) : null;
     const part = filter.option.endsWith('function') && name === null ? selection.contained(filter.value) : null;

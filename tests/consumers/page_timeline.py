@@ -100,6 +100,14 @@ class Timeline(pages.PageCase):
             f"(chart => 68 + (chart.clientWidth - 68 - 24) * {peak_ns} / recording.info().duration_ns)"
             "(document.querySelector('.time-chart'))"), delta=1)
 
+    def test_pins_are_removed(self):
+        """Where the comparison is not shown, a chip says which moments are compared, and removes their pins."""
+        self.open(self.folder / "plain.heapprof", view="table", before="20%", after="60%")
+        self.assertEqual(self.texts(".time-chart .pin text"), ["A", "B"])
+        self.click("#selection .chip button")
+        self.assertEqual(self.texts(".time-chart .pin text, #selection .chip"), [])
+        self.assertEqual(self.browser.evaluate("[selection.now().before, selection.now().after]"), ["", ""])
+
     def test_modules_of_the_timeline(self):
         """The areas by module are those of `timeline --by module`; a click on one selects the module."""
         self.open(self.folder / "plain.heapprof", view="table", metric="allocated")
