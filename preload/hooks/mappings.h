@@ -25,7 +25,7 @@ template <typename Call>
                                                 Call&& call) noexcept {
   recorder::unmap_begin(address, bytes, entry);
   const int result = call();
-  recorder::unmap_end(result == 0);
+  recorder::unmap_end(address, bytes, result == 0);
   return result;
 }
 
@@ -43,7 +43,7 @@ template <typename Call>
   }
   recorder::remap_begin(old_address, old_bytes, entry);
   void* address = call();
-  recorder::remap_end(address == MAP_FAILED ? nullptr : address, new_bytes, entry);
+  recorder::remap_end(old_address, old_bytes, address == MAP_FAILED ? nullptr : address, new_bytes, entry);
   return address;
 }
 

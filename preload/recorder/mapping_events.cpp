@@ -22,6 +22,12 @@ std::size_t round_up_to_pages(std::size_t size, int flags = 0) noexcept {
   return (size + page - 1) & ~(page - 1);
 }
 
+/// The host has unmapped the range. forget_range() before that is not enough: until the pages are unmapped, another
+/// thread may probe them and remember that they can be read.
+void range_unmapped(const void* address, std::size_t size) noexcept {
+  unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
+}
+
 }  // namespace
 
 void forget_range(const void* address, std::size_t size, int flags) noexcept {
@@ -55,7 +61,8 @@ void unmap_begin(const void* address, std::size_t size, const EntryRegisters& en
   leave(*thread);
 }
 
-void unmap_end(bool succeeded) noexcept {
+void unmap_end(const void* address, std::size_t size, bool succeeded) noexcept {
+  if (succeeded) range_unmapped(address, size);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap)
@@ -72,7 +79,9 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
   leave(*thread);
 }
 
-void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept {
+void remap_end(const void* old_address, std::size_t old_size, const void* new_address, std::size_t new_size,
+               const EntryRegisters& entry) noexcept {
+  if (new_address != nullptr) range_unmapped(old_address, old_size);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap) {

@@ -95,13 +95,14 @@ void realloc_end(const void* old_block, const void* new_block, std::size_t size,
 /// mmap returned `address` (not MAP_FAILED) for `size` bytes.
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept;
 void unmap_begin(const void* address, std::size_t size, const EntryRegisters& entry) noexcept;
-void unmap_end(bool succeeded) noexcept;
+void unmap_end(const void* address, std::size_t size, bool succeeded) noexcept;
 /// The contents of this range are about to change, or have changed: forgets the tick word and the stacks in it.
 /// `flags`: those of mmap.
 void forget_range(const void* address, std::size_t size, int flags = 0) noexcept;
 void remap_begin(const void* old_address, std::size_t old_size, const EntryRegisters& entry) noexcept;
 /// `new_address` is null if mremap failed.
-void remap_end(const void* new_address, std::size_t new_size, const EntryRegisters& entry) noexcept;
+void remap_end(const void* old_address, std::size_t old_size, const void* new_address, std::size_t new_size,
+               const EntryRegisters& entry) noexcept;
 /// The program break moved (brk, sbrk).
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept;
 

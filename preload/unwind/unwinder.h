@@ -80,8 +80,8 @@ inline bool is_loader(ProgramCounter pc) noexcept {
 /// no stack. Costs two atomic additions.
 void loader_activity() noexcept;
 
-/// Call this when the host is about to unmap this range, or has replaced it. Stacks that are not a thread's own are
-/// then probed again before they are read.
+/// Call this when the host is about to unmap this range, and again when it has unmapped or replaced it. Stacks that
+/// are not a thread's own are then probed again before they are read.
 void invalidate_stack_region(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 /// Sets the absolute path of the program, which ModuleInfo then gets without a search. The text must stay unchanged.

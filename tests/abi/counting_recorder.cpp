@@ -122,12 +122,13 @@ void mapped(const void*, std::size_t size, int, int, const EntryRegisters& entry
 void unmap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
   report("unmap-begin", size, &entry);
 }
-void unmap_end(bool succeeded) noexcept { report("unmap-end", succeeded); }
+void unmap_end(const void*, std::size_t, bool succeeded) noexcept { report("unmap-end", succeeded); }
 void forget_range(const void*, std::size_t size, int) noexcept { report("forget-range", size); }
 void remap_begin(const void*, std::size_t size, const EntryRegisters& entry) noexcept {
   report("remap-begin", size, &entry);
 }
-void remap_end(const void* address, std::size_t size, const EntryRegisters& entry) noexcept {
+void remap_end(const void*, std::size_t, const void* address, std::size_t size,
+               const EntryRegisters& entry) noexcept {
   report("remap-end", address != nullptr ? size : 0, &entry);
 }
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {

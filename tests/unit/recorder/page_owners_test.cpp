@@ -641,11 +641,11 @@ TEST_CASE("Events of mappings and of the program break read the clock, whatever 
   };
   CHECK(reads_clock([&] { mapped(range, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, entry); }));
   CHECK(reads_clock([&] { unmap_begin(range, 4096, entry); }));
-  CHECK(reads_clock([] { unmap_end(true); }));
-  CHECK(reads_clock([] { unmap_end(false); }));
+  CHECK(reads_clock([&] { unmap_end(range, 4096, true); }));
+  CHECK(reads_clock([&] { unmap_end(range, 4096, false); }));
   CHECK(reads_clock([&] { remap_begin(range, 4096, entry); }));
-  CHECK(reads_clock([&] { remap_end(range, 8192, entry); }));
-  CHECK(reads_clock([&] { remap_end(nullptr, 8192, entry); }));
+  CHECK(reads_clock([&] { remap_end(range, 4096, range, 8192, entry); }));
+  CHECK(reads_clock([&] { remap_end(range, 4096, nullptr, 8192, entry); }));
   CHECK(reads_clock([&] { break_moved(range, at(4096), entry); }));
   // A free there does not, unless the timer's tick ends the run before it.
   bool always = true;
