@@ -16,7 +16,7 @@ constexpr long kFault = -14;  // EFAULT
 }  // namespace
 
 void GuardedReader::read_directly() noexcept {
-  if (maps_fd_ < 0) maps_fd_ = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps_fd_ < 0) maps_fd_ = open_maps();
 }
 
 /// Whether these bytes are in one mapping that may be read directly. The first question that the kernel does not

@@ -7,11 +7,7 @@
 
 namespace heapprof::sys {
 
-namespace {
-
 int open_maps() noexcept { return open("/proc/self/maps", O_RDONLY | O_CLOEXEC); }
-
-}  // namespace
 
 MapsReader::MapsReader(char* buffer, std::size_t bytes) noexcept : MapsReader(buffer, bytes, open_maps()) {}
 

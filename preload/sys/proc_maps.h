@@ -20,6 +20,9 @@ struct Mapping {
   bool path_truncated = false;  ///< the path did not fit the caller's buffer
 };
 
+/// Opens /proc/self/maps. Returns a descriptor, which the caller closes, or a negated errno.
+int open_maps() noexcept;
+
 /// Iterates over the lines of /proc/self/maps. Call close() after the last line: it is not a destructor because a
 /// longjmp would skip that.
 ///
