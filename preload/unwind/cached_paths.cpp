@@ -74,10 +74,16 @@ bool reads_word(const ThreadData& data, const CachedPath& path, std::uint32_t wo
   return false;
 }
 
+/// Whether find_path_slow() has counted that find() missed the stack whose path is added.
+enum class Miss : bool {
+  kNotCounted,
+  kCounted,
+};
+
 /// Adds `path`, in which node, steps and the first `words` words are set, as the path from `entry` to `anchor`.
 /// `slot`: of the first return address.
 void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& path, std::uint32_t words,
-              std::uint32_t anchor, std::uint64_t slot, bool fp_matters) noexcept {
+              std::uint32_t anchor, std::uint64_t slot, bool fp_matters, Miss miss) noexcept {
   const Frame& frame = data.arrays->frames[anchor];
   if (words == 0 || frame.words == 0) return;  // find() requires both not to be 0
   FirstReturn* const found = first_return_for(data, entry, slot);
@@ -107,7 +113,8 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
       return;
     }
     const StackWord* const different = at->first_difference(entry);
-    if (place == 0 && different != nullptr && count_miss(data, first, different->address)) {
+    if (place == 0 && miss == Miss::kNotCounted && different != nullptr &&
+        count_miss(data, first, different->address)) {
       value = CachedPaths::value_of(first, entry.sp);
       continue;
     }
@@ -151,7 +158,7 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   if (entry_fp && (data.arrays->frames[anchor].flags & kFpUnused) == 0) fp_matters = true;
   const auto words = static_cast<std::uint32_t>(word - path.words);
   const std::uint64_t first_slot = to_address(steps[0]->cfa) + steps[0]->rule.ra_offset();
-  add_path(data, entry, path, words, anchor, first_slot, fp_matters);
+  add_path(data, entry, path, words, anchor, first_slot, fp_matters, Miss::kCounted);
 }
 
 [[gnu::noinline]] void cache_path_of_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry) noexcept {
@@ -162,7 +169,8 @@ void add_path(ThreadData& data, const arch::EntryRegisters& entry, CachedPath& p
   path.node = top.node;
   path.steps = 0;
   path.words[0] = arrays.words[top.words - 1];
-  add_path(data, entry, path, 1, data.length - 1, path.words[0].address, (top.flags & kFpUnused) == 0);
+  const bool fp_matters = (top.flags & kFpUnused) == 0;
+  add_path(data, entry, path, 1, data.length - 1, path.words[0].address, fp_matters, Miss::kNotCounted);
 }
 
 namespace {

@@ -153,10 +153,11 @@ struct ThreadData;
 const CachedPath* find_path_slow(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
 /// Adds the path of `count` steps that were just taken from `entry` to the frame `anchor` of the shadow stack.
+/// Precondition: find_path_slow() has returned null for this stack.
 void cache_path_of_steps(ThreadData& data, const arch::EntryRegisters& entry, CachedStep* const* steps,
                          std::uint32_t count, std::uint32_t anchor, NodeId node) noexcept;
 
-/// Adds a path without steps, for a stack that is the shadow stack.
+/// Adds a path without steps, for a stack that is the shadow stack. find_path_slow() has not been called for it.
 void cache_path_of_shadow_stack(ThreadData& data, const arch::EntryRegisters& entry) noexcept;
 
 }  // namespace heapprof::unwind
