@@ -315,8 +315,32 @@ bool add(const Interpreter& found, ModuleId module) noexcept {
 void note_runtime(Interpreter& python, bool has_key) noexcept {
   const bool initialized =
       has_key && (python.first_state == 0 || load<std::uint64_t>(python.runtime + python.first_state) != 0);
+  if (__atomic_load_n(&python.initialized, __ATOMIC_RELAXED) == std::uint32_t{initialized}) return;
   if (__atomic_exchange_n(&python.initialized, std::uint32_t{initialized}, __ATOMIC_RELAXED) != 0 && !initialized)
     __atomic_fetch_add(&python.restarts, 1, __ATOMIC_RELAXED);
+}
+
+/// Whether the runtime has the key by which threads find their states.
+bool key_exists(const Interpreter& python) noexcept {
+  const unsigned key = python.layout->tss_key;
+  return key == 0 || static_cast<std::uint32_t>(load<std::uint64_t>(python.runtime + key)) != 0;
+}
+
+/// Whether `pc` is an address of the interpreter's module, or of another one in its place, if it was unloaded.
+bool contains(const Interpreter& python, ProgramCounter pc) noexcept {
+  return __atomic_load_n(&python.module, __ATOMIC_ACQUIRE) != 0 && to_address(pc) >= python.module_begin &&
+         to_address(pc) < python.module_end;
+}
+
+/// Whether what key_exists() and note_runtime() read can be read. Probes it once in each invalidation epoch, which is
+/// raised when modules are unloaded.
+bool runtime_is_readable(Interpreter& python) noexcept {
+  const std::uint64_t epoch = unwind::invalidation_epoch();
+  if (__atomic_load_n(&python.readable_epoch, __ATOMIC_RELAXED) == epoch) return true;
+  if (!unwind::probe(python.runtime + python.layout->tss_key) || !unwind::probe(python.runtime + python.first_state))
+    return false;
+  __atomic_store_n(&python.readable_epoch, epoch, __ATOMIC_RELAXED);
+  return true;
 }
 
 /// Whether the thread-local value `state` is a PyThreadState: it must belong to an interpreter that is on the
@@ -360,6 +384,7 @@ void module_defined(const unwind::ModuleInfo& module, recorder::Stream& stream) 
   const char* reason = examine(module, symbols, runtime, version, result);
   result.module_begin = module.map_begin;
   result.module_end = module.map_end;
+  result.readable_epoch = unwind::kNoEpoch;
   if (reason == nullptr && !add(result, module.id)) reason = "the program has loaded too many interpreters";
   stream.append_text(TextKind::kPythonInterpreter, version, 0, reason, reason == nullptr ? 0 : text_length(reason));
   if (reason != nullptr) write_note(stream, version, reason);
@@ -376,12 +401,14 @@ bool is_static(std::uint64_t object) noexcept {
   return false;
 }
 
+void note_unread_event(ProgramCounter caller) noexcept {
+  for (Interpreter& python : detail::interpreters)
+    if (contains(python, caller) && runtime_is_readable(python)) note_runtime(python, key_exists(python));
+}
+
 bool begins_to_free_frames(ProgramCounter caller) noexcept {
   for (Interpreter& python : detail::interpreters) {
-    if (__atomic_load_n(&python.module, __ATOMIC_ACQUIRE) == 0 || to_address(caller) < python.module_begin ||
-        to_address(caller) >= python.module_end)
-      continue;
-    // The interpreter may have been unloaded, and the caller be another module in its place.
+    if (!contains(python, caller)) continue;
     const std::uint64_t finalizing = python.runtime + python.layout->finalizing;
     if (!unwind::probe(finalizing) || load<std::uint64_t>(finalizing) == 0) continue;
     const std::uint32_t runtime = __atomic_load_n(&python.restarts, __ATOMIC_RELAXED) + 1;

@@ -56,6 +56,8 @@ struct Interpreter {
   std::uint32_t initialized;  ///< whether the runtime was seen initialized
   /// 1 + `restarts` of the last runtime for which begins_to_free_frames() was true.
   std::uint32_t finalized_runtime;
+  /// The invalidation epoch in which the runtime was last found readable; kNoEpoch: in none.
+  std::uint64_t readable_epoch;
   EvaluationCode evaluation;  ///< only if evaluations have nothing else
   CodeRelease release;        ///< only if code objects have no versions
 };
@@ -141,6 +143,11 @@ template <const Layout& kLayout>
 /// Whether another thread than that of `thread_state` finalizes the interpreter: it changes and frees the states and
 /// frames of others. Precondition: as thread_state().
 bool is_finalized_by_another(const Interpreter& python, std::uint64_t thread_state) noexcept;
+
+/// Call it for an event at which no Python frames are read, because recording is paused or there is no memory. If
+/// `caller` is code of an interpreter, notes whether its runtime has ended: it may begin again before frames are read
+/// again, on a thread whose state has the same address as before.
+void note_unread_event(ProgramCounter caller) noexcept;
 
 /// Whether `caller`, which is about to unmap memory, is an interpreter that is being finalized, for the first time
 /// since its runtime began. It frees the frames and states of all other threads. One of them may be in an event that

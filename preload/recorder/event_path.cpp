@@ -92,6 +92,7 @@ namespace {
 
 /// Counts a stack whose Python frames are left out because there is no memory for them, if it may have any.
 [[gnu::noinline]] void leave_out_without_memory(ThreadState& thread, const EntryRegisters& entry) noexcept {
+  python::note_unread_event(entry.pc);
   if (python::interpreter_is_on_stack(entry, thread.definitions))
     python::leave_out(python::LeftOut::kNoMemory, thread.stream);
 }
