@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/alignment.h"
 #include "preload/hooks/hook.h"
 
 namespace heapprof::hooks {
@@ -153,25 +154,20 @@ HEAPPROF_HOOK(int, posix_memalign, (void** block, std::size_t alignment, std::si
   return result;
 }
 
-// aligned_alloc and memalign: an allocator refuses an alignment that is no power of two, so no memory was requested.
-// The exceptions are glibc's memalign and, before 2.38, its aligned_alloc, which round the alignment up if it is less
-// than 2^63. If there is no memory for such a block, that is not reported either: errno would show which of the two
-// it was, but the recorder uses no function of libc that has it (libc_surface.c).
-
 HEAPPROF_HOOK(void*, aligned_alloc, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().aligned_alloc(alignment, size);
   call.done();
-  const bool is_valid = alignment != 0 && (alignment & (alignment - 1)) == 0;
-  return block != nullptr || is_valid ? report(block, size, call) : nullptr;
+  if (block == nullptr && may_be_refused(alignment, ZeroAlignment::kRefused)) return nullptr;
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, memalign, (std::size_t alignment, std::size_t size)) {
   AllocatorCall call;
   void* block = real::functions().memalign(alignment, size);
   call.done();
-  const bool is_valid = (alignment & (alignment - 1)) == 0;  // 0 means: any
-  return block != nullptr || is_valid ? report(block, size, call) : nullptr;
+  if (block == nullptr && may_be_refused(alignment, ZeroAlignment::kAny)) return nullptr;
+  return report(block, size, call);
 }
 
 HEAPPROF_HOOK(void*, valloc, (std::size_t size)) {

@@ -303,8 +303,10 @@ bool find_allocator_function(const char* symbol, AllocatorFunction& result) noex
   if (text_equal(symbol, "malloc")) core = kCoreMalloc;
   else if (text_equal(symbol, "free")) core = kCoreFree;
   else if (text_equal(symbol, "calloc") || text_equal(symbol, "realloc")) core = kCoreCallocOrRealloc;
-  return set(result, find_row(kCommon, symbol), Family::kPlain, core) ||
-         set(result, find_row(kJemallocRows, symbol), Family::kPlain, 0);
+  if (!set(result, find_row(kCommon, symbol), Family::kPlain, core))
+    return set(result, find_row(kJemallocRows, symbol), Family::kPlain, 0);
+  result.is_memalign = text_equal(symbol, "memalign");
+  return true;
 }
 
 NameHashes operator_name_hashes() noexcept { return kHashes.operators(); }

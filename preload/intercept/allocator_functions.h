@@ -48,6 +48,7 @@ struct AllocatorFunction {
   /// For kPlain: the function's bit of kCoreAll, or 0. An object contains an allocator if its functions have all of
   /// these bits. A function named free alone is no allocator.
   std::uint8_t core;
+  bool is_memalign = false;  ///< has libc's name memalign; glibc's aligned_alloc may have it, too
 };
 
 inline constexpr std::uint8_t kCoreMalloc = 1;

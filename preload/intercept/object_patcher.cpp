@@ -88,6 +88,8 @@ Refusal ObjectPatcher::prepare(const ObjectSymbols& symbols, const FunctionSymbo
     function.end = patch.function_end;
     function.signature = symbol.allocator.signature;
     function.is_real_function = role != Role::kOther || is_real_function(symbol);
+    function.zero_alignment =
+        role != Role::kOther && symbol.allocator.is_memalign ? ZeroAlignment::kAny : ZeroAlignment::kRefused;
     function.unrecorded_callers_begin = role == Role::kLibc ? symbols.image.begin : 0;
     function.unrecorded_callers_end = role == Role::kLibc ? symbols.image.end : 0;
     refused_[prepared] = false;

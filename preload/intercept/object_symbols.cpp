@@ -72,6 +72,7 @@ void add(SymbolReader& reader, const ElfW(Sym) & symbol, const char* name,
     if (result.functions[i].address == address && known.family == allocator.family &&
         known.signature == allocator.signature) {
       known.core |= allocator.core;
+      known.is_memalign |= allocator.is_memalign;
       return;
     }
   }

@@ -95,8 +95,6 @@ std::uint64_t requested_size(const CallFrame& frame, const Signature& signature)
   return __builtin_mul_overflow(size, frame.argument(signature.count), &total) ? SIZE_MAX : total;
 }
 
-constexpr bool is_power_of_two(std::uint64_t number) noexcept { return number != 0 && (number & (number - 1)) == 0; }
-
 /// See PatchedFunction::unrecorded_callers_begin.
 bool is_unrecorded_caller(const PatchedFunction& function, std::uint64_t return_address) noexcept {
   return return_address - function.unrecorded_callers_begin <
@@ -206,8 +204,9 @@ void heapprof_intercept_end_recorded(CallFrame* frame) noexcept {
       block = static_cast<std::int32_t>(frame->result()) == 0 ? *static_cast<void* const*>(frame->block) : nullptr;
       break;
     case Kind::kAllocate:
-      // The allocator has refused the alignment, so no memory was requested.
-      if (block == nullptr && signature.alignment != kNoArgument && !is_power_of_two(frame->alignment)) return;
+      if (block == nullptr && signature.alignment != kNoArgument &&
+          may_be_refused(frame->alignment, frame->function->zero_alignment))
+        return;
       break;
     case Kind::kDuplicateString: break;
     case Kind::kResizeInPlace: {

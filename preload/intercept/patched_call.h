@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "call_frame.h"
+#include "preload/base/alignment.h"
 #include "preload/intercept/allocator_functions.h"
 
 namespace heapprof::intercept {
@@ -30,6 +31,7 @@ struct PatchedFunction {
   /// One of the real functions, or a function of a libc. Calls that bypass the hooks are recorded, but not those that
   /// are made while the thread is in any allocator's function.
   bool is_real_function;
+  ZeroAlignment zero_alignment;  ///< only if Signature::alignment is an argument
   /// Calls from this code are not recorded. For functions of the program's libc, it is libc's own code. libc
   /// allocates for the program through the hooks. At a thread's end, it calls free for blocks that the program has
   /// freed already (malloc.c, tcache_thread_shutdown).

@@ -20,6 +20,7 @@ class Bypass(harness.Case):
         self.assertEqual(run.stderr, "")
         report = self.report(run.trace)
         self.assert_sound(report)
+        self.assertEqual(report["heap"]["failed"], rounds)
         expected = {site: (blocks * rounds, size * rounds) for site, (blocks, size) in ROUND.items()}
         taken = int(run.stdout.split()[-1])
         expected["site_program"] = (taken, taken * 100)

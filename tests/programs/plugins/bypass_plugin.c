@@ -1,6 +1,7 @@
 /* A library whose calls of malloc bypass the program's preloaded libraries: it is loaded with RTLD_DEEPBIND or into
  * another namespace (bypass.cpp), or it is compiled with DEFINES_MALLOC and linked with -Bsymbolic. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +66,18 @@ SITE void* site_bypass_aligned(size_t bytes) {
   return block;
 }
 
-/* malloc 1000, reallocated to 300000 and to 5000; calloc 200; posix_memalign 320, leaked. Returns a block of 70. */
+static volatile size_t any = 0, refused = SIZE_MAX / 2 + 17, small = 100, large = (size_t)1 << 60;
+
+/* Two calls without a block: for the first one, with any alignment, there is no memory. The alignment of the second
+ * one is refused, so it is no failed allocation. */
+SITE void site_bypass_without_block(void) {
+  if (memalign(any, large) != NULL || memalign(refused, small) != NULL) abort();
+}
+
+/* malloc 1000, reallocated to 300000 and to 5000; calloc 200; posix_memalign 320, leaked; an allocation that fails.
+ * Returns a block of 70. */
 SITE void* bypass_work(void) {
+  site_bypass_without_block();
   void* grown = site_bypass_malloc(1000);
   grown = site_bypass_realloc(grown, 300000);
   grown = site_bypass_realloc(grown, 5000);

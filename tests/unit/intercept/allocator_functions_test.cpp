@@ -48,6 +48,12 @@ TEST_CASE("signatures give the numbers of the arguments") {
   CHECK(find("tc_new").signature.throws);
 }
 
+TEST_CASE("libc's memalign is distinguished from functions that refuse the alignment 0") {
+  CHECK(find("memalign").is_memalign);
+  for (const char* name : {"aligned_alloc", "malloc", "je_memalign", "mi_memalign", "TCMallocInternalMemalign"})
+    CHECK_FALSE(find(name).is_memalign);
+}
+
 TEST_CASE("the arguments of mimalloc's functions with a heap follow the heap") {
   CHECK(find("mi_heap_recalloc").signature == Signature{Kind::kReallocate, false, 1, 2, 3});
   CHECK(find("mi_heap_strndup").signature == Signature{Kind::kDuplicateString, false, 1, 2, kNoArgument});
