@@ -42,18 +42,22 @@ class Folding {
   std::uint32_t& position_of(FrameRef frame) { return position_[frames_.function_of(frame)]; }
 
   /// The line of the frame's function, or kNone. Static functions of several files may have one name, and so one
-  /// number: they are different ones. One function can have lines of several files, too.
+  /// number: they are different ones. So may methods of several classes of a Python file. One function can have lines
+  /// of several files, too.
   std::uint32_t occurrence(FrameRef frame) {
     std::uint32_t at = position_of(frame);
-    while (at != kNone && are_of_different_files(frame, lines_[at].frame)) at = earlier_[at];
+    while (at != kNone && are_different(frame, lines_[at].frame)) at = earlier_[at];
     return at;
   }
 
-  bool are_of_different_files(FrameRef a, FrameRef b) const {
+  bool are_different(FrameRef a, FrameRef b) const {
     const symbols::SourceFrame* const of_a = frames_.source_of(a);
     const symbols::SourceFrame* const of_b = frames_.source_of(b);
-    return of_a != nullptr && of_b != nullptr && !of_a->file.empty() && !of_b->file.empty() &&
-           of_a->file != of_b->file && of_a->file_of_definition() != of_b->file_of_definition();
+    if (of_a == nullptr || of_b == nullptr) return false;
+    if (of_a->definition_line != of_b->definition_line && of_a->definition_line != 0 && of_b->definition_line != 0)
+      return true;
+    return !of_a->file.empty() && !of_b->file.empty() && of_a->file != of_b->file &&
+           of_a->file_of_definition() != of_b->file_of_definition();
   }
 
   const CodeFrames& frames_;

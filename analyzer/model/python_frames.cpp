@@ -47,6 +47,7 @@ std::uint64_t PythonFrames::unified(std::uint64_t offset) {
     frame.function = code.definition->name.empty() ? "(unnamed)" : code.definition->name;
     frame.file = code.definition->file;
     frame.line = line;
+    frame.definition_line = code.lines.line_of(kPythonNoInstruction);
     frames_.try_emplace(offset, std::move(frame));
   }
   return known->second = at->second;

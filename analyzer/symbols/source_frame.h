@@ -18,6 +18,9 @@ struct SourceFrame {
   /// The file in which the function is defined, if that is not `file`: a function can have lines of an included file,
   /// or of the grammar that it was generated from (`#line`). Empty: it is `file`, or unknown.
   std::string definition_file{};
+  /// The first line of a Python function, which distinguishes it from others of the same name in the file: lambdas,
+  /// and before 3.11, which has qualified names, methods of several classes. 0: unknown, or not Python.
+  int definition_line = 0;
 
   /// `file`, if that is not known.
   const std::string& file_of_definition() const noexcept { return definition_file.empty() ? file : definition_file; }

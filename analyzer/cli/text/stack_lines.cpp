@@ -30,9 +30,10 @@ bool starts_thread(std::string_view function) {
          function == "__clone";
 }
 
-/// Whether two functions of one name and module are different ones, such as static functions of two files. One
-/// function can have lines of several files, too.
-bool are_of_different_files(const Frame& a, const Frame& b) {
+/// Whether two functions of one name and module are different ones, such as static functions of two files, or methods
+/// of two classes of a Python file. One function can have lines of several files, too.
+bool are_different(const Frame& a, const Frame& b) {
+  if (a.definition_line != b.definition_line && a.definition_line != 0 && b.definition_line != 0) return true;
   return !a.file.empty() && !b.file.empty() && a.file != b.file && a.file_of_definition() != b.file_of_definition();
 }
 
@@ -49,9 +50,8 @@ std::vector<std::uint32_t> function_numbers(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     std::string name = frame.function.empty() ? unresolved_name(frame) : frame.function;
     std::vector<Function>& functions = by_name[{frame.module, std::move(name)}];
-    const auto known = std::find_if(functions.begin(), functions.end(), [&](const Function& function) {
-      return !are_of_different_files(frame, *function.frame);
-    });
+    const auto known = std::find_if(functions.begin(), functions.end(),
+                                    [&](const Function& function) { return !are_different(frame, *function.frame); });
     if (known == functions.end()) {
       numbers.push_back(count);
       functions.push_back({count++, &frame});

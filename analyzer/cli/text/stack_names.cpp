@@ -137,6 +137,7 @@ std::vector<Frame> StackNames::frames_of_address(std::uint32_t at) const {
     frame.inlined = source.inlined;
     frame.function_begin = source.function_begin;
     frame.definition_file = source.definition_file;
+    frame.definition_line = source.definition_line;
     frames.push_back(frame);
   }
   return frames;

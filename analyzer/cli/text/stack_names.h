@@ -29,6 +29,7 @@ struct Frame {
   std::uint64_t function_begin = 0;  ///< begin of a function without name, in the module's file; 0: unknown
   std::uint64_t address = 0;         ///< in the recorded process
   std::string definition_file;       ///< of the function, if it is not `file` (symbols::SourceFrame); empty: it is
+  int definition_line = 0;           ///< of a Python function (symbols::SourceFrame); 0: unknown
 
   /// `file`, if that is not known.
   const std::string& file_of_definition() const noexcept { return definition_file.empty() ? file : definition_file; }

@@ -1,6 +1,6 @@
 // Which frames of a stack are folded. Stacks are written as strings, innermost first: "+" begins a library frame, "-"
-// a hidden one. "x!f" is in another module than "f", "f@a.y" has a line of that file, and "f@a.y=a.c" is defined in
-// another one.
+// a hidden one. "x!f" is in another module than "f", "f@a.y" has a line of that file, "f@a.y=a.c" is defined in
+// another one, and "f@a.py#3" at that line.
 #include <catch2/catch.hpp>
 
 #include <sstream>
@@ -32,6 +32,10 @@ std::string lines(const std::string& stack, std::size_t limit = 12) {
     if (const std::size_t at = frame.function.find('@'); at != std::string::npos) {
       frame.file = frame.function.substr(at + 1);
       frame.function.resize(at);
+    }
+    if (const std::size_t at = frame.file.find('#'); at != std::string::npos) {
+      frame.definition_line = std::stoi(frame.file.substr(at + 1));
+      frame.file.resize(at);
     }
     if (const std::size_t at = frame.file.find('='); at != std::string::npos) {
       frame.definition_file = frame.file.substr(at + 1);
@@ -104,6 +108,14 @@ TEST_CASE("functions of one name in different files or modules are no recursion"
   CHECK(lines("parse@g.y=g.c parse@g.c parse@h.y=g.c parse@g.c main") == "parse *2 parse main");
   // Where a file is unknown, the name decides.
   CHECK(lines("f f@a.c f f@a.c main") == "f *2 f main");
+}
+
+TEST_CASE("methods of one name in different classes of a Python file are no recursion") {
+  CHECK(lines("__init__@a.py#3 __init__@a.py#20 __init__@a.py#41 __init__@a.py#60 <module>@a.py#1") ==
+        "__init__ __init__ __init__ __init__ <module>");
+  CHECK(lines("walk@a.py#3 walk@a.py#3 walk@a.py#3 walk@a.py#3 <module>@a.py#1") == "walk *2 walk <module>");
+  // Where a line is unknown, the name decides.
+  CHECK(lines("f@a.py f@a.py#3 f@a.py f@a.py#3 <module>@a.py#1") == "f *2 f <module>");
 }
 
 TEST_CASE("a stack of library frames only is printed") {

@@ -62,6 +62,16 @@ TEST_CASE("functions of one name in different files are no recursion") {
   CHECK(lines({"load", "init", "start", "init@a.c:5", "main"}) == Lines{"site load", "caller init +2", "main main"});
 }
 
+TEST_CASE("methods of one name in different classes of a Python file are no recursion") {
+  CHECK(lines({"load", "__init__@a.py#20:22", "__init__@a.py#3:5", "main"}) ==
+        Lines{"site load", "caller __init__", "caller __init__", "main main"});
+  CHECK(lines({"load", "__init__@a.py#20:22", "__init__@a.py#3:5", "__init__@a.py#20:23", "main"}) ==
+        Lines{"site load", "caller __init__ +2", "main main"});
+  // Where a line is unknown, the name decides.
+  CHECK(lines({"load", "__init__@a.py#20:22", "__init__@a.py:5", "main"}) ==
+        Lines{"site load", "caller __init__ +1", "main main"});
+}
+
 TEST_CASE("a function with lines of several files is one") {
   // A generated parser: its actions are lines of the grammar.
   CHECK(lines({"load", "parse@grammar.y(parser.c):7", "parse@parser.c:3", "parse@grammar.y(parser.c):9", "main"}) ==

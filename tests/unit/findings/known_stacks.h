@@ -27,8 +27,9 @@ class KnownStacks {
   }
 
   /// The node of a stack. Frames are innermost first: "f" or "f:12" with a line of program.c, "f@b.c:12" with one of
-  /// another file, "f@b.y(b.c):12" if the function is defined in a third one; "f/g:3" are a function that is inlined
-  /// into the next one; "libx.so!f" is in another module. The source of "crate::f" is a third party's.
+  /// another file, "f@b.y(b.c):12" if the function is defined in a third one, "f@b.py#10:12" if its first line is 10;
+  /// "f/g:3" are a function that is inlined into the next one; "libx.so!f" is in another module. The source of
+  /// "crate::f" is a third party's.
   std::uint32_t node(const std::vector<std::string>& frames) {
     std::uint32_t node = 0;
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
@@ -99,6 +100,10 @@ class KnownStacks {
         if (const std::size_t mark = source.function.find('@'); mark != std::string::npos) {
           source.file = "/home/user/" + source.function.substr(mark + 1);
           source.function.resize(mark);
+          if (const std::size_t at = source.file.find('#'); at != std::string::npos) {
+            source.definition_line = std::stoi(source.file.substr(at + 1));
+            source.file.resize(at);
+          }
           if (const std::size_t of = source.file.find('('); of != std::string::npos) {
             source.definition_file = "/home/user/" + source.file.substr(of + 1, source.file.size() - of - 2);
             source.file.resize(of);
