@@ -361,15 +361,27 @@ bool is_thread_state(const Interpreter& python, std::uint64_t state, ReadablePag
   return false;
 }
 
+/// Whether `address` is in a frame of the current stack, outside of this function's.
+bool on_current_stack(std::uint64_t address, unwind::StackBounds& bounds) noexcept {
+  const std::uint64_t sp = to_address(arch::stack_pointer());
+  bounds.begin(sp);
+  return address > sp && address % 8 == 0 && bounds.readable(address);
+}
+
 /// Up to 3.11, the key has the state of a thread's first interpreter. In another one of the thread, the state with
 /// the lock is this thread's. Returns `state` or that one. The holder may be another thread's, which may free it at
-/// any time, so only readable memory is read.
-std::uint64_t state_with_lock(const Interpreter& python, std::uint64_t state, ReadablePages& pages) noexcept {
+/// any time, so only readable memory is read. A state has the id of the thread that has created it, but another one
+/// may execute it: then the structure of its innermost evaluation is on another stack. Before 3.10 there is none.
+[[gnu::noinline]] std::uint64_t state_with_lock(const Interpreter& python, std::uint64_t state, ReadablePages& pages,
+                                                unwind::StackBounds& bounds) noexcept {
   const Layout& layout = *python.layout;
   const auto holder = load<std::uint64_t>(python.runtime + layout.lock_holder);
   if (holder == state || holder == 0) return state;
   if (!pages.object(holder + layout.thread_id, sizeof(std::uint64_t))) return state;
-  return load<std::uint64_t>(holder + layout.thread_id) == arch::thread_pointer() ? holder : state;
+  if (load<std::uint64_t>(holder + layout.thread_id) != arch::thread_pointer()) return state;
+  if (layout.cframe == 0) return holder;
+  if (!pages.object(holder + layout.cframe, sizeof(std::uint64_t))) return state;
+  return on_current_stack(load<std::uint64_t>(holder + layout.cframe), bounds) ? holder : state;
 }
 
 }  // namespace
@@ -422,7 +434,8 @@ bool is_finalized_by_another(const Interpreter& python, std::uint64_t thread_sta
   return finalizing != 0 && finalizing != thread_state;
 }
 
-std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept {
+std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, unwind::StackBounds& bounds,
+                           CheckedState& checked) noexcept {
   const Layout& layout = *python.layout;
   bool has_key = true;
   std::uint64_t state = 0;
@@ -432,7 +445,7 @@ std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedSta
     const auto key = load<std::uint64_t>(python.runtime + layout.tss_key);
     has_key = static_cast<std::uint32_t>(key) != 0;
     if (has_key) state = reinterpret_cast<std::uint64_t>(detail::thread_value(static_cast<unsigned>(key >> 32)));
-    if (layout.lock_holder != 0 && state != 0) state = state_with_lock(python, state, pages);
+    if (layout.lock_holder != 0 && state != 0) state = state_with_lock(python, state, pages, bounds);
   }
   if (state != checked.state || !checked.valid) [[unlikely]] {
     note_runtime(python, has_key);

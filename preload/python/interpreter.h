@@ -15,6 +15,7 @@
 #include "preload/python/layout.h"
 #include "preload/python/readable_pages.h"
 #include "preload/recorder/trace/stream.h"
+#include "preload/unwind/stack_bounds.h"
 #include "preload/unwind/unwinder.h"
 
 namespace heapprof::python {
@@ -114,9 +115,10 @@ struct CheckedState {
 };
 
 /// The calling thread's PyThreadState; 0: it has none, or its frames must not be read: the state is another thread's,
-/// or another thread is finalizing the interpreter. `checked`: of this thread and interpreter, kept between calls.
-/// Precondition: a frame of the interpreter's module is on the thread's stack.
-std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, CheckedState& checked) noexcept;
+/// or another thread is finalizing the interpreter. `bounds`: of this thread. `checked`: of this thread and
+/// interpreter, kept between calls. Precondition: a frame of the interpreter's module is on the thread's stack.
+std::uint64_t thread_state(Interpreter& python, ReadablePages& pages, unwind::StackBounds& bounds,
+                           CheckedState& checked) noexcept;
 
 /// The fast path of thread_state(): whether it would certainly return `state`, which it has returned before for the
 /// calling thread. kLayout: that of `python`. False also while the thread itself finalizes the interpreter.

@@ -510,7 +510,7 @@ const Interpreter* read_frames(MixedStackData& data, NativeStack stack, recorder
     data.interpreter = stack.interpreter();
   }
   data.pages.begin_event();
-  const std::uint64_t state = thread_state(python, data.pages, data.state);
+  const std::uint64_t state = thread_state(python, data.pages, data.bounds, data.state);
   if (state == 0) {
     if (data.state.state != 0) leave_out(reason_without_state(python, data.state), stream);
     return nullptr;

@@ -453,6 +453,38 @@ TEST_CASE("A thread has the same state only while key, runtime and owner say so"
   pthread_key_delete(key);
 }
 
+TEST_CASE("The state with the lock is used if this thread executes it, not if it has only created it") {
+  const bool is_older = GENERATE(true, false);
+  const Layout& layout = is_older ? kLayout310 : kLayout311;
+  unwind::start_probing();
+  Memory memory(layout);
+  const std::uint64_t runtime = memory.python.runtime;
+  pthread_key_t key;
+  REQUIRE(pthread_key_create(&key, nullptr) == 0);
+  pthread_setspecific(key, reinterpret_cast<void*>(memory.state));
+  Memory::set(runtime + layout.tss_key, std::uint64_t{1} | std::uint64_t{key} << 32);
+  const std::uint64_t other = memory.object(512);
+  Memory::set(other + layout.interpreter, memory.interpreter_state);
+  Memory::set(memory.state + layout.thread_id, arch::thread_pointer());
+  Memory::set(other + layout.thread_id, arch::thread_pointer());
+  Memory::set(runtime + layout.lock_holder, other);
+  // A word of this function's frame.
+  Memory::set(other + layout.cframe, to_address(arch::stack_pointer()));
+  std::uint64_t expected = memory.state;
+  SECTION("in an evaluation on this stack") { expected = other; }
+  SECTION("in one on another stack") { Memory::set(other + layout.cframe, memory.object(64)); }
+  SECTION("in memory below this stack") { Memory::set(other + layout.cframe, std::uint64_t{4096}); }
+  SECTION("in no evaluation") { Memory::set(other + layout.cframe, other + 264); }
+  SECTION("a state of another thread") { Memory::set(other + layout.thread_id, arch::thread_pointer() + 16); }
+  SECTION("nobody has the lock") { Memory::set(runtime + layout.lock_holder, std::uint64_t{0}); }
+  ReadablePages pages{};
+  pages.begin_event();
+  unwind::StackBounds bounds{};
+  CheckedState checked{};
+  CHECK(thread_state(memory.python, pages, bounds, checked) == expected);
+  pthread_key_delete(key);
+}
+
 TEST_CASE("Frames of one code object have one number, also when they are read again") {
   forget_code_objects();
   Memory memory;
