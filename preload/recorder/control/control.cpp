@@ -62,9 +62,13 @@ void reset_mailbox() noexcept { __atomic_store_n(&g_last_request, 0, __ATOMIC_RE
 void handle_control_request(ThreadState& thread) noexcept {
   if (in_forked_child()) return;
   FileHeader::Mailbox& mailbox = g_trace.header()->mailbox;
+  // First g_last_request, so that `request` is no older one. A thread that is held up here, while others handle this
+  // request and the next one, finds that g_last_request has changed.
+  std::uint32_t last = __atomic_load_n(&g_last_request, __ATOMIC_ACQUIRE);
   const std::uint32_t request = __atomic_load_n(&mailbox.request, __ATOMIC_ACQUIRE);
-  if (request == __atomic_load_n(&g_last_request, __ATOMIC_RELAXED)) return;
-  if (__atomic_exchange_n(&g_last_request, request, __ATOMIC_RELAXED) == request) return;
+  if (request == last) return;
+  if (!__atomic_compare_exchange_n(&g_last_request, &last, request, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return;
   switch (static_cast<MailboxCommand>(__atomic_load_n(&mailbox.command, __ATOMIC_RELAXED))) {
     case MailboxCommand::kPause: set_paused(thread, true); break;
     case MailboxCommand::kResume: set_paused(thread, false); break;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "preload/recorder/process/settings.h"
 #include "tests/support/single_step.h"
 #include "tests/unit/recorder/stream_fixture.h"
 
@@ -150,6 +151,54 @@ TEST_CASE("A control request is handled once and acknowledged") {
   CHECK(is_acknowledged(recording));
   CHECK(recording.ops() == std::vector{Op::kPause, Op::kResume});
 }
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+StreamFixture* g_recording;
+ThreadState* g_other;
+bool g_in_progress;  ///< the interrupted thread handles the first request
+
+std::size_t count_marks(const StreamFixture& recording) {
+  std::size_t marks = 0;
+  for (const StreamId stream : {StreamId{1}, StreamId{2}})
+    for (const Text& text : read_stream(recording.folder / "t", stream).texts)
+      if (text.record.node == static_cast<std::uint32_t>(TextKind::kMark)) ++marks;
+  return marks;
+}
+
+}  // namespace
+
+TEST_CASE("A request is handled once, also if a thread is held up until the next one has been handled") {
+  const bool snapshots_before = g_settings.snapshots;
+  g_settings.snapshots = false;
+  g_in_progress = false;
+  const auto handle = [] { handle_control_request(*g_recording->state); };
+  const auto handle_two = [] {
+    handle_control_request(*g_other);
+    g_in_progress = !is_acknowledged(*g_recording);
+    if (g_in_progress) return;
+    request(*g_recording, MailboxCommand::kMark, "second");
+    handle_control_request(*g_other);
+  };
+  unsigned steps = 0;
+  for (; !g_in_progress; ++steps) {
+    StreamFixture recording;
+    reset_mailbox();
+    ThreadState other{};
+    REQUIRE(other.stream.open(g_trace, StreamId{2}, 4096) == nullptr);
+    g_recording = &recording;
+    g_other = &other;
+    request(recording, MailboxCommand::kMark, "first");
+    REQUIRE(interrupt_after(steps, handle, handle_two));
+    handle_control_request(other);
+    INFO("interrupted after " << steps << " instructions");
+    REQUIRE(count_marks(recording) == recording.header().mailbox.request);
+  }
+  CHECK(steps > 10);
+  g_settings.snapshots = snapshots_before;
+}
+#endif
 
 TEST_CASE("A mark has the request's text, truncated to the mailbox whatever length the request claims") {
   StreamFixture recording;
