@@ -46,6 +46,10 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
                                (t_local.allocator_depth != 0 ? kMapFromAllocator : 0) |
                                (protection == PROT_NONE ? kMapReserve : 0);
     append(*thread, Op::kMap, time_of_other_event(*thread), address, round_up_to_pages(size, flags), node, kind);
+  } else if (g_settings.mmap && (flags & MAP_FIXED) != 0) {
+    // It has replaced what was mapped there, perhaps before the pause.
+    append(*thread, Op::kUnmapBegin, time_of_other_event(*thread), address, round_up_to_pages(size, flags), 0);
+    append(*thread, Op::kUnmapEnd, time_of_other_event(*thread), nullptr, 0, 0);
   }
   leave(*thread);
 }
@@ -96,12 +100,15 @@ void remap_end(const void* old_address, std::size_t old_size, const void* new_ad
 }
 
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(new_break), end = reinterpret_cast<std::uint64_t>(old_break);
+  const bool unmaps = begin < end;
+  if (unmaps) range_unmapped(new_break, end - begin);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
-  if (g_settings.mmap && !paused()) {
+  // As munmap, it is recorded also while recording is paused: the range may have been mapped before.
+  if (g_settings.mmap && (unmaps || !paused())) {
     const std::uint32_t node = capture(*thread, entry);
-    append(*thread, Op::kBrk, time_of_other_event(*thread), new_break, reinterpret_cast<std::uint64_t>(old_break),
-           node);
+    append(*thread, Op::kBrk, time_of_other_event(*thread), new_break, end, node);
   }
   leave(*thread);
 }

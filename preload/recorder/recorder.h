@@ -103,7 +103,7 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
 /// `new_address` is null if mremap failed.
 void remap_end(const void* old_address, std::size_t old_size, const void* new_address, std::size_t new_size,
                const EntryRegisters& entry) noexcept;
-/// The program break moved (brk, sbrk).
+/// The program break has moved (brk, sbrk).
 void break_moved(const void* old_break, const void* new_break, const EntryRegisters& entry) noexcept;
 
 /// The host is about to enter seccomp or to forbid the cycle clock (prctl, syscall). From here on the recorder makes

@@ -1,18 +1,22 @@
-// What is remembered of pages that the host unmaps.
+// What is recorded and remembered of pages that the host unmaps.
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "preload/arch/arch.h"
 #include "preload/python/readable_pages.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/trace/recording.h"
 #include "preload/unwind/stack_bounds.h"
+#include "preload/unwind/unwinder.h"
+#include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
 using namespace heapprof::recorder;
+using namespace heapprof::test;
 
 namespace {
 
@@ -57,4 +61,34 @@ TEST_CASE("A page that is probed while the host unmaps it is not remembered as r
     munmap(place, kPageBytes);
   }
   g_state = state_before;
+}
+
+TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
+  REQUIRE(unwind::start({.max_depth = 64, .shadow_stack = true}));
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  const State state_before = g_state;
+  g_state = State::kOn;
+  g_pause = 1;
+  const arch::EntryRegisters entry = arch::entry_registers();
+  const auto at = [](std::uint64_t address) { return reinterpret_cast<const void*>(address); };
+  constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+  break_moved(at(0x10000), at(0x14000), entry);
+  break_moved(at(0x14000), at(0x11000), entry);
+  mapped(at(0x20000), 0x2000, PROT_READ, kAnonymous, entry);
+  mapped(at(0x21000), 0x1000, PROT_READ, kAnonymous | MAP_FIXED, entry);
+  g_pause = 0;
+  g_state = state_before;
+  std::vector<Slot> found;
+  for (const Slot& slot : read_stream(recording.folder / "t", state->stream.id()).records)
+    if (slot.op() >= Op::kMap && slot.op() <= Op::kBrk) found.push_back(slot);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].op() == Op::kBrk);
+  CHECK(found[0].address == 0x11000);
+  CHECK(found[0].size() == 0x14000);
+  CHECK(found[1].op() == Op::kUnmapBegin);
+  CHECK(found[1].address == 0x21000);
+  CHECK(found[1].size() == 0x1000);
+  CHECK(found[2].op() == Op::kUnmapEnd);
 }
