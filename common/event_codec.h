@@ -22,6 +22,7 @@ enum Column : unsigned {
   ///   size << 2 | 1     kAlloc           (kMaxSize is 2^56 - 1, so 58 bits are enough)
   ///   op << 2 | 2       any other op except kReallocEnd; its size, if it has one, is in kRare
   ///   size << 2 | 3     kReallocEnd
+  /// A node that is encoded as differences has kNodeDifferences, with flags, in place of the op.
   kHead,
   /// One per record: ticks since the previous record; for the first one, since the frame's first_time.
   kTime,
@@ -77,6 +78,47 @@ constexpr OpFields fields_of(Op op) noexcept {
   return {};
 }
 
+/// How the records of a frame are encoded in its columns.
+enum class ColumnFormat : std::uint8_t {
+  kOld,  ///< of recordings of version 1, which are still read
+  kCurrent,
+};
+
+constexpr ColumnFormat column_format(FrameCodec codec) noexcept {
+  return codec == FrameCodec::kColumnsLz4 ? ColumnFormat::kCurrent : ColumnFormat::kOld;
+}
+
+/// A node is encoded as differences to the last node, which is that of the record before it in the frame that is
+/// encoded in this way; without one, number and module of the last node are 0. kRare has the numbers whose flags are
+/// in kHead, in this order, and then the offset:
+///
+///   flag              number                           without it
+///   kNodeHasNumber    number - last number             1
+///   kNodeHasParent    number - parent                  the parent is the last node
+///   kNodeHasModule    module << 1 | aux                the module of the last node, aux 0
+///
+/// Differences are modulo 2^32. A recorder numbers nodes in the order of their definitions, so most nodes of a new
+/// stack have only an offset. A node whose aux is neither 0 nor 1, which no recorder writes, has all fields in full.
+inline constexpr std::uint64_t kNodeDifferences = 24;
+inline constexpr std::uint64_t kNodeHasNumber = 1;
+inline constexpr std::uint64_t kNodeHasParent = 2;
+inline constexpr std::uint64_t kNodeHasModule = 4;
+inline constexpr std::uint64_t kNodeFlags = kNodeHasNumber | kNodeHasParent | kNodeHasModule;
+static_assert(static_cast<std::uint64_t>(Op::kLast) < kNodeDifferences && (kNodeDifferences & kNodeFlags) == 0);
+static_assert(((kNodeDifferences | kNodeFlags) << 2 | 2) < 0x80, "a head of one byte");
+
+/// Whether the record with this head is a node that is encoded as differences. Such heads occur only in
+/// ColumnFormat::kCurrent.
+constexpr bool is_node_differences(std::uint64_t head) noexcept {
+  return (head & 3) == 2 && (head >> 2 & ~kNodeFlags) == kNodeDifferences;
+}
+
+/// The fields of the last node that was encoded as differences.
+struct LastNode {
+  std::uint32_t number = 0;
+  std::uint32_t module = 0;
+};
+
 /// The maximum number of bytes that a slot needs in each column: a head; a time; an address; a stack (5); fields of
 /// 10, 10, 5 and 5; a continuation slot of text. put_varint may write 8 bytes where 5 are needed, so kNode and kRare
 /// have 3 more.
@@ -93,11 +135,37 @@ struct EncodedBlock {
   std::size_t raw_bytes = 0;  ///< bytes written, with the sizes of the columns
   std::uint32_t record_count = 0;
   std::uint32_t event_count = 0;
+  std::uint32_t node_count = 0;  ///< nodes that are encoded as differences
   std::uint64_t first_time = 0;
   std::uint64_t last_time = 0;
 };
 
-/// Encodes `count` slots (text records with their continuation slots) into `out`, which must have
+/// Writes what kRare has of the node in `slot`, and returns the head. `size`, `aux`: of the slot, to which other
+/// processes may write; aux is at most 1.
+inline std::uint8_t put_node(std::uint8_t*& rare, const Slot& slot, std::uint64_t size, std::uint32_t aux,
+                             LastNode& last) noexcept {
+  const std::uint32_t number = slot.node;
+  const auto parent = static_cast<std::uint32_t>(size);
+  const auto module = static_cast<std::uint32_t>(size >> 32);
+  std::uint64_t code = kNodeDifferences;
+  if (number != last.number + 1) {
+    code |= kNodeHasNumber;
+    rare = put_varint(rare, number - last.number);
+  }
+  if (parent != last.number) {
+    code |= kNodeHasParent;
+    rare = put_varint(rare, number - parent);
+  }
+  if (module != last.module || aux != 0) {
+    code |= kNodeHasModule;
+    rare = put_varint(rare, std::uint64_t{module} << 1 | aux);
+  }
+  rare = put_varint(rare, slot.address);
+  last = {number, module};
+  return static_cast<std::uint8_t>(code << 2 | 2);
+}
+
+/// Encodes `count` slots (text records with their continuation slots) as kCurrent into `out`, which must have
 /// column_bytes_bound(count) bytes. One pass fills all columns, each in its own part of `out`; then the columns are
 /// moved so that they are adjacent. Allocates nothing and cannot fail; safe in signal handlers.
 ///
@@ -129,6 +197,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
   std::uint64_t last_time = result.first_time;
   std::uint32_t other_records = 0;  // records that are no events
   std::uint32_t continuations = 0;  // slots that are not records
+  LastNode last_node;
   const Slot* const stop = slots + count;
   for (const Slot* slot = slots; slot < stop; ++slot) {
     const std::uint64_t word = *static_cast<const volatile std::uint64_t*>(&slot->op_size);
@@ -147,6 +216,12 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       node = put_varint(node, slot->node);
     } else [[unlikely]] {
       other_records += !is_event(*slot);
+      const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot->aux);
+      if (op == Op::kNode && aux <= 1) {
+        *head++ = put_node(at[kRare], *slot, size, aux, last_node);
+        ++result.node_count;
+        continue;
+      }
       head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
       const OpFields fields = fields_of(op);
       if (fields.heap_address) put_address(slot->address);
@@ -155,7 +230,6 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       if (fields.size) rare = put_varint(rare, size);
       if (fields.address) rare = put_varint(rare, slot->address);
       if (fields.node) rare = put_varint(rare, slot->node);
-      const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot->aux);
       if (fields.aux) rare = put_varint(rare, aux);
       at[kRare] = rare;
       if (op == Op::kText) {
@@ -219,14 +293,11 @@ inline bool split_columns(const std::uint8_t* bytes, std::size_t size, FrameColu
   return left == 0;
 }
 
-/// Decodes columns record by record and calls `visit(slot, text)` for each; `text` points to slot.aux bytes for kText
-/// and is null otherwise. Records that were visited before an error are valid. An error in a frame with a right
-/// checksum means that another process wrote to the slots (encode_columns). Always inlined, so that counters of
-/// `visit` can stay in registers.
-template <typename Visit>
-[[gnu::always_inline]] inline DecodeError decode_columns(const std::uint8_t* bytes, std::size_t size,
-                                                         std::uint64_t first_time, std::uint32_t record_count,
-                                                         Visit&& visit) {
+/// decode_columns() of columns whose format is known at compile time.
+template <ColumnFormat kFormat, typename Visit>
+[[gnu::always_inline]] inline DecodeError decode_columns_as(const std::uint8_t* bytes, std::size_t size,
+                                                            std::uint64_t first_time, std::uint32_t record_count,
+                                                            Visit&& visit) {
   FrameColumns columns;
   if (!split_columns(bytes, size, columns)) return DecodeError::kColumnSizes;
   auto& at = columns.begin;
@@ -260,6 +331,7 @@ template <typename Visit>
     return value;
   };
   const auto get_rare = [&]() noexcept { return get(at[kRare], end[kRare]); };
+  LastNode last_node;
 
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;
@@ -283,24 +355,39 @@ template <typename Visit>
             static_cast<const std::uint8_t*>(nullptr));
       continue;
     }
-    if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
-    const Op op = static_cast<Op>(head >> 2);
-    const OpFields fields = fields_of(op);
     Slot slot{};
     slot.time = time;
-    if (fields.heap_address) {
-      heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
-      slot.address = std::rotl(heap_address, 4);
+    if (kFormat == ColumnFormat::kCurrent && is_node_differences(head)) {
+      const std::uint64_t flags = head >> 2 & kNodeFlags;
+      std::uint32_t parent = last_node.number;
+      last_node.number += (flags & kNodeHasNumber) != 0 ? static_cast<std::uint32_t>(get_rare()) : 1u;
+      if ((flags & kNodeHasParent) != 0) parent = last_node.number - static_cast<std::uint32_t>(get_rare());
+      if ((flags & kNodeHasModule) != 0) {
+        const std::uint64_t module_and_aux = get_rare();
+        last_node.module = static_cast<std::uint32_t>(module_and_aux >> 1) & 0xffffff;  // as many bits as in a slot
+        slot.aux = static_cast<std::uint32_t>(module_and_aux & 1);
+      }
+      slot.node = last_node.number;
+      slot.op_size = op_size(Op::kNode, parent | std::uint64_t{last_node.module} << 32);
+      slot.address = get_rare();
+    } else {
+      if (head >> 2 == 0 || head >> 2 > static_cast<std::uint64_t>(Op::kLast)) return DecodeError::kBadOp;
+      const Op op = static_cast<Op>(head >> 2);
+      const OpFields fields = fields_of(op);
+      if (fields.heap_address) {
+        heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
+        slot.address = std::rotl(heap_address, 4);
+      }
+      if (fields.stack) slot.node = static_cast<std::uint32_t>(get_small(node_at, node_end));
+      slot.op_size = op_size(op, fields.size ? get_rare() : 0);
+      if (fields.address) slot.address = get_rare();
+      if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
+      if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
     }
-    if (fields.stack) slot.node = static_cast<std::uint32_t>(get_small(node_at, node_end));
-    slot.op_size = op_size(op, fields.size ? get_rare() : 0);
-    if (fields.address) slot.address = get_rare();
-    if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());
-    if (fields.aux) slot.aux = static_cast<std::uint32_t>(get_rare());
     if (!ok) [[unlikely]]
       return DecodeError::kBadVarint;
     const std::uint8_t* text = nullptr;
-    if (op == Op::kText) {
+    if (slot.op() == Op::kText) {
       if (slot.aux > kMaxTextBytes || slot.aux > static_cast<std::size_t>(end[kText] - at[kText]))
         return DecodeError::kTextBounds;
       text = at[kText];
@@ -315,6 +402,19 @@ template <typename Visit>
   for (unsigned column = 0; column < kColumns; ++column)
     if (at[column] != end[column]) return DecodeError::kTrailing;
   return DecodeError::kNone;
+}
+
+/// Decodes columns record by record and calls `visit(slot, text)` for each; `text` points to slot.aux bytes for kText
+/// and is null otherwise. Records that were visited before an error are valid. An error in a frame with a right
+/// checksum means that another process wrote to the slots (encode_columns). Always inlined, so that counters of
+/// `visit` can stay in registers.
+template <typename Visit>
+[[gnu::always_inline]] inline DecodeError decode_columns(ColumnFormat format, const std::uint8_t* bytes,
+                                                         std::size_t size, std::uint64_t first_time,
+                                                         std::uint32_t record_count, Visit&& visit) {
+  return format == ColumnFormat::kCurrent
+             ? decode_columns_as<ColumnFormat::kCurrent>(bytes, size, first_time, record_count, visit)
+             : decode_columns_as<ColumnFormat::kOld>(bytes, size, first_time, record_count, visit);
 }
 
 }  // namespace heapprof

@@ -27,11 +27,17 @@ inline constexpr std::uint64_t kExtentMagic = 0x31544e5845465048;  // "HPFEXNT1"
 inline constexpr std::uint32_t kFrameMagic = 0x4d524648;           // "HFRM"
 
 /// A reader refuses a higher major version; a higher minor version only adds what a reader may skip.
-inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 2;
+inline constexpr std::uint16_t kVersionMajor = 3;
+inline constexpr std::uint16_t kVersionMinor = 0;
 /// The major version of a compacted trace (`heapprof compact`), in which sections follow the header instead of
 /// extents (analyzer/trace/compact/section.h).
 inline constexpr std::uint16_t kCompactedVersionMajor = 2;
+/// The major version of older recordings, whose frames have other columns (FrameCodec).
+inline constexpr std::uint16_t kOldVersionMajor = 1;
+/// Whether it is a major version of recordings that this reader supports.
+constexpr bool is_recording_version(std::uint16_t version_major) noexcept {
+  return version_major == kVersionMajor || version_major == kOldVersionMajor;
+}
 
 /// What `ticks` count.
 enum class Clock : std::uint32_t {
@@ -174,8 +180,9 @@ constexpr std::uint32_t commit_sequence(std::uint64_t word) noexcept {
 constexpr std::uint32_t commit_slots(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
 
 enum class FrameCodec : std::uint16_t {
-  kColumnsStored = 1,  ///< payload is the columns
-  kColumnsLz4 = 2,     ///< payload is one LZ4 block of raw_bytes
+  kOldColumnsStored = 1,  ///< payload is columns as in version 1 (ColumnFormat::kOld of event_codec.h)
+  kOldColumnsLz4 = 2,     ///< payload is one LZ4 block of these, which are raw_bytes
+  kColumnsLz4 = 3,        ///< the same of columns as encode_columns() writes them. Since 3.0
 };
 
 struct FrameHeader {
@@ -200,6 +207,9 @@ static_assert(sizeof(FrameHeader) == 80);
 /// Limits that no writer exceeds. Readers check them, so that a damaged count does not make them allocate memory.
 inline constexpr std::uint32_t kMaxExtentBytes = 16u << 20;
 inline constexpr std::uint32_t kMaxTextBytes = 16u << 10;
+/// A frame has at least this many bytes for each node that is encoded as differences; if it needs fewer, zeros follow
+/// its header. Otherwise a small file could define any number of nodes: those of a recursion are equal records.
+inline constexpr std::uint32_t kMinNodeBytes = 2;
 
 // ---- records ---------------------------------------------------------------------------------------
 

@@ -27,10 +27,10 @@ inline std::uint64_t header_checksum(const FrameHeader& header) noexcept {
   return checksum(&header, offsetof(FrameHeader, header_checksum));
 }
 
-/// Whether `header` is an undamaged header that the recorder wrote. False for a compacted trace and for another major
+/// Whether `header` is an undamaged header that the recorder wrote. False for a compacted trace and for a newer major
 /// version.
 inline bool is_recorder_header(const FileHeader& header) noexcept {
-  return has_file_magic(header.magic) && header.version_major == kVersionMajor &&
+  return has_file_magic(header.magic) && is_recording_version(header.version_major) &&
          header.checksum == header_checksum(header);
 }
 

@@ -81,7 +81,8 @@ bool AskedReader::may_have_any(const FrameColumns& columns) const {
 }
 
 /// Finds places, operations, sizes and nodes.
-bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, std::vector<MergedEvent>& events) {
+bool AskedReader::find(ColumnFormat format, const FrameColumns& columns, std::uint32_t record_count,
+                       std::vector<MergedEvent>& events) {
   const std::uint8_t* head_at = columns.begin[kHead];
   const std::uint8_t* node_at = columns.begin[kNode];
   const std::uint8_t* const head_end = columns.end[kHead];
@@ -109,6 +110,7 @@ bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, 
       places_.push_back({record + 1, addresses});
       continue;
     }
+    if (format == ColumnFormat::kCurrent && is_node_differences(head)) continue;  // all its numbers are in kRare
     const std::uint64_t op = head >> 2;
     if ((head & 2) == 0 || op == 0 || op > static_cast<std::uint64_t>(Op::kLast)) return false;
     if (static_cast<Op>(op) == Op::kText) return false;
@@ -120,7 +122,7 @@ bool AskedReader::find(const FrameColumns& columns, std::uint32_t record_count, 
   return head_at == head_end && node_at == node_end;
 }
 
-bool AskedReader::read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time,
+bool AskedReader::read(ColumnFormat format, const std::uint8_t* columns, std::size_t size, std::uint64_t first_time,
                        std::uint32_t record_count, std::vector<MergedEvent>& events) {
   events.clear();
   places_.clear();
@@ -128,7 +130,7 @@ bool AskedReader::read(const std::uint8_t* columns, std::size_t size, std::uint6
   FrameColumns split;
   if (!split_columns(columns, size, split)) return false;
   if (!may_have_any(split)) return true;
-  if (!find(split, record_count, events)) return false;
+  if (!find(format, split, record_count, events)) return false;
   const bool with_addresses = asked_.with_addresses || has_empty_realloc_;
   std::uint64_t time = first_time;
   std::uint64_t heap_address = 0;

@@ -40,8 +40,8 @@ class AskedReader {
 
   /// Replaces `events` by the allocations, without a stream. False: the frame must be decoded as a whole, because it
   /// has texts or unknown nodes, or is malformed.
-  bool read(const std::uint8_t* columns, std::size_t size, std::uint64_t first_time, std::uint32_t record_count,
-            std::vector<MergedEvent>& events);
+  bool read(ColumnFormat format, const std::uint8_t* columns, std::size_t size, std::uint64_t first_time,
+            std::uint32_t record_count, std::vector<MergedEvent>& events);
 
  private:
   struct Place {
@@ -49,7 +49,8 @@ class AskedReader {
     std::uint32_t addresses;  ///< likewise, numbers in their column
   };
   bool may_have_any(const FrameColumns& columns) const;
-  bool find(const FrameColumns& columns, std::uint32_t record_count, std::vector<MergedEvent>& events);
+  bool find(ColumnFormat format, const FrameColumns& columns, std::uint32_t record_count,
+            std::vector<MergedEvent>& events);
 
   const AskedAllocations asked_;
   const NodeIndex& node_index_;

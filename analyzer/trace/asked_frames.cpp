@@ -25,8 +25,8 @@ class AskedFrames::FrameSource {
         return;
       frame.header = frames_.header();
       if (frame.header.last_time > of_.file_.cut_ticks()) return;
-      frame.is_known = reader_.read(frames_.columns(), frame.header.raw_bytes, frame.header.first_time,
-                                    frame.header.record_count, frame.events);
+      frame.is_known = reader_.read(column_format(frame.header.codec), frames_.columns(), frame.header.raw_bytes,
+                                    frame.header.first_time, frame.header.record_count, frame.events);
     } catch (const std::exception&) {
       frame.is_known = false;
     }

@@ -44,7 +44,8 @@ bool is_command_line(const Slot& slot) {
 }
 
 /// The same in the columns of a frame. False: nothing was changed.
-bool clear_arguments_in_columns(Bytes raw, std::uint64_t first_time, std::uint32_t record_count) {
+bool clear_arguments_in_columns(ColumnFormat format, Bytes raw, std::uint64_t first_time,
+                                std::uint32_t record_count) {
   FrameColumns columns;
   if (!split_columns(raw.data(), raw.size(), columns)) {
     std::fill(raw.begin(), raw.end(), kMasked);  // the same error
@@ -54,13 +55,21 @@ bool clear_arguments_in_columns(Bytes raw, std::uint64_t first_time, std::uint32
   bool changed = false;
   const auto writable = [&](const std::uint8_t* at) { return raw.data() + (at - raw.data()); };
   const std::uint8_t* text_end = columns.begin[kText];
+  const std::uint8_t* head_at = columns.begin[kHead];
   const std::uint8_t* rare = columns.begin[kRare];
   const auto skip_rare = [&](bool is_used) {
     std::uint64_t unused = 0;
     if (is_used) rare = get_varint(rare, columns.end[kRare], unused);
   };
   const DecodeError error = decode_columns(
-      raw.data(), raw.size(), first_time, record_count, [&](const Slot& slot, const std::uint8_t* text) {
+      format, raw.data(), raw.size(), first_time, record_count, [&](const Slot& slot, const std::uint8_t* text) {
+        std::uint64_t head = 0;
+        head_at = get_varint(head_at, columns.end[kHead], head);
+        if (format == ColumnFormat::kCurrent && is_node_differences(head)) {
+          for (const std::uint64_t flag : {kNodeHasNumber, kNodeHasParent, kNodeHasModule})
+            skip_rare((head >> 2 & flag) != 0);
+          return skip_rare(true);  // the offset
+        }
         const OpFields fields = fields_of(slot.op());
         skip_rare(fields.size);
         const std::uint8_t* const address = rare;
@@ -217,7 +226,8 @@ class RecordingCopy {
     FrameHeader header = reader_.header();
     if (result == FrameReader::Result::kRead) {
       raw_.assign(reader_.columns(), reader_.columns() + header.raw_bytes);
-      if (!clear_arguments_in_columns(raw_, header.first_time, header.record_count)) return emit(reader_.bytes());
+      if (!clear_arguments_in_columns(column_format(header.codec), raw_, header.first_time, header.record_count))
+        return emit(reader_.bytes());
       compress(header);
     } else {
       payload_.assign(header.payload_bytes, kMasked);
@@ -235,7 +245,7 @@ class RecordingCopy {
   /// Sets the payload and its size in the header, so that the length of the frame is what it was.
   void compress(FrameHeader& header) {
     const std::size_t old_bytes = header.payload_bytes;
-    if (header.codec == FrameCodec::kColumnsStored) {
+    if (header.codec == FrameCodec::kOldColumnsStored) {
       payload_ = raw_;
       return;
     }

@@ -20,14 +20,14 @@ FrameReader::Result FrameReader::read(const InputFile& input, std::uint64_t file
   if (checksum(payload, header_.payload_bytes) != header_.payload_checksum) return Result::kWrongChecksum;
 
   columns_ = payload;
-  if (header_.codec == FrameCodec::kColumnsLz4) {
+  if (header_.codec == FrameCodec::kColumnsLz4 || header_.codec == FrameCodec::kOldColumnsLz4) {
     if (raw_bytes_.size() < header_.raw_bytes) raw_bytes_.resize(header_.raw_bytes);
     const int got =
         LZ4_decompress_safe(reinterpret_cast<const char*>(payload), reinterpret_cast<char*>(raw_bytes_.data()),
                             static_cast<int>(header_.payload_bytes), static_cast<int>(header_.raw_bytes));
     if (got < 0 || static_cast<std::uint32_t>(got) != header_.raw_bytes) return Result::kWrongCompression;
     columns_ = raw_bytes_.data();
-  } else if (header_.codec != FrameCodec::kColumnsStored || header_.raw_bytes != header_.payload_bytes) {
+  } else if (header_.codec != FrameCodec::kOldColumnsStored || header_.raw_bytes != header_.payload_bytes) {
     return Result::kUnknownCodec;
   }
   return Result::kRead;

@@ -28,7 +28,7 @@ class FrameReader {
   const FrameHeader& header() const noexcept { return header_; }
   /// Header and payload as in the file; of the last read(), unless it returned kChanged.
   const std::vector<std::uint8_t>& bytes() const noexcept { return bytes_; }
-  /// Of the last read(), if it returned kRead: FrameHeader::raw_bytes bytes.
+  /// Of the last read(), if it returned kRead: FrameHeader::raw_bytes bytes, in the format of FrameHeader::codec.
   const std::uint8_t* columns() const noexcept { return columns_; }
 
  private:

@@ -43,6 +43,7 @@ struct ReadState {
   std::uint64_t decoded_bytes = 0;  ///< decoded events of all streams, and the texts of their current blocks
   std::uint64_t module_bytes = 0;   ///< text_cost_bytes() of all modules so far
   std::uint64_t python_bytes = 0;   ///< likewise of the texts about Python
+  bool nodes_exceed_limit = false;  ///< and `damage` has a note about it
 };
 
 }  // namespace heapprof::trace

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "analyzer/trace/events/limits.h"
-#include "common/event_codec.h"
 
 namespace heapprof::trace {
 namespace {
@@ -17,8 +16,13 @@ bool StreamDecoder::load() {
   while (!state_.over) {
     state_before_ = state_;
     begin_block();
+    shared_.node_index.set_limit(max_nodes(shared_.file_bytes));
     if (state_.next_frame < index_.frames.size()) load_frame(index_.frames[state_.next_frame++]);
     else load_staging();
+    if (shared_.node_index.exceeds_limit() && !std::exchange(shared_.nodes_exceed_limit, true)) {
+      shared_.damage.lost_unknown();
+      shared_.damage.note("the stacks exceed what a file of this size can hold; the others are empty");
+    }
     at = buffer_.data();
     end = out_;
     if (at != end || shared_.asked != nullptr) return true;
@@ -138,6 +142,40 @@ void StreamDecoder::end_frame(const FrameHeader& header) {
   records_to_skip_ = 0;
 }
 
+/// Takes the records of a frame, and counts the events among them.
+template <ColumnFormat kFormat>
+DecodeError StreamDecoder::take_records(const std::uint8_t* columns, const FrameHeader& header,
+                                        std::uint64_t& events_taken) {
+  // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
+  std::uint64_t events = 0;
+  std::uint64_t last_time = state_.last_time;
+  MergedEvent* out = out_;
+  NodeIndex& node_index = shared_.node_index;
+  const std::uint64_t cut = shared_.cut_ticks;
+  // take_other() skips the records that were already taken from the staging block.
+  const Op last_fast_op = records_to_skip_ == 0 ? Op::kAllocFailed : Op::kNone;
+  const std::uint32_t stream_index = stream_index_;
+  const DecodeError error = decode_columns_as<kFormat>(
+      columns, header.raw_bytes, header.first_time, header.record_count,
+      [&](const Slot& slot, const std::uint8_t* text) {
+        last_time = std::max(last_time, slot.time);
+        events += is_event(slot);
+        if (slot.op() <= last_fast_op && last_time <= cut) [[likely]] {
+          *out++ = {last_time, slot.address, slot.op_size, node_index(slot.node), stream_index};
+          return;
+        }
+        const Slot copy = slot;  // taking the address of `slot` would keep it in memory
+        state_.last_time = last_time;
+        out_ = out;
+        take_other(copy, text);
+        out = out_;
+      });
+  out_ = out;
+  state_.last_time = last_time;
+  events_taken = events;
+  return error;
+}
+
 void StreamDecoder::load_frame(const FrameRef& ref) {
   shared_.frame_bytes_read += ref.bytes;
   if (ref.sequence < state_.next_sequence) {  // the same block twice
@@ -169,32 +207,10 @@ void StreamDecoder::load_frame(const FrameRef& ref) {
     return damaged("the decoded blocks of all streams exceed what a file of this size can hold");
   records_to_skip_ = is_taken_in_part(ref) ? state_.records_taken : 0;
   if (records_to_skip_ == 0) close_gap(ref.sequence, header.events_before);
-  // The hot loop keeps its state in registers and stores it to members only for records that take_other() handles.
   std::uint64_t events = 0;
-  std::uint64_t last_time = state_.last_time;
-  MergedEvent* out = out_;
-  NodeIndex& node_index = shared_.node_index;
-  const std::uint64_t cut = shared_.cut_ticks;
-  // take_other() skips the records that were already taken from the staging block.
-  const Op last_fast_op = records_to_skip_ == 0 ? Op::kAllocFailed : Op::kNone;
-  const std::uint32_t stream_index = stream_index_;
-  const DecodeError error =
-      decode_columns(frame.columns(), header.raw_bytes, header.first_time, header.record_count,
-                     [&](const Slot& slot, const std::uint8_t* text) {
-                       last_time = std::max(last_time, slot.time);
-                       events += is_event(slot);
-                       if (slot.op() <= last_fast_op && last_time <= cut) [[likely]] {
-                         *out++ = {last_time, slot.address, slot.op_size, node_index(slot.node), stream_index};
-                         return;
-                       }
-                       const Slot copy = slot;  // taking the address of `slot` would keep it in memory
-                       state_.last_time = last_time;
-                       out_ = out;
-                       take_other(copy, text);
-                       out = out_;
-                     });
-  out_ = out;
-  state_.last_time = last_time;
+  const DecodeError error = column_format(header.codec) == ColumnFormat::kCurrent
+                                ? take_records<ColumnFormat::kCurrent>(frame.columns(), header, events)
+                                : take_records<ColumnFormat::kOld>(frame.columns(), header, events);
   if (error != DecodeError::kNone) {
     damaged("malformed columns");
     if (events < header.event_count) shared_.damage.lost_events(header.event_count - events);
@@ -323,7 +339,7 @@ void StreamDecoder::define_node(const Slot& slot) {
   node.guessed = (slot.aux & kNodeByFramePointer) != 0;
   node.defined = true;
   if (index == 0) {
-    ++definitions.redefined_nodes;
+    if (slot.node == 0) ++definitions.redefined_nodes;
     return;
   }
   if (definitions.nodes.size() <= index) definitions.nodes.resize(std::max<std::size_t>(index + 1, 64));

@@ -16,6 +16,7 @@
 #include "analyzer/trace/files/byte_stream.h"
 #include "analyzer/trace/read_state.h"
 #include "analyzer/trace/trace_file.h"
+#include "common/event_codec.h"
 #include "common/trace_format.h"
 
 namespace heapprof::trace {
@@ -79,6 +80,8 @@ class StreamDecoder {
   }
   bool take_asked(const FrameRef& ref);
   void load_frame(const FrameRef& ref);
+  template <ColumnFormat kFormat>
+  DecodeError take_records(const std::uint8_t* columns, const FrameHeader& header, std::uint64_t& events_taken);
   void end_frame(const FrameHeader& header);
   void load_staging();
   void report_lost_at_end();

@@ -49,6 +49,10 @@ std::string describe_other_file(const FileHeader& header, std::size_t size) {
   return text ? "is a text file, not a heapprof trace" : "is not a heapprof trace";
 }
 
+/// The newest major version that this reader supports.
+constexpr std::uint16_t kNewestVersionMajor = kVersionMajor;
+static_assert(kNewestVersionMajor > kCompactedVersionMajor && kNewestVersionMajor > kOldVersionMajor);
+
 /// "trace version 3.0".
 std::string version_of(const FileHeader& header) {
   return "trace version " + std::to_string(header.version_major) + "." + std::to_string(header.version_minor);
@@ -303,9 +307,9 @@ void TraceFile::read_header() {
   // Nothing in a header is used before its checksum was verified, not even the version.
   const bool valid = header_.checksum == header_checksum(header_);
   if (!valid) return recover_header();
-  if (header_.version_major > kCompactedVersionMajor)
+  if (header_.version_major > kNewestVersionMajor)
     throw TraceError(path + ": " + version_of(header_) + ", but this heapprof reads versions up to " +
-                     std::to_string(kCompactedVersionMajor) + ".x; use a newer heapprof");
+                     std::to_string(kNewestVersionMajor) + ".x; use a newer heapprof");
   // The unit is the larger of 4096 bytes and the page size of the machine that recorded.
   const std::uint32_t unit = header_.unit_bytes;
   if (unit < kUnitBytes || (unit & (unit - 1)) != 0 || unit > kMaxUnitBytes || header_.slot_bytes != sizeof(Slot) ||
@@ -315,16 +319,16 @@ void TraceFile::read_header() {
 }
 
 /// Continues when the header's checksum is wrong. Extents contain the file id under their own checksums, and only
-/// traces of version 1 have extents with events, so both can be recovered.
+/// recordings have extents with events. The codec of a frame shows how it is encoded. So both can be recovered.
 void TraceFile::recover_header() {
   damage_.damaged(0, offsetof(FileHeader, zero_1), "header checksum");
   if (!recover_file_id()) {
     const std::string& path = input_.path();
-    if (header_.version_major > kCompactedVersionMajor)
+    if (header_.version_major > kNewestVersionMajor)
       throw TraceError(path + ": " + version_of(header_) +
                        " with a wrong header checksum: it is damaged, or needs a "
                        "newer heapprof (this one reads versions up to " +
-                       std::to_string(kCompactedVersionMajor) + ".x)");
+                       std::to_string(kNewestVersionMajor) + ".x)");
     throw TraceError(path + ": the header is damaged and no valid extent follows; 0 events recovered");
   }
   header_.version_major = kVersionMajor;

@@ -42,7 +42,7 @@ def decompressed(data):
     for at in places_of(data, FRAME_MAGIC):
         header_bytes, codec = struct.unpack_from("<HH", data, at + 4)
         raw, payload = struct.unpack_from("<II", data, at + 56)
-        if codec == 2 and raw < 1 << 24:
+        if codec in (2, 3) and raw < 1 << 24:
             out = ctypes.create_string_buffer(raw + 1)
             body = data[at + header_bytes:at + header_bytes + payload]
             trace_reader.decoders()[0](body, out, len(body), raw)

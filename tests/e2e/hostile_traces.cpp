@@ -41,14 +41,14 @@ class Frames {
  public:
   /// Adds a frame of `records` records with these columns.
   void add(std::uint32_t stream, std::uint32_t sequence, const std::vector<std::uint8_t>& columns,
-           std::uint32_t records, std::uint32_t events) {
+           std::uint32_t records, std::uint32_t events, FrameCodec codec = FrameCodec::kColumnsLz4) {
     std::vector<char> payload(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(columns.size()))));
     const int size = LZ4_compress_default(reinterpret_cast<const char*>(columns.data()), payload.data(),
                                           static_cast<int>(columns.size()), static_cast<int>(payload.size()));
     FrameHeader header{};
     header.magic = kFrameMagic;
     header.header_bytes = sizeof header;
-    header.codec = FrameCodec::kColumnsLz4;
+    header.codec = codec;
     header.file_id = TraceBuilder::kFileId;
     header.stream = static_cast<StreamId>(stream);
     header.sequence = sequence;
@@ -86,7 +86,7 @@ std::vector<std::uint8_t> columns_of(const std::vector<Slot>& slots) {
   return columns;
 }
 
-/// Records of three bytes each: frees, the first at time 0, the others later.
+/// Records of three bytes each, as in version 1: frees, the first at time 0, the others later.
 std::vector<std::uint8_t> frees(std::uint32_t records) {
   std::uint8_t later[kMaxVarintBytes];
   const auto more = static_cast<std::uint32_t>(put_varint(later, 1'000'000) - later);
@@ -102,7 +102,8 @@ void write_large_frames(const std::string& path) {
   constexpr std::uint32_t kRecords = 5'000'000;
   Frames frames;
   const std::vector<std::uint8_t> columns = frees(kRecords);
-  for (std::uint32_t i = 0; i < 40; ++i) frames.add(kFirstHostileStream + i, 0, columns, kRecords, kRecords);
+  for (std::uint32_t i = 0; i < 40; ++i)
+    frames.add(kFirstHostileStream + i, 0, columns, kRecords, kRecords, FrameCodec::kOldColumnsLz4);
   frames.write(path);
 }
 
@@ -151,6 +152,20 @@ void write_python(const std::string& path) {
     slots.push_back(
         {0, python_offset(i + 1, 5), op_size(Op::kNode, std::uint64_t{raw(ModuleId::kPython)} << 32), i + 1, 0});
     frames.add(kFirstHostileStream, i, columns_of(slots), 2, 0);
+  }
+  frames.write(path);
+}
+
+/// Nodes that differ only in their numbers, as those of a recursion: a frame of 2046 of them takes some 130 bytes.
+void write_nodes(const std::string& path) {
+  Frames frames;
+  std::uint32_t node = 0;
+  for (std::uint32_t i = 0; frames.size() < 1 << 20; ++i) {
+    std::vector<Slot> slots;
+    for (; slots.size() < kBlockRecords; ++node)
+      slots.push_back(
+          {0, 0x1234, op_size(Op::kNode, (node % 1000 == 0 ? 0u : node) | std::uint64_t{2} << 32), node + 1, 0});
+    frames.add(kFirstHostileStream, i, columns_of(slots), kBlockRecords, 0);
   }
   frames.write(path);
 }
@@ -250,6 +265,7 @@ int main(int argc, char** argv) {
   write_texts(folder + "marks.heapprof", TextKind::kMark, std::string(kMaxTextBytes, 'm'));
   write_texts(folder + "modules.heapprof", TextKind::kModule, module_text());
   write_python(folder + "python.heapprof");
+  write_nodes(folder + "nodes.heapprof");
   write_compacted_nodes(folder + "compacted_nodes.heapprof");
   write_compacted_streams(folder + "compacted_streams.heapprof");
   write_compacted_pinned(folder + "compacted_pinned.heapprof");

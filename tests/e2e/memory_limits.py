@@ -70,6 +70,9 @@ class MemoryLimits(harness.Case):
         # Only the first marks are kept, so their number needs no limit.
         self.assertNotIn("exceed", self.check("marks.heapprof"))
 
+    def test_nodes(self):
+        self.assertIn("the stacks exceed what", self.check("nodes.heapprof"))
+
     def test_threads(self):
         # No event is lost: threads above the limit are merged, and names above theirs are left empty.
         self.assertIn("that a file of this size can hold", self.check("threads.heapprof"))

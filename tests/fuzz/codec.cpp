@@ -1,5 +1,5 @@
-// Arbitrary columns are either rejected or decoded without exceeding their bounds; decoded records are the same after
-// another encoding. Arbitrary slots are encoded without exceeding the bound.
+// Arbitrary columns of both formats are either rejected or decoded without exceeding their bounds; decoded records
+// are the same after another encoding. Arbitrary slots are encoded without exceeding the bound.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -11,15 +11,15 @@ namespace {
 
 using namespace heapprof;
 
-void decode(fuzz::Input input) {
+void decode(ColumnFormat format, fuzz::Input input) {
   const auto first_time = input.take<std::uint64_t>();
   const auto records = input.take<std::uint16_t>();
   // A copy of exactly this size, so that the sanitizer detects a read after it.
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[input.left()]);
   std::copy(input.data(), input.data() + input.left(), exact.get());
   std::vector<Slot> slots;
-  const DecodeError error =
-      decode_columns(exact.get(), input.left(), first_time, records, [&](const Slot& slot, const std::uint8_t* text) {
+  const DecodeError error = decode_columns(
+      format, exact.get(), input.left(), first_time, records, [&](const Slot& slot, const std::uint8_t* text) {
         slots.push_back(slot);
         if (slot.op() == Op::kText) {
           const std::size_t at = slots.size();
@@ -33,13 +33,14 @@ void decode(fuzz::Input input) {
   std::vector<std::uint8_t> columns(column_bytes_bound(slots.size()));
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), columns.data());
   std::size_t at = 0;
-  const DecodeError again = decode_columns(columns.data(), block.raw_bytes, block.first_time, block.record_count,
-                                           [&](const Slot& slot, const std::uint8_t*) {
-                                             if (slot.time != slots[at].time || slot.address != slots[at].address ||
-                                                 slot.op_size != slots[at].op_size || slot.node != slots[at].node)
-                                               std::abort();
-                                             at += slot.op() == Op::kText ? 1 + text_slots(slot.aux) : 1;
-                                           });
+  const DecodeError again = decode_columns(
+      ColumnFormat::kCurrent, columns.data(), block.raw_bytes, block.first_time, block.record_count,
+      [&](const Slot& slot, const std::uint8_t*) {
+        if (slot.time != slots[at].time || slot.address != slots[at].address || slot.op_size != slots[at].op_size ||
+            slot.node != slots[at].node || slot.aux != slots[at].aux)
+          std::abort();
+        at += slot.op() == Op::kText ? 1 + text_slots(slot.aux) : 1;
+      });
   if (again != DecodeError::kNone || at != slots.size()) std::abort();
 }
 
@@ -51,7 +52,7 @@ void encode(fuzz::Input input) {
   const std::unique_ptr<std::uint8_t[]> columns(new std::uint8_t[bound]);
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), columns.get());
   if (block.raw_bytes > bound) std::abort();
-  decode_columns(columns.get(), block.raw_bytes, block.first_time, block.record_count,
+  decode_columns(ColumnFormat::kCurrent, columns.get(), block.raw_bytes, block.first_time, block.record_count,
                  [](const Slot&, const std::uint8_t*) {});
 }
 
@@ -59,7 +60,8 @@ void encode(fuzz::Input input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
-  if ((input.take<std::uint8_t>() & 1) != 0) encode(input);
-  else decode(input);
+  const auto how = input.take<std::uint8_t>();
+  if ((how & 1) != 0) encode(input);
+  else decode((how & 2) != 0 ? ColumnFormat::kCurrent : ColumnFormat::kOld, input);
   return 0;
 }

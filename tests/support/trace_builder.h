@@ -20,6 +20,7 @@
 #include "common/checksum.h"
 #include "common/event_codec.h"
 #include "common/trace_format.h"
+#include "tests/support/old_columns.h"
 
 namespace heapprof::test {
 
@@ -115,13 +116,16 @@ class TraceBuilder {
       std::vector<std::uint8_t> columns(column_bytes_bound(slots_.size()) + slots_.size() * sizeof(Slot));
       const EncodedBlock block =
           encode_columns(slots_.data(), static_cast<std::uint32_t>(slots_.size()), columns.data());
-      std::vector<char> payload(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(block.raw_bytes))));
+      columns.resize(block.raw_bytes);
+      const bool is_old = trace_.header.version_major == kOldVersionMajor;
+      if (is_old) columns = OldColumns(slots_).bytes();
+      std::vector<char> payload(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(columns.size()))));
       const int bytes = LZ4_compress_default(reinterpret_cast<const char*>(columns.data()), payload.data(),
-                                             static_cast<int>(block.raw_bytes), static_cast<int>(payload.size()));
+                                             static_cast<int>(columns.size()), static_cast<int>(payload.size()));
       FrameHeader header{};
       header.magic = kFrameMagic;
       header.header_bytes = sizeof header;
-      header.codec = FrameCodec::kColumnsLz4;
+      header.codec = is_old ? FrameCodec::kOldColumnsLz4 : FrameCodec::kColumnsLz4;
       header.file_id = kFileId;
       header.stream = static_cast<StreamId>(id_);
       header.sequence = sequence_;
@@ -130,7 +134,7 @@ class TraceBuilder {
       header.events_before = events_before_;
       header.first_time = block.first_time;
       header.last_time = block.last_time;
-      header.raw_bytes = static_cast<std::uint32_t>(block.raw_bytes);
+      header.raw_bytes = static_cast<std::uint32_t>(columns.size());
       header.payload_bytes = static_cast<std::uint32_t>(bytes);
       header.payload_checksum = checksum(payload.data(), static_cast<std::size_t>(bytes));
       header.header_checksum = checksum(&header, offsetof(FrameHeader, header_checksum));
@@ -188,7 +192,9 @@ class TraceBuilder {
     return made;
   }
 
-  FileHeader header{};                          ///< change it before bytes(), which computes the checksum
+  /// Change it before bytes(), which computes the checksum, and the version before the first frame, which has the
+  /// columns of that version.
+  FileHeader header{};
   std::uint32_t frame_extent_bytes = 64 << 10;  ///< of later extents; a multiple of kUnitBytes with space for a frame
 
   /// The contents of the file.

@@ -6,7 +6,9 @@
 #include <string.h>
 
 enum { HEAD, TIME, ADDRESS, NODE, RARE, TEXT, COLUMNS };
-enum { OP_ALLOC = 1, OP_FREE = 2, OP_REALLOC_END = 5, OP_TEXT = 18, OP_LAST = 21 };
+enum { OP_ALLOC = 1, OP_FREE = 2, OP_REALLOC_END = 5, OP_NODE = 16, OP_TEXT = 18, OP_LAST = 21 };
+// In HEAD, in place of the op of a node: plus what RARE has of it.
+enum { NODE_DIFFERENCES = 24, HAS_NUMBER = 1, HAS_PARENT = 2, HAS_MODULE = 4 };
 
 // Which fields of a record an op has: the heap address and the stack in columns of their own, the others in RARE.
 enum { HEAP_ADDRESS = 1, STACK = 2, RARE_SIZE = 4, RARE_ADDRESS = 8, RARE_NODE = 16, RARE_AUX = 32 };
@@ -49,8 +51,29 @@ static int next(struct column* column, uint64_t* value) {
   return 0;
 }
 
-// Decodes `count` records from the content of a frame. Returns NULL, or how the content violates the format.
-const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t first_time, uint32_t count,
+// The last node that was encoded as differences.
+struct node {
+  uint32_t number, module;
+};
+
+// False: the column ends before all numbers of the node do.
+static int next_node(struct column* rare, unsigned has, struct node* last, struct record* record) {
+  uint64_t number = 1, to_parent = 0, module = (uint64_t)last->module << 1;
+  if ((has & HAS_NUMBER) && !next(rare, &number)) return 0;
+  if ((has & HAS_PARENT) && !next(rare, &to_parent)) return 0;
+  if ((has & HAS_MODULE) && !next(rare, &module)) return 0;
+  record->op = OP_NODE;
+  record->node = (uint32_t)(last->number + number);
+  const uint32_t parent = has & HAS_PARENT ? (uint32_t)(record->node - to_parent) : last->number;
+  *last = (struct node){(uint32_t)record->node, (uint32_t)(module >> 1) & 0xffffff};
+  record->size = (uint64_t)last->module << 32 | parent;
+  record->aux = module & 1;
+  return next(rare, &record->address);
+}
+
+// Decodes `count` records from the content of a frame; `old`: of a recording of version 1. Returns NULL, or how the
+// content violates the format.
+const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t first_time, uint32_t count, int old,
                            struct record* out) {
   uint32_t sizes[COLUMNS];
   struct column columns[COLUMNS];
@@ -66,6 +89,7 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
 
   uint64_t time = first_time;
   uint64_t heap_address = 0;
+  struct node last_node = {0, 0};
   for (struct record* record = out; record != out + count; ++record) {
     uint64_t head, value;
     memset(record, 0, sizeof *record);
@@ -79,6 +103,11 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
       case 1: record->op = OP_ALLOC, record->size = head >> 2; break;
       case 2: record->op = head >> 2; break;
       case 3: record->op = OP_REALLOC_END, record->size = head >> 2; break;
+    }
+    if (!old && (head & 3) == 2 && record->op >> 3 == NODE_DIFFERENCES >> 3) {
+      if (!next_node(&columns[RARE], (unsigned)(record->op & 7), &last_node, record))
+        return "the column of rare fields is too short";
+      continue;
     }
     if (record->op == 0 || record->op > OP_LAST) return "an unknown op";
     const uint8_t fields = fields_of[record->op];

@@ -104,7 +104,7 @@ def decoders():
     build = Path(os.environ.get("HEAPPROF_TEST_BUILD", "build")).resolve()
     columns = ctypes.CDLL(str(build / "tests" / "libtrace_columns.so"))
     columns.decode_columns.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32,
-                                       ctypes.c_void_p]
+                                       ctypes.c_int, ctypes.c_void_p]
     columns.decode_columns.restype = ctypes.c_char_p
     return lz4.LZ4_decompress_safe, columns.decode_columns
 
@@ -117,9 +117,10 @@ def lz4_block(data, raw_size):
     return raw.raw
 
 
-def decode_columns(raw, first_time, record_count):
+def decode_columns(raw, first_time, record_count, old):
+    """The records of a frame; `old`: of a recording of version 1."""
     records = (ctypes.c_uint64 * (7 * record_count))()
-    wrong = decoders()[1](raw, len(raw), first_time, record_count, records)
+    wrong = decoders()[1](raw, len(raw), first_time, record_count, old, records)
     if wrong:
         raise Malformed(wrong.decode())
     return [Event(op, time, address, size, node, aux, raw[text:text + aux] if op == TEXT else b"")
@@ -318,7 +319,7 @@ class Trace:
         (self.major, self.minor, self.header_bytes, self.file_id, unit, slot, self.machine, self.clock,
          self.ticks_per_second, self.start_ticks, self.start_monotonic_ns, self.start_realtime_ns, self.pid,
          self.parent_pid) = struct.unpack_from("<HHIQIIIIQQQQII", data, 8)
-        if (self.major, slot) != (1, 32) or unit % UNIT:
+        if self.major not in (1, 3) or slot != 32 or unit % UNIT:
             raise Malformed(f"version {self.major}, unit {unit}, slot {slot}")
         self.unit = unit
         self.flags = struct.unpack_from("<I", data, 112)[0]
@@ -379,11 +380,13 @@ class Trace:
                 frame = frames.pop((number, sequence))
                 at, codec, record_count, event_count, before, first, last, raw, payload = frame
                 body = data[at:at + payload]
-                if codec == 2:
+                if codec in (2, 3):
                     body = lz4_block(body, raw)
                 elif codec != 1:
                     raise Malformed(f"frame codec {codec}")
-                block = decode_columns(body, first, record_count)
+                if (codec == 3) != (self.major == 3):
+                    raise Malformed(f"frame codec {codec} in version {self.major}")
+                block = decode_columns(body, first, record_count, codec != 3)
                 self._check_block(number, sequence, block, count, event_count, before, first, last)
                 count += event_count
                 records += block

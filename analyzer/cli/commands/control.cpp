@@ -58,7 +58,8 @@ int fail(const std::string& message) {
 
 /// Why the recorder will not take a snapshot, as a clause; null if it will.
 const char* why_no_snapshot(const FileHeader& header) {
-  if (header.version_minor == 0) return "was recorded by an older heapprof, which takes no snapshots";
+  if (header.version_major == kOldVersionMajor && header.version_minor == 0)
+    return "was recorded by an older heapprof, which takes no snapshots";
   const std::string settings(header.settings, strnlen(header.settings, sizeof header.settings));
   if (settings.find("HEAPPROF_SNAPSHOTS=0\n") != std::string::npos)
     return "was recorded with --snapshots off (HEAPPROF_SNAPSHOTS=0); record without it to take snapshots";

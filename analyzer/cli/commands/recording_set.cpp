@@ -113,7 +113,7 @@ void RecordingSet::take_clock() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     members_[i].start_ns = clock.start_ns[i];
     boots.insert(std::string(std::begin(all[i].boot_id), std::end(all[i].boot_id)));
-    if (all[i].version_major == kVersionMajor) versions.emplace(all[i].version_major, all[i].version_minor);
+    if (is_recording_version(all[i].version_major)) versions.emplace(all[i].version_major, all[i].version_minor);
   }
   if (clock.is_calendar)
     notes_.push_back(

@@ -71,6 +71,11 @@ class NodeIndex {
   }
   std::uint32_t size() const noexcept { return count_; }  ///< dense indices in use, index 0 included
 
+  /// From here on, ids that would exceed `count` dense indices have index 0, as if there were no stack.
+  void set_limit(std::uint64_t count) noexcept { limit_ = count; }
+  /// Whether an id was met that would.
+  bool exceeds_limit() const noexcept { return exceeds_limit_; }
+
   /// The node id of each dense index.
   std::vector<std::uint32_t> ids() const {
     std::vector<std::uint32_t> result(count_, 0);
@@ -82,6 +87,12 @@ class NodeIndex {
 
  private:
   [[gnu::noinline]] std::uint32_t add(std::uint32_t id) {
+    if (count_ >= limit_) [[unlikely]] {
+      const std::uint32_t known = find(id);
+      if (known != kNoIndex) return known;
+      exceeds_limit_ = true;
+      return 0;
+    }
     if (id >= direct_.size() && id / 8 <= count_ + (1u << 16)) {
       std::size_t size = direct_.size();
       while (size <= id) size *= 2;
@@ -108,6 +119,8 @@ class NodeIndex {
   std::vector<std::uint32_t> direct_;  // index by id; kNoIndex: not met yet
   std::unordered_map<std::uint32_t, std::uint32_t> sparse_;
   std::uint32_t count_ = 1;
+  std::uint64_t limit_ = kNoIndex;
+  bool exceeds_limit_ = false;
 };
 
 /// All definitions of a trace. Complete only after its last batch was read: a definition may come after its first

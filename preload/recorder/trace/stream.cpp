@@ -17,6 +17,7 @@ constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
 constexpr std::uint32_t kMaxStreamExtentBytes = 256u << 10;
 static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
               kMaxStreamExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
+static_assert(65536 / sizeof(Slot) * kMinNodeBytes <= UINT16_MAX);  // FrameHeader::header_bytes
 
 constexpr std::size_t align_up(std::size_t value, std::size_t alignment) noexcept {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -117,7 +118,11 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   const auto raw_bytes = static_cast<int>(block.raw_bytes);
   const auto compressed_bytes = static_cast<std::uint32_t>(LZ4_compress_fast_extState(
       lz4_state_, reinterpret_cast<const char*>(columns_), compressed_, raw_bytes, LZ4_COMPRESSBOUND(raw_bytes), 1));
-  const std::uint32_t frame_bytes = static_cast<std::uint32_t>(sizeof(FrameHeader)) + compressed_bytes;
+  std::uint32_t header_bytes = sizeof(FrameHeader);
+  const std::uint32_t min_frame_bytes = block.node_count * kMinNodeBytes;
+  if (header_bytes + compressed_bytes < min_frame_bytes) [[unlikely]]
+    header_bytes = min_frame_bytes - compressed_bytes;
+  const std::uint32_t frame_bytes = header_bytes + compressed_bytes;
   // Every block is smaller than the largest extent, so this loop ends.
   while (extent_bytes_ < extent_used(sequence) || extent_bytes_ - extent_used(sequence) < frame_bytes)
     if (!next_extent()) return false;
@@ -127,7 +132,7 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   auto* header = reinterpret_cast<FrameHeader*>(at);
   FrameHeader filled{};
   filled.magic = kFrameMagic;
-  filled.header_bytes = sizeof(FrameHeader);
+  filled.header_bytes = static_cast<std::uint16_t>(header_bytes);
   filled.codec = FrameCodec::kColumnsLz4;
   filled.file_id = trace_->file_id();
   filled.stream = id_;
@@ -141,7 +146,8 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   filled.payload_bytes = compressed_bytes;
   filled.payload_checksum = checksum(compressed_, compressed_bytes);
   filled.header_checksum = header_checksum(filled);
-  __builtin_memcpy(at + sizeof filled, compressed_, compressed_bytes);
+  __builtin_memset(at + sizeof filled, 0, header_bytes - sizeof filled);
+  __builtin_memcpy(at + header_bytes, compressed_, compressed_bytes);
   __builtin_memcpy(reinterpret_cast<char*>(header) + sizeof header->magic,
                    reinterpret_cast<const char*>(&filled) + sizeof header->magic,
                    sizeof filled - sizeof header->magic);

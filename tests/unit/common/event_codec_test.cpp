@@ -1,4 +1,5 @@
 #include "common/event_codec.h"
+#include "tests/support/old_columns.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch.hpp>
@@ -49,16 +50,26 @@ Record random_record(std::mt19937_64& random, std::uint64_t& time) {
   return record;
 }
 
-std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const EncodedBlock& block,
-                               DecodeError& error) {
+std::vector<Record> decode_all(const std::vector<std::uint8_t>& bytes, const EncodedBlock& block, DecodeError& error,
+                               ColumnFormat format = ColumnFormat::kCurrent) {
   std::vector<Record> records;
-  error = decode_columns(bytes.data(), block.raw_bytes, block.first_time, block.record_count,
+  error = decode_columns(format, bytes.data(), block.raw_bytes, block.first_time, block.record_count,
                          [&](const Slot& slot, const std::uint8_t* text) {
                            records.push_back({slot, {}});
                            if (text != nullptr)
                              records.back().text.assign(reinterpret_cast<const char*>(text), slot.aux);
                          });
   return records;
+}
+
+/// Whether decoding `bytes` gives `slots`, which have no texts.
+bool is_decoded(const std::vector<std::uint8_t>& bytes, const EncodedBlock& block, const std::vector<Slot>& slots) {
+  DecodeError error;
+  const std::vector<Record> decoded = decode_all(bytes, block, error);
+  if (error != DecodeError::kNone || decoded.size() != slots.size()) return false;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (!(decoded[i] == Record{slots[i], {}})) return false;
+  return true;
 }
 
 }  // namespace
@@ -92,6 +103,13 @@ TEST_CASE("decoding returns every op as it was encoded") {
       REQUIRE(decoded[i] == records[i]);
     }
     CHECK(error == DecodeError::kNone);
+
+    // And as version 1 had it.
+    const std::vector<std::uint8_t> old = heapprof::test::OldColumns(slots).bytes();
+    EncodedBlock old_block = block;
+    old_block.raw_bytes = old.size();
+    CHECK((decode_all(old, old_block, error, ColumnFormat::kOld) == records));
+    CHECK(error == DecodeError::kNone);
   }
 }
 
@@ -105,6 +123,52 @@ TEST_CASE("a malloc and a free take few bytes") {
   const EncodedBlock block = encode_columns(slots.data(), 2000, bytes.data());
   // Two heads, two times, two address deltas, one stack: seven bytes for each pair, and the first address.
   CHECK(block.raw_bytes <= kColumns * 4 + 7 * 1000 + 8);
+}
+
+TEST_CASE("a node of a new stack takes a head, a time and an offset") {
+  // Stacks of ten new frames, each of which begins at a node of the stack before.
+  constexpr std::uint32_t kStacks = 20, kFrames = 10;
+  std::vector<Slot> slots;
+  std::uint32_t node = 1'000'000;
+  for (std::uint32_t stack = 0; stack < kStacks; ++stack) {
+    std::uint32_t parent = node - 7;
+    for (std::uint32_t frame = 0; frame < kFrames; ++frame) {
+      slots.push_back({5, 0x12345 + stack * 977 + frame * 131, op_size(Op::kNode, parent | std::uint64_t{2} << 32),
+                       ++node, 0});
+      parent = node;
+    }
+  }
+  std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
+  const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
+  CHECK(block.node_count == slots.size());
+  CHECK(is_decoded(bytes, block, slots));
+  // Head, time, and an offset of three bytes; the parent of a stack's first node; number and module of the first one.
+  CHECK(block.raw_bytes <= kColumns * 4 + 5 * slots.size() + kStacks + 8);
+}
+
+TEST_CASE("nodes of every kind are decoded as they were encoded") {
+  const auto node = [](std::uint32_t number, std::uint32_t parent, std::uint32_t module, std::uint64_t offset,
+                       std::uint32_t aux) {
+    return Slot{5, offset, op_size(Op::kNode, parent | std::uint64_t{module} << 32), number, aux};
+  };
+  const std::vector<Slot> slots = {
+      node(1, 0, 0, 7, 0),  // the first node of a frame, of which everything may be left out
+      node(2, 1, 2, 0x1000, 1),
+      node(3, 2, 2, 0x1000, 0),  // the module of the last node, another aux
+      node(3, 3, 2, 0x1000, 1),  // the same number again, its own parent
+      node(1, 3, 65535, ~std::uint64_t{0}, 0),
+      node(~0u, ~0u, 0xffffff, 0, 1),
+      node(0, ~0u, 0xffffff, 5, 0),  // one above the last, modulo 2^32
+      node(4, 0, 7, 0x10, 2),        // in full: an aux that no recorder writes
+      node(5, 0, 0xffffff, 0x20, 0),
+  };
+  std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
+  const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
+  CHECK(block.node_count == slots.size() - 1);
+  CHECK(is_decoded(bytes, block, slots));
+  // Recordings of version 1 have no such heads.
+  CHECK(decode_columns(ColumnFormat::kOld, bytes.data(), block.raw_bytes, block.first_time, block.record_count,
+                       [](const Slot&, const std::uint8_t*) {}) == DecodeError::kBadOp);
 }
 
 TEST_CASE("overwritten slots stay within the bound") {
@@ -136,13 +200,18 @@ TEST_CASE("damaged columns give an error or some records, and no read out of bou
   const auto ignore = [](const Slot&, const std::uint8_t*) {};
   for (std::size_t cut = 0; cut < good.size(); ++cut) {
     const std::vector<std::uint8_t> part(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut));
-    CHECK(decode_columns(part.data(), part.size(), 0, block.record_count, ignore) != DecodeError::kNone);
+    CHECK(decode_columns(ColumnFormat::kCurrent, part.data(), part.size(), 0, block.record_count, ignore) !=
+          DecodeError::kNone);
   }
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::uint8_t> bad = good;
     bad[random() % bad.size()] ^= static_cast<std::uint8_t>(1u << random() % 8);
-    decode_columns(bad.data(), bad.size(), 0, block.record_count, ignore);
+    for (const ColumnFormat format : {ColumnFormat::kCurrent, ColumnFormat::kOld})
+      decode_columns(format, bad.data(), bad.size(), 0, block.record_count, ignore);
   }
-  CHECK(decode_columns(good.data(), good.size(), 0, block.record_count - 1, ignore) == DecodeError::kTrailing);
-  CHECK(decode_columns(good.data(), good.size(), 0, block.record_count + 1, ignore) == DecodeError::kBadVarint);
+  const auto decode = [&](std::uint32_t count) {
+    return decode_columns(ColumnFormat::kCurrent, good.data(), good.size(), 0, count, ignore);
+  };
+  CHECK(decode(block.record_count - 1) == DecodeError::kTrailing);
+  CHECK(decode(block.record_count + 1) == DecodeError::kBadVarint);
 }

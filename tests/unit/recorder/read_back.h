@@ -70,19 +70,20 @@ inline Read read_stream(const std::string& path, StreamId stream) {
       std::memcpy(&header, bytes.data() + frame, sizeof header);
       if (header.magic != kFrameMagic) break;
       REQUIRE(header.header_checksum == checksum(&header, offsetof(FrameHeader, header_checksum)));
-      const char* payload = bytes.data() + frame + sizeof header;
+      REQUIRE(header.codec == FrameCodec::kColumnsLz4);
+      const char* payload = bytes.data() + frame + header.header_bytes;
       REQUIRE(header.payload_checksum == checksum(payload, header.payload_bytes));
       REQUIRE(header.sequence == next_sequence++);
       std::vector<char> raw(header.raw_bytes);
       REQUIRE(LZ4_decompress_safe(payload, raw.data(), static_cast<int>(header.payload_bytes),
                                   static_cast<int>(raw.size())) == static_cast<int>(raw.size()));
-      REQUIRE(decode_columns(reinterpret_cast<const std::uint8_t*>(raw.data()), raw.size(), header.first_time,
-                             header.record_count, [&](const Slot& slot, const std::uint8_t* text) {
+      REQUIRE(decode_columns(ColumnFormat::kCurrent, reinterpret_cast<const std::uint8_t*>(raw.data()), raw.size(),
+                             header.first_time, header.record_count, [&](const Slot& slot, const std::uint8_t* text) {
                                result.records.push_back(slot);
                                if (slot.op() == Op::kText) result.texts.push_back({slot, {text, text + slot.aux}});
                              }) == DecodeError::kNone);
       ++result.frames;
-      frame += (sizeof header + header.payload_bytes + 7) & ~std::size_t{7};
+      frame += (std::size_t{header.header_bytes} + header.payload_bytes + 7) & ~std::size_t{7};
     }
     at += extent.bytes;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/trace_header.h"
 #include "preload/recorder/trace/trace_storage.h"
 #include "tests/support/seed.h"
 #include "tests/unit/recorder/read_back.h"
@@ -15,6 +16,21 @@
 using namespace heapprof;
 using namespace heapprof::recorder;
 using namespace heapprof::test;
+
+namespace {
+
+std::vector<FrameHeader> frames_of(const std::string& path) {
+  std::vector<FrameHeader> result;
+  const std::vector<char> bytes = bytes_of(path);
+  for (std::size_t at = 0; at + sizeof(FrameHeader) <= bytes.size(); at += 8) {
+    FrameHeader header;
+    std::memcpy(&header, bytes.data() + at, sizeof header);
+    if (header.magic == kFrameMagic && header.header_checksum == header_checksum(header)) result.push_back(header);
+  }
+  return result;
+}
+
+}  // namespace
 
 TEST_CASE("The events of a stream are in the file at every moment, across blocks") {
   Folder folder;
@@ -48,6 +64,35 @@ TEST_CASE("The events of a stream are in the file at every moment, across blocks
     ++expected;
   }
   CHECK(expected == kEvents);
+}
+
+TEST_CASE("A frame whose nodes repeat each other is made longer, because readers require bytes for each") {
+  const bool recursion = GENERATE(true, false);
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  constexpr std::uint32_t kNodes = 10'000, kInBlock = 2045;
+  const auto offset_of = [&](std::uint32_t i) { return recursion ? 0x1234 : i * 7919ull * 7919ull % 9'999'991; };
+  for (std::uint32_t i = 1; i <= kNodes; ++i)
+    REQUIRE(stream.define_node(NodeId{i}, NodeId{i - 1}, ModuleId{2}, offset_of(i), 0));
+  std::uint32_t next = 1;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
+    if (slot.op() != Op::kNode) continue;
+    REQUIRE(slot.node == next);
+    REQUIRE(slot.size() == ((next - 1) | std::uint64_t{2} << 32));
+    REQUIRE(slot.address == offset_of(next));
+    ++next;
+  }
+  CHECK(next == kNodes + 1);
+  const std::vector<FrameHeader> frames = frames_of(folder / "t");
+  CHECK(frames.size() == kNodes / kInBlock);
+  for (const FrameHeader& header : frames) {
+    const std::uint32_t frame_bytes = header.header_bytes + header.payload_bytes;
+    if (recursion) CHECK(frame_bytes == kMinNodeBytes * kInBlock);
+    else CHECK((header.header_bytes == sizeof header && frame_bytes > kMinNodeBytes * kInBlock));
+  }
 }
 
 TEST_CASE("Times in a stream never decrease") {

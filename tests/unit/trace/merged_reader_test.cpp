@@ -3,7 +3,9 @@
 
 #include <cstring>
 #include <random>
+#include <string>
 
+#include "analyzer/trace/copy_without_arguments.h"
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
@@ -182,8 +184,9 @@ TEST_CASE("Slots that no recorder writes are ignored") {
   CHECK(merged.damage.incomplete);
 }
 
-TEST_CASE("Definitions are read from frames and from staging blocks") {
+TEST_CASE("Definitions are read from frames and from staging blocks, of both versions") {
   TraceBuilder trace;
+  trace.header.version_major = GENERATE(true, false) ? kVersionMajor : kOldVersionMajor;
   auto& stream = trace.stream();
   stream.text(TextKind::kProgram, 0, 0, "/usr/bin/demo");
   stream.module(2, "/usr/bin/demo", "\x12\x34", 0x400000, 0x400000, 0x1000, true);
@@ -210,6 +213,28 @@ TEST_CASE("Definitions are read from frames and from staging blocks") {
   CHECK(inner.guessed);
   const std::uint32_t undefined = merged.events[2].node;
   CHECK((undefined >= merged.definitions.nodes.size() || !merged.definitions.nodes[undefined].defined));
+}
+
+TEST_CASE("The arguments of a command line behind nodes are left out of a copy") {
+  TraceBuilder trace;
+  trace.header.version_major = GENERATE(true, false) ? kVersionMajor : kOldVersionMajor;
+  auto& stream = trace.stream();
+  stream.node(1000, 0, 2, 0x12345);
+  stream.node(1001, 1000, 300, 0x678);
+  stream.text(TextKind::kCommandLine, 0, 0, std::string("demo\0", 5) + std::string(200, 's'));
+  stream.node(1002, 1001, 2, 0x9abc);
+  stream.flush();
+  const TemporaryFile path;
+  trace.write(path.path());
+  std::vector<std::uint8_t> copy;
+  copy_without_arguments(TraceFile(path.path()),
+                         [&](std::string_view bytes) { copy.insert(copy.end(), bytes.begin(), bytes.end()); });
+  const Merged merged = merge_bytes(copy);
+  CHECK(merged.damage.bytes == 0);
+  CHECK(merged.definitions.command_line == "demo");
+  CHECK(merged.definitions.command_line_omitted);
+  REQUIRE(merged.definitions.node_count == 4);
+  CHECK(merged.definitions.nodes[3].offset == 0x9abc);
 }
 
 TEST_CASE("A text that is longer than the bytes after its length is rejected") {
