@@ -29,7 +29,7 @@ enum Column : unsigned {
   /// Heap addresses, rotated right by 4 (blocks are 16-aligned, so their low bits are zero): difference to the
   /// previous one, zigzag.
   kAddress,
-  /// The stacks of events.
+  /// The stacks of events: difference to the previous one in the column, zigzag. kOld: the stacks.
   kNode,
   /// All fields of less frequent ops that the columns above do not hold, in the order of OpFields.
   kRare,
@@ -193,6 +193,12 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     last_address = rotated;
   };
 
+  std::uint32_t last_stack = 0;
+  const auto put_stack = [&](std::uint32_t stack) noexcept {
+    node = put_varint(node, zigzag(std::int64_t{stack} - std::int64_t{last_stack}));
+    last_stack = stack;
+  };
+
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
   std::uint32_t other_records = 0;  // records that are no events
@@ -213,7 +219,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     } else if (op == Op::kAlloc) {
       head = put_varint(head, size << 2 | 1);
       put_address(slot->address);
-      node = put_varint(node, slot->node);
+      put_stack(slot->node);
     } else [[unlikely]] {
       other_records += !is_event(*slot);
       const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot->aux);
@@ -225,7 +231,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
       const OpFields fields = fields_of(op);
       if (fields.heap_address) put_address(slot->address);
-      if (fields.stack) node = put_varint(node, slot->node);
+      if (fields.stack) put_stack(slot->node);
       std::uint8_t* rare = at[kRare];
       if (fields.size) rare = put_varint(rare, size);
       if (fields.address) rare = put_varint(rare, slot->address);
@@ -331,6 +337,13 @@ template <ColumnFormat kFormat, typename Visit>
     return value;
   };
   const auto get_rare = [&]() noexcept { return get(at[kRare], end[kRare]); };
+  std::uint32_t last_stack = 0;
+  const auto get_stack = [&]() noexcept {
+    const std::uint64_t value = get_small(node_at, node_end);
+    if (kFormat == ColumnFormat::kOld) return static_cast<std::uint32_t>(value);
+    last_stack += static_cast<std::uint32_t>(unzigzag(value));
+    return last_stack;
+  };
   LastNode last_node;
 
   std::uint64_t time = first_time;
@@ -342,8 +355,8 @@ template <ColumnFormat kFormat, typename Visit>
     if (kind != 2) [[likely]] {
       if (kind == 0 && head != 0) return DecodeError::kBadOp;
       heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
-      std::uint64_t node = 0;
-      if (kind != 0) node = get_small(node_at, node_end);
+      std::uint32_t node = 0;
+      if (kind != 0) node = get_stack();
       if (!ok) [[unlikely]]
         return DecodeError::kBadVarint;
       visit(Slot{time, std::rotl(heap_address, 4),
@@ -351,7 +364,7 @@ template <ColumnFormat kFormat, typename Visit>
                          : kind == 1 ? Op::kAlloc
                                      : Op::kReallocEnd,
                          head >> 2),
-                 static_cast<std::uint32_t>(node), 0},
+                 node, 0},
             static_cast<const std::uint8_t*>(nullptr));
       continue;
     }
@@ -378,7 +391,7 @@ template <ColumnFormat kFormat, typename Visit>
         heap_address += static_cast<std::uint64_t>(unzigzag(get(address_at, address_end)));
         slot.address = std::rotl(heap_address, 4);
       }
-      if (fields.stack) slot.node = static_cast<std::uint32_t>(get_small(node_at, node_end));
+      if (fields.stack) slot.node = get_stack();
       slot.op_size = op_size(op, fields.size ? get_rare() : 0);
       if (fields.address) slot.address = get_rare();
       if (fields.node) slot.node = static_cast<std::uint32_t>(get_rare());

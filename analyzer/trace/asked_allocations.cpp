@@ -56,7 +56,7 @@ template <typename IsAsked>
 bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
   const std::uint8_t* at = columns.begin[column];
   while (at != columns.end[column]) {
-    if (*at == 0) {  // a free, or no stack
+    if (*at == 0) {  // a free; the stack of the event before, or none
       ++at;
       continue;
     }
@@ -67,16 +67,25 @@ bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
   return false;
 }
 
+/// The stack that a number of kNode stands for, after the stack `last`.
+std::uint32_t stack_of(ColumnFormat format, std::uint64_t number, std::uint32_t last) {
+  if (format == ColumnFormat::kOld) return static_cast<std::uint32_t>(number);
+  return last + static_cast<std::uint32_t>(unzigzag(number));
+}
+
 }  // namespace
 
 /// False: the frame has nothing that is asked for, and no text. Looks at one column, and up to the first one asked
 /// for.
-bool AskedReader::may_have_any(const FrameColumns& columns) const {
+bool AskedReader::may_have_any(ColumnFormat format, const FrameColumns& columns) const {
   if (may_have_text(columns)) return true;
-  if (!asked_.nodes.empty() && !asked_.has_node(0))
-    return any_of(columns, kNode, [&](std::uint64_t node) {
-      return asked_.has_node(node_index_.find(static_cast<std::uint32_t>(node)));
+  if (!asked_.nodes.empty() && !asked_.has_node(0)) {
+    std::uint32_t stack = 0;
+    return any_of(columns, kNode, [&](std::uint64_t number) {
+      stack = stack_of(format, number, stack);
+      return asked_.has_node(node_index_.find(stack));
     });
+  }
   return any_of(columns, kHead, [&](std::uint64_t head) { return (head & 1) != 0 && asked_.has_size(head >> 2); });
 }
 
@@ -88,9 +97,10 @@ bool AskedReader::find(ColumnFormat format, const FrameColumns& columns, std::ui
   const std::uint8_t* const head_end = columns.end[kHead];
   const std::uint8_t* const node_end = columns.end[kNode];
   std::uint32_t addresses = 0;
+  std::uint32_t stack = 0;
   for (std::uint32_t record = 0; record < record_count; ++record) {
     std::uint64_t head = 0;
-    std::uint64_t node = 0;
+    std::uint64_t number = 0;
     head_at = get_small_varint(head_at, head_end, head);
     if (head_at == nullptr) return false;
     if (head == 0) {  // a free
@@ -99,10 +109,11 @@ bool AskedReader::find(ColumnFormat format, const FrameColumns& columns, std::ui
     }
     if ((head & 1) != 0) [[likely]] {
       ++addresses;
-      node_at = get_small_varint(node_at, node_end, node);
+      node_at = get_small_varint(node_at, node_end, number);
       if (node_at == nullptr) return false;
+      stack = stack_of(format, number, stack);
       const std::uint64_t size = head >> 2;
-      const std::uint32_t index = node_index_.find(static_cast<std::uint32_t>(node));
+      const std::uint32_t index = node_index_.find(stack);
       if (index == NodeIndex::kNoIndex) return false;
       if (!asked_.has_size(size) || !asked_.has_node(index)) continue;
       events.push_back({0, kSomeAddress, op_size((head & 2) == 0 ? Op::kAlloc : Op::kReallocEnd, size), index, 0});
@@ -116,8 +127,10 @@ bool AskedReader::find(ColumnFormat format, const FrameColumns& columns, std::ui
     if (static_cast<Op>(op) == Op::kText) return false;
     const OpFields fields = fields_of(static_cast<Op>(op));
     addresses += fields.heap_address;
-    if (fields.stack) node_at = get_small_varint(node_at, node_end, node);
+    if (!fields.stack) continue;
+    node_at = get_small_varint(node_at, node_end, number);
     if (node_at == nullptr) return false;
+    stack = stack_of(format, number, stack);
   }
   return head_at == head_end && node_at == node_end;
 }
@@ -129,7 +142,7 @@ bool AskedReader::read(ColumnFormat format, const std::uint8_t* columns, std::si
   has_empty_realloc_ = false;
   FrameColumns split;
   if (!split_columns(columns, size, split)) return false;
-  if (!may_have_any(split)) return true;
+  if (!may_have_any(format, split)) return true;
   if (!find(format, split, record_count, events)) return false;
   const bool with_addresses = asked_.with_addresses || has_empty_realloc_;
   std::uint64_t time = first_time;

@@ -48,7 +48,7 @@ class AskedReader {
     std::uint32_t records;    ///< before the allocation and with it
     std::uint32_t addresses;  ///< likewise, numbers in their column
   };
-  bool may_have_any(const FrameColumns& columns) const;
+  bool may_have_any(ColumnFormat format, const FrameColumns& columns) const;
   bool find(ColumnFormat format, const FrameColumns& columns, std::uint32_t record_count,
             std::vector<MergedEvent>& events);
 

@@ -170,6 +170,18 @@ void write_nodes(const std::string& path) {
   frames.write(path);
 }
 
+/// Calls that fail, each with another stack, which is not defined. As differences their stacks are equal.
+void write_stacks(const std::string& path) {
+  Frames frames;
+  std::uint32_t node = 0;
+  for (std::uint32_t i = 0; frames.size() < 1 << 20; ++i) {
+    std::vector<Slot> slots;
+    while (slots.size() < kBlockRecords) slots.push_back({0, 0, op_size(Op::kAllocFailed, 24), ++node, 0});
+    frames.add(kFirstHostileStream, i, columns_of(slots), kBlockRecords, kBlockRecords);
+  }
+  frames.write(path);
+}
+
 std::string module_text() {
   const ModuleText fixed{0x1000, 0, 0, 0};
   return std::string(reinterpret_cast<const char*>(&fixed), sizeof fixed) + "/lib";
@@ -266,6 +278,7 @@ int main(int argc, char** argv) {
   write_texts(folder + "modules.heapprof", TextKind::kModule, module_text());
   write_python(folder + "python.heapprof");
   write_nodes(folder + "nodes.heapprof");
+  write_stacks(folder + "stacks.heapprof");
   write_compacted_nodes(folder + "compacted_nodes.heapprof");
   write_compacted_streams(folder + "compacted_streams.heapprof");
   write_compacted_pinned(folder + "compacted_pinned.heapprof");

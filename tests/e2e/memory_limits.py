@@ -72,6 +72,7 @@ class MemoryLimits(harness.Case):
 
     def test_nodes(self):
         self.assertIn("the stacks exceed what", self.check("nodes.heapprof"))
+        self.assertIn("the stacks exceed what", self.check("stacks.heapprof"))
 
     def test_threads(self):
         # No event is lost: threads above the limit are merged, and names above theirs are left empty.

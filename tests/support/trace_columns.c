@@ -51,6 +51,9 @@ static int next(struct column* column, uint64_t* value) {
   return 0;
 }
 
+// What a value of zigzag stands for, modulo 2^64.
+static uint64_t unzigzag(uint64_t value) { return (value >> 1) ^ -(value & 1); }
+
 // The last node that was encoded as differences.
 struct node {
   uint32_t number, module;
@@ -89,6 +92,7 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
 
   uint64_t time = first_time;
   uint64_t heap_address = 0;
+  uint64_t stack = 0;
   struct node last_node = {0, 0};
   for (struct record* record = out; record != out + count; ++record) {
     uint64_t head, value;
@@ -113,10 +117,14 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
     const uint8_t fields = fields_of[record->op];
     if (fields & HEAP_ADDRESS) {
       if (!next(&columns[ADDRESS], &value)) return "the column of addresses is too short";
-      heap_address += (value >> 1) ^ -(value & 1);
+      heap_address += unzigzag(value);
       record->address = heap_address << 4 | heap_address >> 60;
     }
-    if ((fields & STACK) && !next(&columns[NODE], &record->node)) return "the column of stacks is too short";
+    if (fields & STACK) {
+      if (!next(&columns[NODE], &value)) return "the column of stacks is too short";
+      stack = old ? value : (uint32_t)(stack + unzigzag(value));
+      record->node = stack;
+    }
     if (((fields & RARE_SIZE) && !next(&columns[RARE], &record->size)) ||
         ((fields & RARE_ADDRESS) && !next(&columns[RARE], &record->address)) ||
         ((fields & RARE_NODE) && !next(&columns[RARE], &record->node)) ||

@@ -171,6 +171,19 @@ TEST_CASE("nodes of every kind are decoded as they were encoded") {
                        [](const Slot&, const std::uint8_t*) {}) == DecodeError::kBadOp);
 }
 
+TEST_CASE("stacks near each other take one byte each, whatever their numbers are") {
+  std::vector<Slot> slots;
+  for (const std::uint32_t first : {400'000u, ~0u - 10, 0u})
+    for (std::uint32_t i = 0; i < 1000; ++i)
+      slots.push_back({5, 0x55550000, op_size(Op::kAlloc, 24), first + i * 37 % 10, 0});
+  slots.push_back({5, 0, op_size(Op::kAllocFailed, 24), ~0u, 0});
+  slots.push_back({5, 0x55550000, op_size(Op::kFreeStack, 0), 1, 0});
+  std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
+  const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
+  CHECK(is_decoded(bytes, block, slots));
+  CHECK(block.raw_bytes <= kColumns * 4 + 4 * slots.size() + 60);
+}
+
 TEST_CASE("overwritten slots stay within the bound") {
   std::mt19937_64 random(heapprof::test::seed(2));
   for (int round = 0; round < 200; ++round) {
