@@ -24,7 +24,11 @@ enum Column : unsigned {
   ///   size << 2 | 3     kReallocEnd
   /// A node that is encoded as differences has kNodeDifferences, with flags, in place of the op.
   kHead,
-  /// One per record: ticks since the previous record; for the first one, since the frame's first_time.
+  /// For each record with another time than the previous one, or than the frame's first_time:
+  ///   (ticks since then) << 1          (times never decrease, so 63 bits are enough)
+  /// For each run of records with the same time as the previous one:
+  ///   (length of the run - 1) << 1 | 1
+  /// kOld: one number per record, the ticks.
   kTime,
   /// Heap addresses, rotated right by 4 (blocks are 16-aligned, so their low bits are zero): difference to the
   /// previous one, zigzag.
@@ -119,9 +123,9 @@ struct LastNode {
   std::uint32_t module = 0;
 };
 
-/// The maximum number of bytes that a slot needs in each column: a head; a time; an address; a stack (5); fields of
-/// 10, 10, 5 and 5; a continuation slot of text. put_varint may write 8 bytes where 5 are needed, so kNode and kRare
-/// have 3 more.
+/// The maximum number of bytes that a slot needs in each column: a head; a time, or its part of a run; an address; a
+/// stack (5); fields of 10, 10, 5 and 5; a continuation slot of text. put_varint may write 8 bytes where 5 are
+/// needed, so kNode and kRare have 3 more.
 inline constexpr std::size_t kMaxColumnBytes[kColumns] = {10, 10, 10, 8, 33, sizeof(Slot)};
 
 /// The bytes that encode_columns needs for `slots` slots, whatever they contain.
@@ -139,6 +143,15 @@ struct EncodedBlock {
   std::uint64_t first_time = 0;
   std::uint64_t last_time = 0;
 };
+
+/// Writes a run of `count` records, at least one.
+inline std::uint8_t* put_run(std::uint8_t* time, std::uint32_t count) noexcept {
+  return put_varint(time, std::uint64_t{count - 1} << 1 | 1);
+}
+
+inline std::uint8_t* put_stack(std::uint8_t* node, std::uint32_t stack, std::uint32_t last) noexcept {
+  return put_varint(node, zigzag(std::int64_t{stack} - std::int64_t{last}));
+}
 
 /// Writes what kRare has of the node in `slot`, and returns the head. `size`, `aux`: of the slot, to which other
 /// processes may write; aux is at most 1.
@@ -193,14 +206,10 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     last_address = rotated;
   };
 
-  std::uint32_t last_stack = 0;
-  const auto put_stack = [&](std::uint32_t stack) noexcept {
-    node = put_varint(node, zigzag(std::int64_t{stack} - std::int64_t{last_stack}));
-    last_stack = stack;
-  };
-
   if (count != 0) result.first_time = slots[0].time;
   std::uint64_t last_time = result.first_time;
+  std::uint32_t same_time = 0;  // records of the current run
+  std::uint32_t last_stack = 0;
   std::uint32_t other_records = 0;  // records that are no events
   std::uint32_t continuations = 0;  // slots that are not records
   LastNode last_node;
@@ -210,8 +219,14 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     const Op op = static_cast<Op>(word & 0xff);
     const std::uint64_t size = word >> 8;
     const std::uint64_t now = *static_cast<const volatile std::uint64_t*>(&slot->time);
-    time = put_varint(time, now - last_time);
-    last_time = now;
+    if (now == last_time) [[likely]] {
+      ++same_time;
+    } else {
+      if (same_time != 0) time = put_run(time, same_time);
+      same_time = 0;
+      time = put_varint(time, (now - last_time) << 1);
+      last_time = now;
+    }
 
     if (op == Op::kFree) {
       *head++ = 0;
@@ -219,7 +234,9 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
     } else if (op == Op::kAlloc) {
       head = put_varint(head, size << 2 | 1);
       put_address(slot->address);
-      put_stack(slot->node);
+      const std::uint32_t stack = slot->node;
+      node = put_stack(node, stack, last_stack);
+      last_stack = stack;
     } else [[unlikely]] {
       other_records += !is_event(*slot);
       const std::uint32_t aux = *static_cast<const volatile std::uint32_t*>(&slot->aux);
@@ -231,7 +248,11 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       head = op == Op::kReallocEnd ? put_varint(head, size << 2 | 3) : put_varint(head, (word & 0xff) << 2 | 2);
       const OpFields fields = fields_of(op);
       if (fields.heap_address) put_address(slot->address);
-      if (fields.stack) put_stack(slot->node);
+      if (fields.stack) {
+        const std::uint32_t stack = slot->node;
+        node = put_stack(node, stack, last_stack);
+        last_stack = stack;
+      }
       std::uint8_t* rare = at[kRare];
       if (fields.size) rare = put_varint(rare, size);
       if (fields.address) rare = put_varint(rare, slot->address);
@@ -248,6 +269,7 @@ inline EncodedBlock encode_columns(const Slot* slots, std::uint32_t count, std::
       }
     }
   }
+  if (same_time != 0) time = put_run(time, same_time);
   result.record_count = count - continuations;
   result.event_count = result.record_count - other_records;
   at[kHead] = head;
@@ -347,10 +369,22 @@ template <ColumnFormat kFormat, typename Visit>
   LastNode last_node;
 
   std::uint64_t time = first_time;
+  std::uint64_t same_time = 0;  // further records of the current run
+  const auto next_time = [&]() noexcept {
+    if (kFormat == ColumnFormat::kOld) {
+      time += get_small(time_at, time_end);
+    } else if (same_time != 0) {
+      --same_time;
+    } else {
+      const std::uint64_t value = get_small(time_at, time_end);
+      if ((value & 1) == 0) time += value >> 1;
+      else same_time = value >> 1;
+    }
+  };
   std::uint64_t heap_address = 0;
   for (std::uint32_t i = 0; i < record_count; ++i) {
     const std::uint64_t head = get_small(head_at, head_end);
-    time += get_small(time_at, time_end);
+    next_time();
     const std::uint64_t kind = head & 3;
     if (kind != 2) [[likely]] {
       if (kind == 0 && head != 0) return DecodeError::kBadOp;
@@ -412,6 +446,7 @@ template <ColumnFormat kFormat, typename Visit>
   at[kTime] = time_at;
   at[kAddress] = address_at;
   at[kNode] = node_at;
+  if (same_time != 0) return DecodeError::kTrailing;
   for (unsigned column = 0; column < kColumns; ++column)
     if (at[column] != end[column]) return DecodeError::kTrailing;
   return DecodeError::kNone;

@@ -33,7 +33,28 @@ bool add_small(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t c
   return true;
 }
 
-/// The same of signed numbers of any size.
+/// Adds the ticks of the next `count` records in ColumnFormat::kCurrent. `same_time`: further records of the current
+/// run, 0 at first.
+bool add_runs(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t count, std::uint64_t& same_time,
+              std::uint64_t& sum) {
+  while (count != 0) {
+    if (same_time != 0) {
+      const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(same_time, count));
+      same_time -= taken;
+      count -= taken;
+      continue;
+    }
+    std::uint64_t value = 0;
+    at = get_small_varint(at, end, value);
+    if (at == nullptr) return false;
+    if ((value & 1) == 0) sum += value >> 1;
+    else same_time = value >> 1;
+    --count;
+  }
+  return true;
+}
+
+/// Adds `count` signed numbers of any size.
 bool add_signed(const std::uint8_t*& at, const std::uint8_t* end, std::uint32_t count, std::uint64_t& sum) {
   for (; count != 0; --count) {
     std::uint64_t number = 0;
@@ -146,11 +167,17 @@ bool AskedReader::read(ColumnFormat format, const std::uint8_t* columns, std::si
   if (!find(format, split, record_count, events)) return false;
   const bool with_addresses = asked_.with_addresses || has_empty_realloc_;
   std::uint64_t time = first_time;
+  std::uint64_t same_time = 0;
   std::uint64_t heap_address = 0;
+  const auto add_times = [&](std::uint32_t count) {
+    const std::uint8_t*& at = split.begin[kTime];
+    return format == ColumnFormat::kOld ? add_small(at, split.end[kTime], count, time)
+                                        : add_runs(at, split.end[kTime], count, same_time, time);
+  };
   Place before{0, 0};
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Place place = places_[i];
-    if (!add_small(split.begin[kTime], split.end[kTime], place.records - before.records, time)) return false;
+    if (!add_times(place.records - before.records)) return false;
     events[i].time = time;
     if (with_addresses) {
       if (!add_signed(split.begin[kAddress], split.end[kAddress], place.addresses - before.addresses, heap_address))

@@ -92,13 +92,22 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
 
   uint64_t time = first_time;
   uint64_t heap_address = 0;
+  uint64_t same_time = 0;  // further records of the current run
   uint64_t stack = 0;
   struct node last_node = {0, 0};
   for (struct record* record = out; record != out + count; ++record) {
     uint64_t head, value;
     memset(record, 0, sizeof *record);
-    if (!next(&columns[HEAD], &head) || !next(&columns[TIME], &value)) return "a column of all records is too short";
-    record->time = time += value;
+    if (!next(&columns[HEAD], &head)) return "the column of heads is too short";
+    if (same_time) {
+      --same_time;
+    } else {
+      if (!next(&columns[TIME], &value)) return "the column of times is too short";
+      if (old) time += value;
+      else if (value & 1) same_time = value >> 1;
+      else time += value >> 1;
+    }
+    record->time = time;
     switch (head & 3) {
       case 0:
         if (head != 0) return "a free with a size";
@@ -136,6 +145,7 @@ const char* decode_columns(const uint8_t* content, uint64_t bytes, uint64_t firs
       columns[TEXT].at += record->aux;
     }
   }
+  if (same_time) return "a run of times exceeds the records";
   for (int i = 0; i < COLUMNS; ++i)
     if (columns[i].at != columns[i].end) return "a column has more values than its records use";
   return NULL;

@@ -6,6 +6,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace heapprof;
@@ -121,11 +122,11 @@ TEST_CASE("a malloc and a free take few bytes") {
   }
   std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
   const EncodedBlock block = encode_columns(slots.data(), 2000, bytes.data());
-  // Two heads, two times, two address deltas, one stack: seven bytes for each pair, and the first address.
-  CHECK(block.raw_bytes <= kColumns * 4 + 7 * 1000 + 8);
+  // Two heads, two address deltas, one stack: five bytes for each pair; the first address, and a run of one time.
+  CHECK(block.raw_bytes <= kColumns * 4 + 5 * 1000 + 11);
 }
 
-TEST_CASE("a node of a new stack takes a head, a time and an offset") {
+TEST_CASE("a node of a new stack takes a head and an offset") {
   // Stacks of ten new frames, each of which begins at a node of the stack before.
   constexpr std::uint32_t kStacks = 20, kFrames = 10;
   std::vector<Slot> slots;
@@ -133,8 +134,8 @@ TEST_CASE("a node of a new stack takes a head, a time and an offset") {
   for (std::uint32_t stack = 0; stack < kStacks; ++stack) {
     std::uint32_t parent = node - 7;
     for (std::uint32_t frame = 0; frame < kFrames; ++frame) {
-      slots.push_back({5, 0x12345 + stack * 977 + frame * 131, op_size(Op::kNode, parent | std::uint64_t{2} << 32),
-                       ++node, 0});
+      slots.push_back(
+          {5, 0x12345 + stack * 977 + frame * 131, op_size(Op::kNode, parent | std::uint64_t{2} << 32), ++node, 0});
       parent = node;
     }
   }
@@ -142,8 +143,9 @@ TEST_CASE("a node of a new stack takes a head, a time and an offset") {
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
   CHECK(block.node_count == slots.size());
   CHECK(is_decoded(bytes, block, slots));
-  // Head, time, and an offset of three bytes; the parent of a stack's first node; number and module of the first one.
-  CHECK(block.raw_bytes <= kColumns * 4 + 5 * slots.size() + kStacks + 8);
+  // Head, and an offset of three bytes; the parent of a stack's first node; number and module of the first one; the
+  // run of times.
+  CHECK(block.raw_bytes <= kColumns * 4 + 4 * slots.size() + kStacks + 4 + 3);
 }
 
 TEST_CASE("nodes of every kind are decoded as they were encoded") {
@@ -181,7 +183,50 @@ TEST_CASE("stacks near each other take one byte each, whatever their numbers are
   std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
   const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
   CHECK(is_decoded(bytes, block, slots));
-  CHECK(block.raw_bytes <= kColumns * 4 + 4 * slots.size() + 60);
+  CHECK(block.raw_bytes <= kColumns * 4 + 3 * slots.size() + 60);
+}
+
+TEST_CASE("times are decoded as they were encoded, and runs of one time take a few bytes") {
+  std::vector<Slot> slots;
+  std::uint64_t time = 1'000'000;
+  const auto add = [&](std::uint64_t ticks, std::uint32_t count) {
+    time += ticks;
+    for (std::uint32_t i = 0; i < count; ++i) slots.push_back({time, 0x10, op_size(Op::kFree, 0), 0, 0});
+  };
+  for (const std::uint32_t count : {1u, 2u, 3u, 32u, 129u, 130u, 1u, 20'000u, 1u}) add(5000, count);
+  for (unsigned i = 0; i < 100; ++i) add(i % 2, 1);
+  add(~std::uint64_t{0} >> 1, 2);
+  std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()));
+  const EncodedBlock block = encode_columns(slots.data(), static_cast<std::uint32_t>(slots.size()), bytes.data());
+  CHECK(block.first_time == 1'005'000);
+  CHECK(block.last_time == time);
+  CHECK(is_decoded(bytes, block, slots));
+  // A head and an address difference for each record.
+  CHECK(block.raw_bytes <= kColumns * 4 + 2 * slots.size() + 9 * 4 + 100 + 20);
+  // Of two records; the runs of some are longer than that, or too short.
+  const auto decode = [](std::vector<std::uint8_t> times) {
+    std::vector<std::uint8_t> columns = {2, 0, 0, 0, static_cast<std::uint8_t>(times.size()), 0, 0, 0, 2};
+    columns.resize(kColumns * 4 + 2, 0);
+    columns.insert(columns.end(), times.begin(), times.end());
+    columns.resize(columns.size() + 2, 0);
+    std::vector<std::uint64_t> decoded;
+    const DecodeError error =
+        decode_columns(ColumnFormat::kCurrent, columns.data(), columns.size(), 7, 2,
+                       [&](const Slot& slot, const std::uint8_t*) { decoded.push_back(slot.time); });
+    return std::pair(error, decoded);
+  };
+  using Times = std::vector<std::uint64_t>;
+  CHECK((decode({3}) == std::pair(DecodeError::kNone, Times{7, 7})));
+  CHECK((decode({1, 1}) == std::pair(DecodeError::kNone, Times{7, 7})));
+  CHECK((decode({1, 8}) == std::pair(DecodeError::kNone, Times{7, 11})));
+  CHECK((decode({6, 8}) == std::pair(DecodeError::kNone, Times{10, 14})));
+  CHECK((decode({6, 1}) == std::pair(DecodeError::kNone, Times{10, 10})));
+  CHECK((decode({0, 0}) == std::pair(DecodeError::kNone, Times{7, 7})));  // as no recorder writes it
+  CHECK((decode({5}) == std::pair(DecodeError::kTrailing, Times{7, 7})));
+  CHECK((decode({6, 3}) == std::pair(DecodeError::kTrailing, Times{10, 10})));
+  CHECK((decode({3, 1}) == std::pair(DecodeError::kTrailing, Times{7, 7})));
+  CHECK((decode({1}) == std::pair(DecodeError::kBadVarint, Times{7})));
+  CHECK((decode({}) == std::pair(DecodeError::kBadVarint, Times{})));
 }
 
 TEST_CASE("overwritten slots stay within the bound") {
