@@ -221,6 +221,7 @@ TEST_CASE("The arguments of a command line behind nodes are left out of a copy")
   auto& stream = trace.stream();
   stream.node(1000, 0, 2, 0x12345);
   stream.node(1001, 1000, 300, 0x678);
+  stream.node(1003, 1000, 300, 0x9);
   stream.text(TextKind::kCommandLine, 0, 0, std::string("demo\0", 5) + std::string(200, 's'));
   stream.node(1002, 1001, 2, 0x9abc);
   stream.flush();
@@ -233,8 +234,25 @@ TEST_CASE("The arguments of a command line behind nodes are left out of a copy")
   CHECK(merged.damage.bytes == 0);
   CHECK(merged.definitions.command_line == "demo");
   CHECK(merged.definitions.command_line_omitted);
-  REQUIRE(merged.definitions.node_count == 4);
-  CHECK(merged.definitions.nodes[3].offset == 0x9abc);
+  REQUIRE(merged.definitions.node_count == 5);
+  CHECK(merged.definitions.nodes[4].offset == 0x9abc);
+}
+
+TEST_CASE("Ids of nodes beyond the limit have no index, and known ones keep theirs") {
+  NodeIndex index;
+  CHECK(index(5) == 1);
+  CHECK(index(~0u) == 2);
+  index.set_limit(4);
+  CHECK(index(7) == 3);
+  CHECK_FALSE(index.exceeds_limit());
+  CHECK(index(9) == 0);
+  CHECK(index(~0u - 1) == 0);
+  CHECK(index.exceeds_limit());
+  CHECK(index(5) == 1);
+  CHECK(index(~0u) == 2);
+  CHECK(index.size() == 4);
+  index.set_limit(5);
+  CHECK(index(9) == 4);
 }
 
 TEST_CASE("A text that is longer than the bytes after its length is rejected") {
