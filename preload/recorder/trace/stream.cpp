@@ -11,10 +11,12 @@ namespace heapprof::recorder {
 
 namespace {
 
-// Each extent of a stream is larger than the one before, up to a limit: a thread with few events reserves little
-// space, and a thread with many events seldom needs a new extent.
-constexpr std::uint32_t kFirstExtentBytes = 64u << 10;
+// An extent of a stream has an eighth of the bytes of those before it, in steps of the smallest one and between these
+// limits. So little space is left over at the end of a stream, and a thread with many events seldom needs a new
+// extent.
+constexpr std::uint32_t kMinStreamExtentBytes = 64u << 10;
 constexpr std::uint32_t kMaxStreamExtentBytes = 256u << 10;
+static_assert(kMaxStreamExtentBytes % kMinStreamExtentBytes == 0);
 static_assert(LZ4_COMPRESSBOUND(column_bytes_bound(65536 / sizeof(Slot))) <
               kMaxStreamExtentBytes - sizeof(ExtentHeader) - sizeof(FrameHeader));
 static_assert(65536 / sizeof(Slot) * kMinNodeBytes <= UINT16_MAX);  // FrameHeader::header_bytes
@@ -106,9 +108,8 @@ void Stream::detach_from_parent() noexcept {
 }
 
 void Stream::map_ahead() noexcept {
-  while (failure_ == nullptr &&
-         (last_extent_bytes_ < kMaxStreamExtentBytes || extent_bytes_ - extent_used(sequence()) < extent_bytes_ / 2))
-    if (!next_extent()) return;
+  if (failure_ == nullptr && extent_bytes_ < extent_used(sequence()) + kMaxStreamExtentBytes / 2)
+    next_extent(kMaxStreamExtentBytes);
 }
 
 /// Compresses into private memory before it copies the frame to the file: a child that is forked during the copy then
@@ -123,9 +124,9 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   if (header_bytes + compressed_bytes < min_frame_bytes) [[unlikely]]
     header_bytes = min_frame_bytes - compressed_bytes;
   const std::uint32_t frame_bytes = header_bytes + compressed_bytes;
-  // Every block is smaller than the largest extent, so this loop ends.
-  while (extent_bytes_ < extent_used(sequence) || extent_bytes_ - extent_used(sequence) < frame_bytes)
-    if (!next_extent()) return false;
+  const bool has_room =
+      extent_bytes_ >= extent_used(sequence) && extent_bytes_ - extent_used(sequence) >= frame_bytes;
+  if (!has_room && !next_extent(next_extent_bytes(frame_bytes))) return false;
   if (in_forked_child()) return true;
 
   std::uint8_t* const at = extent_ + extent_used(sequence);
@@ -157,9 +158,16 @@ bool Stream::append_frame(const EncodedBlock& block) noexcept {
   return true;
 }
 
-bool Stream::next_extent() noexcept {
-  std::uint32_t bytes = last_extent_bytes_ == 0 ? kFirstExtentBytes : last_extent_bytes_ * 2;
-  if (bytes > kMaxStreamExtentBytes) bytes = kMaxStreamExtentBytes;
+/// The size of the next extent, which has space for a frame of `frame_bytes`: every frame is smaller than the largest
+/// extent.
+std::uint32_t Stream::next_extent_bytes(std::uint32_t frame_bytes) const noexcept {
+  const auto needed = static_cast<std::uint32_t>(align_up(sizeof(ExtentHeader) + frame_bytes, kMinStreamExtentBytes));
+  const std::uint64_t eighth = all_extent_bytes_ / 8 / kMinStreamExtentBytes * kMinStreamExtentBytes;
+  if (eighth <= needed) return needed;
+  return eighth < kMaxStreamExtentBytes ? static_cast<std::uint32_t>(eighth) : kMaxStreamExtentBytes;
+}
+
+bool Stream::next_extent(std::uint32_t bytes) noexcept {
   void* memory = trace_->allocate_extent(bytes, ExtentKind::kFrames, id_, next_ordinal_, failure_);
   if (memory == nullptr) return false;
   // extent_bytes_ is 0 while the pointer, the size and extent_used() belong to different extents. If a longjmp
@@ -169,7 +177,7 @@ bool Stream::next_extent() noexcept {
   extent_bytes_ = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   ++next_ordinal_;
-  last_extent_bytes_ = bytes;
+  all_extent_bytes_ += bytes;
   extent_ = static_cast<std::uint8_t*>(memory);
   extent_used(sequence()) = sizeof(ExtentHeader);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -4,7 +4,7 @@
 // An event is appended in two steps: fill the next slot, then store the commit word. From that store on the event
 // survives the process. No lock is taken, and no system call is made until the block is full. Then the thread encodes
 // the block by columns, compresses it into space of the file that was mapped earlier, and begins the next block. When
-// that space is full, after about a hundred thousand events, the thread maps more with a few system calls.
+// that space is full, after 20,000 to 100,000 events, the thread maps more with a few system calls.
 //
 // A signal handler may interrupt any of this and leave by longjmp. So each step takes effect by one store, which
 // comes after stores that may be repeated: the next event repeats an unfinished step with the same result. A handler
@@ -109,7 +109,8 @@ class Stream {
   std::uint32_t used() const noexcept { return commit_slots(at_); }
   [[gnu::noinline]] bool flush() noexcept;
   bool append_frame(const EncodedBlock& block) noexcept;
-  bool next_extent() noexcept;
+  std::uint32_t next_extent_bytes(std::uint32_t frame_bytes) const noexcept;
+  bool next_extent(std::uint32_t bytes) noexcept;
   void begin_block(std::uint32_t sequence) noexcept;
   void commit(std::uint64_t word) noexcept {
     at_ = word;
@@ -134,9 +135,9 @@ class Stream {
   StreamId id_ = StreamId::kNone;
   std::uint32_t next_ordinal_ = 0;
 
-  std::uint8_t* extent_ = nullptr;       ///< mapped space for frames
-  std::uint32_t extent_bytes_ = 0;       ///< 0 while the extent is replaced
-  std::uint32_t last_extent_bytes_ = 0;  ///< determines the size of the next extent
+  std::uint8_t* extent_ = nullptr;      ///< mapped space for frames
+  std::uint64_t all_extent_bytes_ = 0;  ///< of this extent and those before; determines the size of the next one
+  std::uint32_t extent_bytes_ = 0;      ///< 0 while the extent is replaced
   std::uint32_t extent_used_[2] = {};
   std::uint8_t* columns_ = nullptr;  ///< working memory of flush()
   char* compressed_ = nullptr;       ///< the columns, compressed

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -124,6 +125,49 @@ TEST_CASE("A stream that reaches the size limit reports it and keeps its events"
   for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
   CHECK(events == committed);
   CHECK(std::filesystem::file_size(folder / "t") == 4096 + 65536 + 65536);
+}
+
+TEST_CASE("Extents grow with their stream, so that little space is left over, and have space for every frame") {
+  Folder folder;
+  TraceStorage file;
+  REQUIRE(file.create((folder / "t").c_str(), "p", 0, 0) == nullptr);
+  Stream stream;
+  REQUIRE(stream.open(file, StreamId{1}, 65536) == nullptr);
+  std::uint64_t state = heapprof::test::seed(1);
+  const auto random = [&] { return state = state * 6364136223846793005 + 1442695040888963407; };
+  // Texts of which LZ4 saves nothing fill the first block: its frame needs more than the smallest extent.
+  for (const std::size_t bytes : {kMaxTextBytes, kMaxTextBytes, kMaxTextBytes, 505u * 32u}) {
+    std::string text(bytes, '\0');
+    for (char& byte : text) byte = static_cast<char>(random() >> 56);
+    REQUIRE(stream.append_text(TextKind::kMark, 0, 0, text.data(), text.size()));
+  }
+  REQUIRE(stream.sequence() == 0);
+  constexpr unsigned kEvents = 250'000;
+  for (unsigned i = 0; i < kEvents; ++i)
+    REQUIRE(stream.append(Op::kAlloc, Ticks{i}, random() >> 20, random() >> 50,
+                          static_cast<std::uint32_t>(random() >> 40), 0));
+  constexpr std::uint64_t kMin = 64u << 10, kMax = 256u << 10;
+  std::vector<std::uint64_t> sizes;
+  const std::vector<char> bytes = bytes_of(folder / "t");
+  for (std::size_t at = kUnitBytes; at < bytes.size();) {
+    ExtentHeader extent;
+    std::memcpy(&extent, bytes.data() + at, sizeof extent);
+    if (extent.kind == ExtentKind::kFrames) sizes.push_back(extent.bytes);
+    at += extent.bytes;
+  }
+  REQUIRE(sizes.size() > 10);
+  CHECK(sizes.front() == 2 * kMin);
+  CHECK(sizes[1] == kMin);
+  CHECK(sizes.back() == kMax);
+  std::uint64_t sum = sizes.front();
+  for (std::size_t i = 1; i < sizes.size(); ++i) {
+    CHECK(sizes[i] <= std::max(kMin, sum / 8));
+    CHECK(sizes[i] + kMin > std::min(kMax, sum / 8));
+    sum += sizes[i];
+  }
+  unsigned events = 0;
+  for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) events += slot.op() == Op::kAlloc;
+  CHECK(events == kEvents);
 }
 
 TEST_CASE("A new block begins with its block start committed") {
