@@ -124,6 +124,9 @@ class ThreadFrames {
   template <const Layout& kLayout>
   bool are_called_again(std::uint32_t count, ReadablePages& pages) const noexcept;
   template <const Layout& kLayout>
+  bool evaluations_are_called_again(std::uint32_t count, std::uint64_t& evaluation,
+                                    ReadablePages& pages) const noexcept;
+  template <const Layout& kLayout>
   bool compare(std::uint32_t count, std::uint32_t& changed) const noexcept;
   template <const Layout& kLayout>
   bool compare_evaluations(std::uint32_t count, std::uint64_t evaluation, bool verify_versions,
@@ -158,7 +161,7 @@ class ThreadFrames {
   /// The same, of frames and boundaries up to 3.11.
   static constexpr std::uint32_t kElementWindow = 2 * kWindow;
   /// The number of frames that have ended, from the outermost, with which the innermost frame is compared: a
-  /// recursion may call so many functions before it allocates.
+  /// recursion may call so many functions before it allocates. Boundaries count, too.
   static constexpr std::uint32_t kEndedWindow = 12;
 
   PythonFrame* frames_;  ///< outermost first
@@ -213,13 +216,14 @@ inline std::uint64_t ThreadFrames::hash_with(std::uint64_t outer_hash, const Pyt
 /// none of the last ones. More than count_: it has ended, and its memory is that of a frame again.
 inline std::uint32_t ThreadFrames::find(std::uint64_t address, std::uint32_t window,
                                         std::uint32_t ended_window) const noexcept {
-  // Most events are in the function of the event before, or in its caller.
+  // Most events are in the function of the event before, or in its caller, which a boundary may separate from it.
   if (frames_[count_ - 1].address == address) return count_;
   if (count_ > 1 && frames_[count_ - 2].address == address) return count_ - 1;
+  if (count_ > 2 && frames_[count_ - 3].address == address) return count_ - 2;
   const std::uint32_t ended = written_ > count_ + ended_window ? count_ + ended_window : written_;
   for (std::uint32_t i = count_; i < ended; ++i)
     if (frames_[i].address == address) return i + 1;
-  std::uint32_t known = count_ > 1 ? count_ - 2 : 0;
+  std::uint32_t known = count_ > 2 ? count_ - 3 : 0;
   const std::uint32_t end = count_ > window ? count_ - window : 0;
   while (known != end && frames_[known - 1].address != address) --known;
   return known != end ? known : 0;
@@ -240,6 +244,44 @@ template <const Layout& kLayout>
         code_of(kLayout, frame->address) != frame->code ||
         (!frame->boundary() && !pages.object(frame->code, code_bytes(kLayout))) ||
         load<std::uint32_t>(frame->identity) != frame->version)
+      return false;
+  } while (frame != frames_ + count_);
+  return true;
+}
+
+/// As are_called_again(), up to 3.11, where frees of code objects are noticed: the structures of the evaluations of
+/// these frames must be linked as before, too. `evaluation`: the innermost structure of the thread; 0: the version
+/// has none. It is set to that of the frames outside of these elements.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::evaluations_are_called_again(std::uint32_t count,
+                                                                              std::uint64_t& evaluation,
+                                                                              ReadablePages& pages) const noexcept {
+  // Then each of these elements has a frame outside of it.
+  if (frames_[count - 1].boundary() || frames_[count_ - 1].boundary()) [[unlikely]]
+    return false;
+  const PythonFrame* frame = frames_ + count;
+  do {
+    --frame;
+    if (frame->boundary()) {
+      if (frame->address != evaluation) return false;
+      if constexpr (kLayout.cframe != 0) {
+        if (frame->previous == 0 || !pages.object(evaluation, cframe_bytes(kLayout)) ||
+            !pages.object(frame->previous, cframe_bytes(kLayout)) || boundary_changed(kLayout, *frame))
+          return false;
+        // The next outer element may be that of another call.
+        if (kLayout.frame == 0 && frame->instruction != frame[-1].address) return false;
+      }
+      evaluation = frame->previous;
+      continue;
+    }
+    const bool ends_evaluation = frame[-1].boundary();
+    const PythonFrame& outer = ends_evaluation ? frame[-2] : frame[-1];
+    if (outer.boundary() || frame->previous != outer.address ||
+        (kLayout.links == FrameLinks::kOneFrame && !ends_evaluation) ||
+        !pages.object(frame->address, frame_bytes(kLayout)) ||
+        load<std::uint64_t>(frame->address + kLayout.previous) != frame->previous ||
+        may_delegate_throw(kLayout, frame->address) || code_of(kLayout, frame->address) != frame->code ||
+        !pages.object(frame->code, code_bytes(kLayout)) || load<std::uint32_t>(frame->identity) != frame->version)
       return false;
   } while (frame != frames_ + count_);
   return true;
@@ -270,8 +312,8 @@ template <const Layout& kLayout>
 
 /// As compare(), up to 3.11, where frees of code objects are noticed: there, boundaries are structures that are
 /// linked with each other. Each one among the remembered frames refers to the structure of the next one.
-/// `evaluation`: the innermost structure of the thread; 0: the version has none. `verify_versions`: code objects may
-/// have been freed since the versions were compared.
+/// `evaluation`: the structure of the innermost one of these frames; 0: the version has none. `verify_versions`: code
+/// objects may have been freed since the versions were compared.
 template <const Layout& kLayout>
 [[gnu::always_inline]] inline bool ThreadFrames::compare_evaluations(std::uint32_t count, std::uint64_t evaluation,
                                                                      bool verify_versions,
@@ -307,9 +349,9 @@ template <const Layout& kLayout>
   return !is_innermost_evaluation;
 }
 
-/// Makes the remembered frames the first `count` elements, which compare() and are_called_again() have confirmed.
-/// Those from `begin` on may be at other instructions, or inside of other ones. Returns false if one of them has no
-/// number yet; then the ones from `begin` on are forgotten.
+/// Makes the remembered frames the first `count` elements, which the functions above have confirmed. Those from
+/// `begin` on may be at other instructions, or inside of other ones. Returns false if one of them has no number yet;
+/// then the ones from `begin` on are forgotten.
 template <const Layout& kLayout>
 [[gnu::always_inline]] inline bool ThreadFrames::resolve_again(std::uint32_t begin, std::uint32_t count) noexcept {
   count_ = begin;  // if a signal handler leaves by longjmp
@@ -372,10 +414,12 @@ template <const Layout& kLayout>
         return Result::kFrames;
     }
   } else if (frees_noticed) {
-    const std::uint64_t evaluation = kLayout.cframe == 0 ? 0 : load<std::uint64_t>(thread_state + kLayout.cframe);
-    const std::uint32_t count = find(first, kElementWindow, 0);
+    std::uint64_t evaluation = kLayout.cframe == 0 ? 0 : load<std::uint64_t>(thread_state + kLayout.cframe);
+    const std::uint32_t count = find(first, kElementWindow, kEndedWindow);
+    const std::uint32_t live = count < count_ ? count : count_;
     std::uint32_t changed = 0;
-    if (count != 0 && compare_evaluations<kLayout>(count, evaluation, freed != freed_, changed) &&
+    if (count != 0 && (count == live || evaluations_are_called_again<kLayout>(count, evaluation, pages)) &&
+        compare_evaluations<kLayout>(live, evaluation, freed != freed_, changed) &&
         ((changed == count_ && count == count_) || resolve_again<kLayout>(changed, count))) [[likely]] {
       freed_ = freed;
       return Result::kFrames;

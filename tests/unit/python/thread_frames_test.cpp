@@ -382,6 +382,112 @@ TEST_CASE("A frame that has ended is taken for a new one only with its link, cod
   munmap(page, 4096);
 }
 
+TEST_CASE("An evaluation that has ended is taken for a new one only with its structure, links and code object") {
+  forget_code_objects();
+  unwind::start_probing();
+  REQUIRE_FALSE(python::detail::code_table_full);
+  Memory memory(kLayout311);
+  StreamFixture recording;
+  recorder::Stream& stream = recording.state->stream;
+  ReadablePages pages{};
+  ThreadFrames frames{}, full{};
+  const auto structure = [&memory](std::uint64_t outer) {
+    const std::uint64_t address = memory.object(32);
+    Memory::set(address + kLayout311.cframe_previous, outer);
+    return address;
+  };
+  // Two evaluations: each has one frame.
+  const std::uint64_t outer_structure = structure(memory.object(32));
+  const std::uint64_t outer_code = memory.code("outer", 0);
+  const std::uint64_t outer = memory.frame(outer_code, 0);
+  std::uint64_t inner_structure = structure(outer_structure);
+  const std::uint64_t code = memory.code("inner", 0);
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  const auto inner = reinterpret_cast<std::uint64_t>(page);
+  Memory::set(inner + kLayout311.code, code);
+  Memory::set(inner + kLayout311.previous, outer);
+  Memory::set(inner + kLayout311.instruction, code + kLayout311.bytecode + 2);
+  // `evaluation` executes `frame`, which is the innermost one.
+  const auto execute = [&memory, &pages](std::uint64_t evaluation, std::uint64_t frame) {
+    Memory::set(evaluation + kLayout311.cframe_frame, frame);
+    Memory::set(memory.state + kLayout311.cframe, evaluation);
+    pages.begin_event();
+  };
+  const auto update = [&](std::uint64_t evaluation, std::uint64_t frame) {
+    execute(evaluation, frame);
+    return frames.update(memory.python, memory.state, true, pages, stream);
+  };
+  const auto update_again = [&](std::uint64_t evaluation, std::uint64_t frame) {
+    execute(evaluation, frame);
+    return frames.update_again<kLayout311>(memory.python, memory.state, true, pages, stream);
+  };
+  REQUIRE(update(outer_structure, outer) == Result::kFrames);
+  REQUIRE(update(inner_structure, inner) == Result::kFrames);
+  REQUIRE(frames.count() == 4);
+  const std::uint64_t hash = frames.hash();
+  const std::uint32_t number = frames.frames()[3].number;
+  REQUIRE(update_again(outer_structure, outer) == Result::kFrames);
+  REQUIRE(frames.count() == 2);
+  SECTION("the same call") {
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 4);
+    CHECK(frames.hash() == hash);
+    CHECK(frames.frames()[3].number == number);
+  }
+  SECTION("from another instruction of the outer frame") {
+    Memory::set(outer + kLayout311.instruction, outer_code + kLayout311.bytecode + 4);
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 4);
+    CHECK(frames.hash() != hash);
+  }
+  SECTION("with a structure at another place") {
+    inner_structure = structure(outer_structure);
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 4);
+    CHECK(frames.frames()[2].address == inner_structure);
+  }
+  SECTION("from another frame of the outer evaluation") {
+    const std::uint64_t between = memory.frame(memory.code("between", 0), outer);
+    Memory::set(outer_structure + kLayout311.cframe_frame, between);
+    Memory::set(inner + kLayout311.previous, between);
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 5);
+  }
+  SECTION("from another evaluation") {
+    const std::uint64_t between_structure = structure(outer_structure);
+    const std::uint64_t between = memory.frame(memory.code("between", 0), outer);
+    Memory::set(between_structure + kLayout311.cframe_frame, between);
+    Memory::set(inner_structure + kLayout311.cframe_previous, between_structure);
+    Memory::set(inner + kLayout311.previous, between);
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 6);
+  }
+  SECTION("in the outer evaluation") {
+    REQUIRE(update_again(outer_structure, inner) == Result::kFrames);
+    CHECK(frames.count() == 3);
+  }
+  SECTION("another code object with the same address") {
+    block_freed(reinterpret_cast<const void*>(code));
+    Memory::set(code + kLayout311.name, memory.text("other"));
+    REQUIRE(update_again(inner_structure, inner) == Result::kFrames);
+    CHECK(frames.frames()[3].number != number);
+  }
+  SECTION("memory that was unmapped") {
+    munmap(page, 4096);
+    unwind::invalidate_stack_region(inner, 4096);
+    CHECK(update_again(inner_structure, inner) != Result::kFrames);
+    CHECK(update(inner_structure, inner) == Result::kUnreadable);
+    REQUIRE(update(outer_structure, outer) == Result::kFrames);
+    CHECK(frames.count() == 2);
+    return;
+  }
+  full.forget_as(frames);
+  REQUIRE(full.update(memory.python, memory.state, true, pages, stream) == Result::kFrames);
+  CHECK(are_those_in_full(frames, full));
+  munmap(page, 4096);
+}
+
 TEST_CASE("The fast path leaves to the whole update what may be another thread or interpreter") {
   forget_code_objects();
   Memory memory;
