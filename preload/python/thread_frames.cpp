@@ -309,7 +309,9 @@ template <const Layout& kLayout>
                                                                     ReadablePages& pages) noexcept {
   kept_ = resolved_ = count;
   PythonFrame* frame = frames_ + count;
+  const bool skips = can_skip<kLayout>(verify_versions);
   while (frame != frames_) {
+    if (skips) frame = skip_unchanged<kLayout>(frame);
     --frame;
     if (frame->boundary()) {
       if (boundary_changed(kLayout, *frame)) return false;

@@ -129,6 +129,10 @@ class ThreadFrames {
   template <const Layout& kLayout>
   bool compare(std::uint32_t count, std::uint32_t& changed) const noexcept;
   template <const Layout& kLayout>
+  bool can_skip(bool verify_versions) const noexcept;
+  template <const Layout& kLayout>
+  PythonFrame* skip_unchanged(PythonFrame* frame) const noexcept;
+  template <const Layout& kLayout>
   bool compare_evaluations(std::uint32_t count, std::uint64_t evaluation, bool verify_versions,
                            std::uint32_t& changed) const noexcept;
   template <const Layout& kLayout>
@@ -310,6 +314,24 @@ template <const Layout& kLayout>
   return true;
 }
 
+/// Whether skip_unchanged() may be called: in 3.11, unless `verify_versions`. There an instruction is an address in
+/// the frame's code object. While none of the remembered frames' code objects has been freed, the same address is in
+/// the same code object, so that neither the code object nor its version must be compared.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline bool ThreadFrames::can_skip(bool verify_versions) const noexcept {
+  return kLayout.links == FrameLinks::kEntryFlag && !verify_versions && frames_[0].boundary();
+}
+
+/// Returns where the elements begin that are no boundaries, and have the same links and instructions as before, from
+/// the one that ends at `frame` outwards. The one that ends at the result has changed, or is a boundary.
+template <const Layout& kLayout>
+[[gnu::always_inline]] inline PythonFrame* ThreadFrames::skip_unchanged(PythonFrame* frame) const noexcept {
+  while (!frame[-1].boundary() && load<std::uint64_t>(frame[-1].address + kLayout.previous) == frame[-1].previous &&
+         instruction_word(kLayout, frame[-1].address) == frame[-1].instruction)
+    --frame;
+  return frame;
+}
+
 /// As compare(), up to 3.11, where frees of code objects are noticed: there, boundaries are structures that are
 /// linked with each other. Each one among the remembered frames refers to the structure of the next one.
 /// `evaluation`: the structure of the innermost one of these frames; 0: the version has none. `verify_versions`: code
@@ -318,12 +340,14 @@ template <const Layout& kLayout>
 [[gnu::always_inline]] inline bool ThreadFrames::compare_evaluations(std::uint32_t count, std::uint64_t evaluation,
                                                                      bool verify_versions,
                                                                      std::uint32_t& changed) const noexcept {
-  const PythonFrame* frame = frames_ + count;
+  PythonFrame* frame = frames_ + count;
   const PythonFrame* outermost_changed = frame;
   if (frame[-1].boundary()) [[unlikely]]
     return false;
+  const bool skips = can_skip<kLayout>(verify_versions);
   bool is_innermost_evaluation = true;
   do {
+    if (skips) frame = skip_unchanged<kLayout>(frame);
     --frame;
     if (frame->boundary()) {
       // The innermost frame must belong to the current evaluation.
