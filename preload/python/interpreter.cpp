@@ -52,20 +52,37 @@ struct DirectReader {
   }
 };
 
+/// Calls visit(segment) for each program header of the module.
+template <typename Visit>
+void visit_segments(const unwind::ModuleInfo& module, Visit&& visit) noexcept {
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(module.map_begin);
+  constexpr std::uint64_t kPage = 4096;
+  if (__builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kPage)
+    return;
+  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.map_begin + header->e_phoff);
+  for (unsigned left = header->e_phnum; left != 0; --left, ++segment) visit(*segment);
+}
+
+/// The bytes of the module's file that are mapped by the segment that holds `address`; empty: they do not contain it.
+unwind::Span file_bytes_around(const unwind::ModuleInfo& module, std::uint64_t address) noexcept {
+  unwind::Span result{};
+  visit_segments(module, [&](const ElfW(Phdr) & segment) noexcept {
+    const std::uint64_t begin = module.load_bias + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && address - begin < segment.p_filesz) result = {begin, begin + segment.p_filesz};
+  });
+  return result;
+}
+
 /// The dynamic symbols of a module.
 class Symbols {
  public:
   explicit Symbols(const unwind::ModuleInfo& module) noexcept {
-    const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(module.map_begin);
-    constexpr std::uint64_t kPage = 4096;
-    if (__builtin_memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
-        header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kPage)
-      return;
-    const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(module.map_begin + header->e_phoff);
     link_map map{};
     map.l_addr = module.load_bias;
-    for (unsigned left = header->e_phnum; left != 0; --left, ++segment)
-      if (segment->p_type == PT_DYNAMIC) map.l_ld = reinterpret_cast<ElfW(Dyn)*>(module.load_bias + segment->p_vaddr);
+    visit_segments(module, [&](const ElfW(Phdr) & segment) noexcept {
+      if (segment.p_type == PT_DYNAMIC) map.l_ld = reinterpret_cast<ElfW(Dyn)*>(module.load_bias + segment.p_vaddr);
+    });
     read(map);
   }
   /// The program's.
@@ -280,7 +297,12 @@ const char* examine(const unwind::ModuleInfo& module, const Symbols& symbols, st
                                              symbols.find("_PyEval_EvalFrameDefault"));
     if (!result.evaluation.exists()) return "it is not known where its code evaluates frames";
   }
-  if (layout->code_version == 0) result.release.find(symbols.find("PyObject_Free"));
+  if (layout->code_version == 0) {
+    result.release.find(symbols.find("PyObject_Free"));
+    const unwind::Span data = file_bytes_around(module, result.code_type.in_module);
+    result.static_begin = data.begin;
+    result.static_end = data.end;
+  }
   result.layout = layout;
   return nullptr;
 }

@@ -43,6 +43,9 @@ struct Interpreter {
   std::uint64_t runtime;
   std::uint64_t module_begin;  ///< addresses of the module
   std::uint64_t module_end;
+  /// Addresses of the data that the module's file contains, with the types: see is_static_code().
+  std::uint64_t static_begin;
+  std::uint64_t static_end;
   /// Where the address of a thread's PyThreadState is; only if the layout has no key.
   ThreadVariable state_variable;
   ObjectType code_type;
@@ -61,6 +64,10 @@ struct Interpreter {
   std::uint64_t readable_epoch;
   EvaluationCode evaluation;  ///< only if evaluations have nothing else
   CodeRelease release;        ///< only if code objects have no versions
+
+  /// Whether the code object at `code` is a part of the interpreter's data, as those of importlib are in 3.11: it is
+  /// never freed, so no other one is ever at its address.
+  bool is_static_code(std::uint64_t code) const noexcept { return code - static_begin < static_end - static_begin; }
 };
 
 inline constexpr std::uint32_t kMaxInterpreters = 8;

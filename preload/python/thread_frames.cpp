@@ -24,7 +24,7 @@ constexpr std::uint32_t kNoVersion = 0;
 /// The version of frames that must always be identified again. It differs from kNoVersion, so they never compare
 /// equal.
 constexpr std::uint32_t kUnknownVersion = ~0u;
-/// The version of frames whose code object is identified by its signature.
+/// The version of frames whose code object is identified by its signature, or is static.
 constexpr std::uint32_t kBySignature = 1;
 
 /// Sets the version of a frame whose code object has none, because the interpreter's counter has reached its end. The
@@ -372,6 +372,8 @@ bool ThreadFrames::read(const CodeReader& reader, std::uint64_t thread_state, st
     ++read_count_;
     if (frees_noticed_) {
       set_noticed_version(frame);
+    } else if (layout.code_version == 0 && reader.python.is_static_code(frame.code)) {
+      frame.version = kBySignature;
     } else if (layout.code_version == 0) {
       frame.identity = signature_of(reader, frame.code);
       frame.version = frame.identity == 0 ? kUnknownVersion : kBySignature;
@@ -410,7 +412,10 @@ void ThreadFrames::resolve(const CodeReader& reader, PythonFrame& frame, std::ui
     const bool incomplete = is_incomplete(layout, frame, instruction);
     if (!incomplete && frame.number == 0) {
       const bool has_version = layout.code_version != 0 || frees_noticed_;
-      const std::uint32_t version = has_version && frame.version != kUnknownVersion ? frame.version : 0;
+      // A static code object is identified by its module, too: another one may be loaded in the place of that.
+      const std::uint32_t version = reader.python.is_static_code(frame.code)          ? reader.python.module
+                                    : has_version && frame.version != kUnknownVersion ? frame.version
+                                                                                      : 0;
       frame.number = code_number(reader, frame.code, version, identity_.hash(), stream);
     }
     frame.offset = incomplete || frame.number == 0 ? PythonFrame::kHidden : offset_at(frame.number, instruction);

@@ -610,6 +610,45 @@ TEST_CASE("Frames of one code object have one number, also when they are read ag
   CHECK(thread.update(0) == Result::kNone);
 }
 
+TEST_CASE("Without versions, the content of a code object is read again unless it is in the interpreter's data") {
+  forget_code_objects();
+  Memory memory(kLayout311);
+  Thread thread(memory);
+  const std::uint64_t code = memory.code("f", 0);
+  const std::uint64_t structure = memory.object(32);
+  Memory::set(structure + kLayout311.cframe_frame, memory.frame(code, 0));
+  Memory::set(structure + kLayout311.cframe_previous, std::uint64_t{0});
+  Memory::set(memory.state + kLayout311.cframe, structure);
+  memory.python.module = 2;
+  const auto number = [&] {
+    thread.pages.begin_event();
+    REQUIRE(thread.frames.update(memory.python, memory.state, false, thread.pages, thread.stream()) ==
+            Result::kFrames);
+    return thread.number(thread.frames.count() - 1);
+  };
+  SECTION("in its data") {
+    memory.python.static_begin = code;
+    memory.python.static_end = code + 1;
+    const std::uint32_t first = number();
+    REQUIRE(first != 0);
+    Memory::set(code + kLayout311.first_line, 2);
+    CHECK(number() == first);
+    thread.frames.forget();
+    CHECK(number() == first);
+    memory.python.module = 3;  // another module in its place
+    thread.frames.forget();
+    CHECK(number() != first);
+  }
+  SECTION("before its data") {
+    memory.python.static_begin = code + 16;
+    memory.python.static_end = code + 32;
+    const std::uint32_t first = number();
+    REQUIRE(first != 0);
+    Memory::set(code + kLayout311.first_line, 2);
+    CHECK(number() != first);
+  }
+}
+
 TEST_CASE("Another interpreter, or one that began again, may have a code object with the same address and version") {
   forget_code_objects();
   Memory memory;
