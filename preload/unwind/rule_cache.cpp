@@ -5,8 +5,11 @@
 namespace heapprof::unwind {
 
 bool RuleCache::start() noexcept {
-  if (entries_ == nullptr) entries_ = static_cast<Entry*>(sys::map_private(kBytes));
-  return entries_ != nullptr;
+  if (entries_ != nullptr) return true;
+  entries_ = static_cast<Entry*>(sys::map_private(kBytes));
+  if (entries_ == nullptr) return false;
+  sys::populate(entries_, kFirstPages * kPageEntries * sizeof(Entry));
+  return true;
 }
 
 void RuleCache::store(FrameAddress address, Rule rule) noexcept {
@@ -14,9 +17,13 @@ void RuleCache::store(FrameAddress address, Rule rule) noexcept {
   if ((modules_.load(std::memory_order_relaxed) & bit) == 0) modules_.fetch_or(bit, std::memory_order_relaxed);
   if (stored_.load(std::memory_order_relaxed) < kFewRules &&
       stored_.fetch_add(1, std::memory_order_relaxed) == kFewRules - 1)
-    sys::populate(entries_, kBytes);
+    use_all_pages();
+  put(address, rule, last_page_.load(std::memory_order_relaxed));
+}
+
+void RuleCache::put(FrameAddress address, Rule rule, std::uint64_t last_page) noexcept {
   const std::uint64_t key = key_of(address);
-  Entry* const set = entries_ + first_of_set(address);
+  Entry* const set = entries_ + first_of_set(address, last_page);
   const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
   const std::uint64_t check = set[0].check.load(std::memory_order_relaxed);
   if (first != 0 && (first ^ check) != key) {
@@ -27,9 +34,28 @@ void RuleCache::store(FrameAddress address, Rule rule) noexcept {
   set[0].check.store(rule.bits() ^ key, std::memory_order_relaxed);
 }
 
+/// Copies the rules to their places among all pages. One that is not copied, because another thread stores it
+/// meanwhile, or a signal handler leaves by longjmp, is missing and is stored again. Not copied are rules of code
+/// without a module, because another thread may have begun to remove these, and entries whose address belongs to
+/// another set: they are copies, or half-written.
+void RuleCache::use_all_pages() noexcept {
+  sys::populate(entries_, kBytes);
+  last_page_.store(kPages - 1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kFirstPages * kPageEntries; ++i) {
+    const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};
+    if (rule.kind() == RuleKind::kNone || rule.module() == ModuleId::kAnonymous) continue;
+    const std::uint64_t key = entries_[i].check.load(std::memory_order_relaxed) ^ rule.bits();
+    const FrameAddress address{ProgramCounter{key >> 1}, (key & 1) != 0};
+    if (first_of_set(address, kFirstPages - 1) != i / 2 * 2 || first_of_set(address, kPages - 1) == i / 2 * 2)
+      continue;
+    put(address, rule, kPages - 1);
+  }
+}
+
 void RuleCache::remove(ModuleId module) noexcept {
   if ((modules_.load(std::memory_order_relaxed) & bit_of(module)) == 0) return;
-  for (std::size_t i = 0; i < kEntries; ++i) {
+  const std::size_t end = (last_page_.load(std::memory_order_relaxed) + 1) * kPageEntries;
+  for (std::size_t i = 0; i < end; ++i) {
     const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};
     if (rule.kind() != RuleKind::kNone && rule.module() == module)
       entries_[i].rule.store(0, std::memory_order_relaxed);

@@ -1,8 +1,10 @@
 // The rule cache: rules by program counter, shared by all threads. It consists of sets of two entries of 16 bytes,
 // and is read and written without lock or atomic read-modify-write. An entry has two words, the rule and the rule xor
 // its key; a reader that finds a half-written entry computes a key that is not the one it looks for (Hyatt and Mann,
-// "A lockless transposition table", ICCA Journal 2002). The rules of a page of code are in one page of the table, so
-// that small programs touch few of its pages.
+// "A lockless transposition table", ICCA Journal 2002). The rules of a page of code are in one page of the table.
+//
+// Programs with few rules use the first pages of the table only, which are faulted in at once: a page that is read
+// before it is written is faulted in twice.
 //
 // Entries stay when modules change. A rule names its module, and its user checks that the module was confirmed since
 // the last change (modules.h).
@@ -21,6 +23,8 @@ class RuleCache {
  public:
   static constexpr std::size_t kEntries = 1u << 15;
   static constexpr std::size_t kBytes = kEntries * 16;
+  /// A program that stores more rules than this uses the whole table.
+  static constexpr std::uint32_t kFewRules = 1024;
 
   /// Maps the table. Returns false when there is no memory.
   bool start() noexcept;
@@ -28,7 +32,7 @@ class RuleCache {
   /// Returns the rule of `address`, or one of kind kNone.
   Rule find(FrameAddress address) const noexcept {
     const std::uint64_t key = key_of(address);
-    const Entry* const set = entries_ + first_of_set(address);
+    const Entry* const set = entries_ + first_of_set(address, last_page_.load(std::memory_order_relaxed));
     const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
     if ((first ^ set[0].check.load(std::memory_order_relaxed)) == key) [[likely]]
       return Rule{first};
@@ -38,7 +42,7 @@ class RuleCache {
 
   void store(FrameAddress address, Rule rule) noexcept;
 
-  /// Removes all rules of `module`. Reads the whole table if any were ever stored.
+  /// Removes all rules of `module`. Reads all pages in use if any were ever stored.
   void remove(ModuleId module) noexcept;
 
  private:
@@ -48,8 +52,12 @@ class RuleCache {
   };
   static_assert(sizeof(Entry) == 16);
 
-  /// A program with this many rules will probably touch nearly all pages of the table.
-  static constexpr std::uint32_t kFewRules = 128;
+  static constexpr std::size_t kPageEntries = 2u << 7;
+  static_assert(kPageEntries * sizeof(Entry) == 4096);
+  // Powers of two.
+  static constexpr std::uint64_t kPages = kEntries / kPageEntries;
+  static constexpr std::uint64_t kFirstPages = 16;
+  static_assert(kFewRules <= kFirstPages * kPageEntries / 4);  // nearly all sets have room for their rules
 
   static constexpr std::uint64_t bit_of(ModuleId module) noexcept {
     return std::uint64_t{1} << static_cast<std::uint32_t>(module) % 64;
@@ -57,16 +65,22 @@ class RuleCache {
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
     return to_address(address.pc) << 1 | address.interrupted;
   }
-  static constexpr std::size_t first_of_set(FrameAddress address) noexcept {
+  /// `last_page`: of those in use.
+  static constexpr std::size_t first_of_set(FrameAddress address, std::uint64_t last_page) noexcept {
     constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;  // Fibonacci hashing
     const std::uint64_t pc = to_address(address.pc);
-    const std::uint64_t page = (pc >> 12) * kFactor >> (64 - 7);
+    const std::uint64_t page = ((pc >> 12) * kFactor >> (64 - 7)) & last_page;
     const std::uint64_t set = pc * kFactor >> (64 - 7);
     return (page << 7 | set) * 2;
   }
-  static_assert(kEntries == 1u << 15 && (2u << 7) * sizeof(Entry) == 4096);
+  static_assert(kPages == 1u << 7);
+
+  void put(FrameAddress address, Rule rule, std::uint64_t last_page) noexcept;
+  void use_all_pages() noexcept;
 
   Entry* entries_ = nullptr;
+  /// Of those in use: kFirstPages - 1 or kPages - 1.
+  std::atomic<std::uint64_t> last_page_ = kFirstPages - 1;
   std::atomic<std::uint32_t> stored_ = 0;   ///< how many rules were stored, at most kFewRules or a few more
   std::atomic<std::uint64_t> modules_ = 0;  ///< bit_of() each module of which a rule was stored, never removed
 };

@@ -56,6 +56,34 @@ TEST_CASE("A rule is found until others replace it, and no other rule is found f
   }
 }
 
+TEST_CASE("A cache that begins to use its whole table keeps its rules, except those of code without a module") {
+  RuleCache cache;
+  REQUIRE(cache.start());
+  const auto pc_of = [](std::uint64_t i) { return 0x400000 + i * 1000; };
+  const auto module_of = [](std::uint64_t i) { return i % 4 == 0 ? ModuleId::kAnonymous : ModuleId{2}; };
+  constexpr std::uint64_t kFirst = RuleCache::kFewRules - 1;
+  const auto count_found = [&](ModuleId module) {
+    std::size_t found = 0;
+    for (std::uint64_t i = 0; i != kFirst; ++i) {
+      const Rule rule = cache.find(address_of(pc_of(i)));
+      if (rule.kind() == RuleKind::kNone || module_of(i) != module) continue;
+      CHECK(rule.bits() == rule_of(module, static_cast<std::int64_t>(i)).bits());
+      ++found;
+    }
+    return found;
+  };
+  for (std::uint64_t i = 0; i != kFirst; ++i)
+    cache.store(address_of(pc_of(i)), rule_of(module_of(i), static_cast<std::int64_t>(i)));
+  const std::size_t before = count_found(ModuleId{2});
+  CHECK(before > kFirst / 4 * 3 * 8 / 10);
+  CHECK(count_found(ModuleId::kAnonymous) > kFirst / 4 * 8 / 10);
+  for (std::uint64_t i = 0; i != 3; ++i) cache.store(address_of(0x7f1234567000 + i), rule_of(ModuleId{3}, 1));
+  CHECK(count_found(ModuleId{2}) > before * 95 / 100);
+  CHECK(count_found(ModuleId::kAnonymous) < kFirst / 4 / 4);  // those whose place is the same
+  cache.remove(ModuleId::kAnonymous);
+  CHECK(count_found(ModuleId::kAnonymous) == 0);
+}
+
 TEST_CASE("Threads that store rules at the same places find the right rule or none") {
   RuleCache cache;
   REQUIRE(cache.start());
