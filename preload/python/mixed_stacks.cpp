@@ -578,6 +578,9 @@ NodeId read_and_find(MixedStackData& data, NodeId native, recorder::Stream& stre
   }
 }
 
+/// Whether a thread of the process has, or has had, data.
+constinit bool g_has_data = false;
+
 }  // namespace
 
 bool MixedStacks::must_begin() const noexcept {
@@ -595,6 +598,9 @@ bool MixedStacks::begin() noexcept {
       suspended_ = kSuspendedEvents;
       return false;
     }
+    // The thread that starts the interpreter has so many stacks that it uses every page. A page that is read before
+    // it is written would be faulted in twice. Other threads may have few stacks.
+    if (!__atomic_exchange_n(&g_has_data, true, __ATOMIC_RELAXED)) sys::populate(data_, sizeof(MixedStackData));
   } else {
     data_->last.count = 0;
     for (auto& set : data_->cache)
