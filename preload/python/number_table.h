@@ -68,15 +68,19 @@ class NumberTable {
   static constexpr std::uint64_t hash(std::uint64_t key) noexcept { return key * 0x9e3779b97f4a7c15 >> 32; }
 
   /// Makes `*place`, which was null, point to a new table. Returns false if another thread did that first, or if
-  /// there is no memory.
+  /// there is no memory. Pages are faulted in after that, so a table that is not used has none. Numbers are spread
+  /// over all pages, and each page would be faulted in twice: a lookup reads it before a number is added.
   static bool provide_table(Table** place, std::uint64_t slots) noexcept {
     auto* const made = static_cast<Table*>(sys::map_private(table_bytes(slots)));
     if (made == nullptr) return false;
     made->mask = slots - 1;
     Table* other = nullptr;
-    if (__atomic_compare_exchange_n(place, &other, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return true;
-    sys::unmap_private(made, table_bytes(slots));
-    return false;
+    if (!__atomic_compare_exchange_n(place, &other, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+      sys::unmap_private(made, table_bytes(slots));
+      return false;
+    }
+    sys::populate(made, table_bytes(slots));
+    return true;
   }
 
   static void put(Table& table, std::uint64_t key, std::uint64_t value) noexcept {
