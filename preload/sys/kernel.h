@@ -113,10 +113,11 @@ inline long advise(void* address, size_t bytes, int advice) noexcept {
   return call(SYS_madvise, word(address), static_cast<long>(bytes), advice);
 }
 /// Faults in memory of which every page will be written: that takes less time than a fault, or two, for each page.
-/// Does nothing before Linux 5.14.
+/// Does nothing before Linux 5.14, nor where pages have more than 4 KB and `address` is not at the beginning of one.
 inline void populate(void* address, size_t bytes) noexcept {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
-  advise(address, bytes, kPopulateWrite);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(address) % 4096;
+  advise(static_cast<char*>(address) - offset, bytes + offset, kPopulateWrite);
 }
 /// Maps zeroed private memory for the recorder, without reserving it, and lists it (own_mappings.h). Returns null
 /// when there is none.

@@ -27,10 +27,16 @@ constinit ProgramCounter hidden_pc{0};
 namespace {
 
 constinit bool g_shadow_stack = true;
+/// Whether a thread of the process has, or has had, data.
+constinit bool g_has_thread_data = false;
 
+/// The steps of a few stacks are on most pages of the cached steps, each of which would be faulted in twice, since a
+/// set is read before it is written. The first thread of a process has more stacks than that; others may have fewer.
 ThreadData* map_thread_data() noexcept {
   auto* data = static_cast<ThreadData*>(sys::map_private(kThreadDataBytes));
   if (data == nullptr) return nullptr;
+  if (!__atomic_exchange_n(&g_has_thread_data, true, __ATOMIC_RELAXED))
+    sys::populate(&data->steps, sizeof data->steps);
   lay_out(data->first_arrays, (kThreadDataBytes - sizeof(ThreadData) - kFixedBytes) / kBytesPerFrame);
   data->arrays = &data->first_arrays;
   data->epoch = kNoEpoch;
