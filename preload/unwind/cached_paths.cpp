@@ -1,5 +1,6 @@
 #include "preload/unwind/cached_paths.h"
 
+#include "preload/sys/kernel.h"
 #include "preload/unwind/thread_data.h"
 
 namespace heapprof::unwind {
@@ -18,7 +19,12 @@ FirstReturn* first_return_for(ThreadData& data, const arch::EntryRegisters& entr
   const std::size_t index = CachedPaths::first_return_index(entry);
   FirstReturn& first = data.first_returns[index];
   if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != stored) {
-    first = {entry.pc, entry.sp, stored, stored, ++data.first_returns_used * kIdStep};
+    // A thread with this many will probably touch all pages of the cached paths, each of them twice, since a place is
+    // read before it is written.
+    constexpr std::uint64_t kFewFirstReturns = 8;
+    if (++data.first_returns_used == kFewFirstReturns)
+      sys::populate(data.first_returns, sizeof data.first_returns + sizeof data.paths);
+    first = {entry.pc, entry.sp, stored, stored, data.first_returns_used * kIdStep};
     data.context_changes[index] = {};
   }
   return &first;
