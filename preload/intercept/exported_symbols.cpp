@@ -54,12 +54,39 @@ bool ExportedSymbols::read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char*
   return true;
 }
 
+/// Compares the names of undefined symbols, if the tables may be read directly. The loader has just read these names,
+/// to find the definitions, and they are a small part of the table, which has the names of the object's own symbols,
+/// too. Returns false when the tables have to be copied.
+bool ExportedSymbols::find_imports_directly(const char* const* names, std::size_t count, bool* imported) noexcept {
+  const std::uint64_t name_bytes = object_.names_size;
+  if (reinterpret_cast<std::uintptr_t>(object_.symbols) % alignof(ElfW(Sym)) != 0) return false;
+  const auto* const symbols = static_cast<const ElfW(Sym)*>(
+      reader_.view(object_.symbols, std::uint64_t{header_.first_symbol} * sizeof(ElfW(Sym))));
+  const auto* const texts = static_cast<const char*>(reader_.view(object_.names, name_bytes));
+  if (symbols == nullptr || texts == nullptr) return false;
+  std::size_t bytes[kMaxImports] = {};  // with the NUL
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[i] = text_length(names[i]) + 1;
+    imported[i] = false;
+  }
+  for (std::uint32_t index = 0; index < header_.first_symbol; ++index) {
+    const std::uint64_t offset = symbols[index].st_name;
+    if (symbols[index].st_shndx != SHN_UNDEF || offset >= name_bytes) continue;
+    const char* const text = texts + offset;
+    for (std::size_t i = 0; i < count; ++i)
+      if (*text == *names[i] && bytes[i] <= name_bytes - offset && __builtin_memcmp(text, names[i], bytes[i]) == 0)
+        imported[i] = true;
+  }
+  return true;
+}
+
 bool ExportedSymbols::read_imports(const char* const* names, std::size_t count, bool* imported) noexcept {
   // GNU ld writes 1 if the object exports nothing, however many undefined symbols there are.
   if (header_.first_symbol <= 1 || count > kMaxImports) return false;
   const std::uint64_t symbol_bytes = std::uint64_t{header_.first_symbol} * sizeof(ElfW(Sym));
   const std::uint64_t name_bytes = object_.names_size;
   if (name_bytes == 0) return false;
+  if (find_imports_directly(names, count, imported)) return true;
   bloom_ = nullptr;  // the same memory
   char* const copy = scratch_.reserve(symbol_bytes + kNamePieceBytes);
   if (copy == nullptr || !reader_.read(object_.symbols, copy, symbol_bytes)) return false;

@@ -74,6 +74,7 @@ class ExportedSymbols {
     return true;
   }
   bool read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char* name) noexcept;
+  bool find_imports_directly(const char* const* names, std::size_t count, bool* imported) noexcept;
 
   sys::GuardedReader& reader_;
   Scratch& scratch_;
