@@ -195,15 +195,19 @@ class HashTable {
   constexpr bool may_end(std::uint32_t last) const noexcept {
     return (endings_[bit_of(last) / 64] >> bit_of(last) % 64 & 1) != 0;
   }
+  constexpr std::uint64_t lengths(std::uint32_t last) const noexcept { return lengths_[bit_of(last) / 4]; }
 
  private:
   /// The name consists of three parts.
   constexpr void add_name(const char* one, const char* two, const char* three) noexcept {
     values_[count_++] = real::gnu_hash(three, real::gnu_hash(two, real::gnu_hash(one)));
     std::uint32_t last = 0;
+    unsigned length = 0;
     for (const char* part : {one, two, three})
-      for (; *part != '\0'; ++part) last = last >> 8 | std::uint32_t{static_cast<unsigned char>(*part)} << 24;
+      for (; *part != '\0'; ++part, ++length)
+        last = last >> 8 | std::uint32_t{static_cast<unsigned char>(*part)} << 24;
     endings_[bit_of(last) / 64] |= std::uint64_t{1} << bit_of(last) % 64;
+    lengths_[bit_of(last) / 4] |= std::uint64_t{1} << (length - 1);
   }
   static constexpr std::uint32_t bit_of(std::uint32_t last) noexcept { return last * 0x9e3779b1 >> (32 - 12); }
 
@@ -211,6 +215,8 @@ class HashTable {
   std::size_t count_ = 0;
   std::size_t first_operator_ = 0;
   std::uint64_t endings_[(1u << 12) / 64] = {};  ///< a Bloom filter of the names' last four bytes
+  /// For each four bits of the filter, the lengths of the names that set one of them.
+  std::uint64_t lengths_[(1u << 12) / 4] = {};
 };
 constexpr HashTable kHashes;
 
@@ -314,6 +320,8 @@ NameHashes operator_name_hashes() noexcept { return kHashes.operators(); }
 NameHashes allocator_name_hashes() noexcept { return kHashes.allocators(); }
 
 bool may_end_allocator_name(std::uint32_t last) noexcept { return kHashes.may_end(last); }
+
+std::uint64_t allocator_name_lengths(std::uint32_t last) noexcept { return kHashes.lengths(last); }
 
 const char* family_name(Family family) noexcept {
   switch (family) {

@@ -72,6 +72,10 @@ NameHashes allocator_name_hashes() noexcept;
 /// others.
 bool may_end_allocator_name(std::uint32_t last) noexcept;
 
+/// The lengths of names of allocator functions that end with these four bytes, and maybe of some others: a set as in
+/// name_search.h.
+std::uint64_t allocator_name_lengths(std::uint32_t last) noexcept;
+
 /// The name of the allocator, for messages.
 const char* family_name(Family family) noexcept;
 

@@ -20,11 +20,25 @@ constexpr std::uint32_t last_word_of(const char* name) noexcept {
   return word;
 }
 
+/// The length of a name as a set of lengths, which has bit n - 1 for n bytes.
+constexpr std::uint64_t length_bit(const char* name) noexcept {
+  std::size_t length = 0;
+  while (name[length] != '\0') ++length;
+  return std::uint64_t{1} << (length - 1);
+}
+static_assert(kLongestName <= 64);
+
+struct EveryLength {
+  constexpr std::uint64_t operator()(std::uint32_t) const noexcept { return ~std::uint64_t{0}; }
+};
+
 /// Reads a string table of `table_bytes` in pieces into `memory`, and calls visit(name, offset) for each text that
-/// ends with one of its strings, if may_end(last) is true for the text's last four bytes, loaded as a word. `read(to,
-/// bytes, offset)` copies a part of the table. Returns false when it did, too, which ends the search.
-template <typename Read, typename MayEnd, typename Visit>
-bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& may_end, Visit&& visit) noexcept {
+/// ends with one of its strings, if may_end(last) is true for the text's last four bytes, loaded as a word, and its
+/// length is one of lengths(last). `read(to, bytes, offset)` copies a part of the table. Returns false when it did,
+/// too, which ends the search.
+template <typename Read, typename MayEnd, typename Visit, typename Lengths = EveryLength>
+bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& may_end, Visit&& visit,
+                Lengths lengths = {}) noexcept {
   constexpr std::uint64_t kZeros = 0x8080808080808080;
   constexpr std::uint64_t kOnes = 0x0101010101010101;
   const auto end_string = [&](std::size_t end, std::uint64_t offset) noexcept {
@@ -32,8 +46,10 @@ bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& m
     if (end < sizeof last) return;
     __builtin_memcpy(&last, memory + end - sizeof last, sizeof last);
     if (!may_end(last)) return;
-    for (std::size_t bytes = 1; bytes <= kLongestName && bytes <= end && memory[end - bytes] != '\0'; ++bytes)
-      if (bytes >= kShortestName) visit(static_cast<const char*>(memory + end - bytes), offset + end - bytes);
+    std::uint64_t wanted = lengths(last);
+    for (std::size_t bytes = 1; wanted != 0 && bytes <= end && memory[end - bytes] != '\0'; ++bytes, wanted >>= 1)
+      if (bytes >= kShortestName && (wanted & 1) != 0)
+        visit(static_cast<const char*>(memory + end - bytes), offset + end - bytes);
   };
   std::size_t kept = 0;  // bytes from the end of the piece before
   for (std::uint64_t at = 0; at < table_bytes;) {

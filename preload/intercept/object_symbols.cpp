@@ -127,6 +127,17 @@ constexpr bool may_end_other_name(std::uint32_t last) noexcept {
          last == last_word_of(kPurgingFunction);
 }
 
+/// The lengths of the names above that end with these four bytes.
+constexpr std::uint64_t other_name_lengths(std::uint32_t last) noexcept {
+  static_assert(length_bit(kSanitizerFunctions[0]) == length_bit(kSanitizerFunctions[1]) &&
+                length_bit(kSanitizerFunctions[0]) == length_bit(kSanitizerFunctions[2]) &&
+                length_bit(kSanitizerFunctions[0]) == length_bit(kSanitizerFunctions[3]));
+  return last == last_word_of("init")             ? length_bit(kSanitizerFunctions[0])
+         : last == last_word_of(kLoadingFunction) ? length_bit(kLoadingFunction)
+         : last == last_word_of(kPurgingFunction) ? length_bit(kPurgingFunction)
+                                                  : 0;
+}
+
 bool is_import_that_matters(const char* name) noexcept {
   return text_equal(name, kLoadingFunction) || text_equal(name, kPurgingFunction);
 }
@@ -172,7 +183,8 @@ bool read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
         AllocatorFunction allocator;
         if (find_allocator_function(name, allocator) || is_sanitizer_function(name) || is_import_that_matters(name))
           bits(offset) = static_cast<char>(bits(offset) | 1 << offset % 8);
-      });
+      },
+      [](std::uint32_t last) noexcept { return allocator_name_lengths(last) | other_name_lengths(last); });
   if (!searched) return false;
   const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(piece.data());
   constexpr std::uint64_t kPieceSymbols = kNamePieceBytes / sizeof *symbols;

@@ -191,10 +191,17 @@ TEST_CASE("Every name of an allocator function has one of the hashes") {
     std::memcpy(&word, last.data(), sizeof word);
     return may_end_allocator_name(word);
   };
+  const auto lengths = [](const std::string& last) {
+    std::uint32_t word;
+    std::memcpy(&word, last.data(), sizeof word);
+    return allocator_name_lengths(word);
+  };
   for (const std::string& name : found) {
     INFO(name);
     REQUIRE(name.size() >= sizeof(std::uint32_t));
-    CHECK(may_end(name.substr(name.size() - sizeof(std::uint32_t))));
+    const std::string last = name.substr(name.size() - sizeof(std::uint32_t));
+    CHECK(may_end(last));
+    CHECK((lengths(last) >> (name.size() - 1) & 1) != 0);
   }
   int others = 0;
   for (std::uint32_t i = 0; i < 10'000; ++i) others += may_end(std::to_string(10'000 + i).substr(1));

@@ -65,6 +65,22 @@ TEST_CASE("Names are found wherever they begin, also in the middle and across pi
   CHECK((found_in(table, last_word("lloc")) == expected));
 }
 
+TEST_CASE("Only names of the wanted lengths are found") {
+  const std::string table("\0a_free\0free\0another_free\0", 26);
+  std::vector<char> memory(kNamePieceBytes);
+  std::map<std::uint64_t, std::string> found;
+  REQUIRE(find_names(
+      table.size(), memory.data(),
+      [&](char* to, std::size_t bytes, std::uint64_t offset) {
+        std::memcpy(to, table.data() + offset, bytes);
+        return true;
+      },
+      [](std::uint32_t) { return true; }, [&](const char* name, std::uint64_t offset) { found[offset] = name; },
+      [](std::uint32_t) { return length_bit("free") | length_bit("an_free"); }));
+  CHECK((found == std::map<std::uint64_t, std::string>{{3, "free"}, {8, "free"}, {18, "er_free"}, {21, "free"}}));
+  CHECK(length_bit("x") == 1);
+}
+
 TEST_CASE("Tables without a name have none, and a failed read ends the search") {
   for (const std::string& table : {std::string(), std::string(1, '\0'), std::string("abc"), std::string("abc\0", 4)})
     CHECK(found_in(table, last_word("xabc")).empty());
