@@ -39,8 +39,8 @@ struct EveryLength {
 template <typename Read, typename MayEnd, typename Visit, typename Lengths = EveryLength>
 bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& may_end, Visit&& visit,
                 Lengths lengths = {}) noexcept {
-  constexpr std::uint64_t kZeros = 0x8080808080808080;
-  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  using Vector [[gnu::vector_size(16)]] = unsigned char;
+  constexpr std::uint64_t kOneBitEach = 0x8080808080808080;
   const auto end_string = [&](std::size_t end, std::uint64_t offset) noexcept {
     std::uint32_t last;
     if (end < sizeof last) return;
@@ -59,14 +59,17 @@ bool find_names(std::uint64_t table_bytes, char* memory, Read&& read, MayEnd&& m
     const std::uint64_t offset = at - kept;
     const std::size_t length = kept + bytes;
     std::size_t i = kept;
-    for (; i + 8 <= length; i += 8) {
-      std::uint64_t word;
-      __builtin_memcpy(&word, memory + i, sizeof word);
-      // Of each zero byte, and maybe of a byte above one.
-      for (std::uint64_t zeros = (word - kOnes) & ~word & kZeros; zeros != 0; zeros &= zeros - 1) {
-        const std::size_t end = i + static_cast<std::size_t>(__builtin_ctzll(zeros)) / 8;
-        if (memory[end] == '\0') end_string(end, offset);
-      }
+    for (; i + sizeof(Vector) <= length; i += sizeof(Vector)) {
+      Vector vector;
+      __builtin_memcpy(&vector, memory + i, sizeof vector);
+      const auto equal = vector == Vector{};  // all bits of each byte that is zero
+      std::uint64_t words[2];
+      __builtin_memcpy(words, &equal, sizeof words);
+      if ((words[0] | words[1]) == 0) [[likely]]
+        continue;
+      for (std::size_t half = 0; half != 2; ++half)
+        for (std::uint64_t zeros = words[half] & kOneBitEach; zeros != 0; zeros &= zeros - 1)
+          end_string(i + 8 * half + static_cast<std::size_t>(__builtin_ctzll(zeros)) / 8, offset);
     }
     for (; i < length; ++i)
       if (memory[i] == '\0') end_string(i, offset);
