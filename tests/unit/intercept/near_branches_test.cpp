@@ -83,6 +83,34 @@ TEST_CASE("Branches are found at every position, and no others") {
   CHECK(branches > 100);
 }
 
+TEST_CASE("Branches to a distant range are found at every position, also where the distance has another upper half") {
+  const auto seed = GENERATE(1u, 2u, 3u, 4u);
+  std::mt19937 random(heapprof::test::seed(seed));
+  const std::vector<std::vector<unsigned char>> opcodes{{0xe8}, {0xe9}, {0x0f, 0x80}, {0x0f, 0x8f}, {0xc7, 0xf8}};
+  for (const std::int64_t span : {1, 2, 15, 16, 17, 4000, 30'000, 32'735, 32'737, 60'000, 200'000}) {
+    Code code(150'000 + random() % 70'000);
+    for (unsigned char& byte : code.bytes) byte = static_cast<unsigned char>(random());
+    const std::int64_t at = (random() % 2 == 0 ? 1 : -1) * static_cast<std::int64_t>(random() % 5'000'000);
+    // Often at the ends of the range.
+    const auto target = [&] {
+      const auto near = static_cast<std::int64_t>(random() % 4);
+      const std::int64_t to = random() % 3 == 0   ? near - 2
+                              : random() % 2 == 0 ? span + near - 2
+                                                  : static_cast<std::int64_t>(random() % static_cast<unsigned>(span));
+      return at + to;
+    };
+    for (std::size_t position = 2; position + 4 <= code.bytes.size(); position += 4 + random() % 20)
+      code.plant(position, opcodes[random() % opcodes.size()], target());
+    const std::uint64_t low = code.begin() + static_cast<std::uint64_t>(at);
+    const std::uint64_t high = low + static_cast<std::uint64_t>(span);
+    Branches result = found(code, low, high);
+    std::sort(result.begin(), result.end());
+    INFO(span);
+    CHECK(result.size() > 1'000);
+    CHECK((result == expected(code, low, high)));
+  }
+}
+
 TEST_CASE("The first and the last possible branch are found") {
   for (std::size_t size = 6; size < 70; ++size) {
     Code code(size);
