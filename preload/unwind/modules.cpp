@@ -23,6 +23,20 @@ constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< by hash of map.
 constinit std::atomic<std::uint32_t> g_trace{1};            ///< number of the trace that is being written
 constinit const char* g_program_path = nullptr;
 
+/// The modules that find_module() found last, by address.
+constexpr std::uint32_t kRecent = 16;
+constinit std::atomic<Module*> g_recent[kRecent] = {};
+
+std::atomic<Module*>& recent_at(std::uint64_t pc) noexcept { return g_recent[(pc >> 20) % kRecent]; }
+
+/// Whether `pc` is certainly in the module, which was confirmed in this generation: then the loader need not be asked
+/// again. Only the text is taken into account, because the kernel may have mapped something else between segments of
+/// the program; without readable headers, its text is its whole map.
+bool certainly_contains(const Module& module, std::uint64_t pc, std::uint64_t generation) noexcept {
+  return module.text.contains(pc) && state_of(module.id).confirmed.load(std::memory_order_acquire) == generation &&
+         (!module.main || module.text.begin != module.map.begin);
+}
+
 Module* module_at(std::uint32_t index) noexcept {
   return &g_chunks[index / kChunkModules].load(std::memory_order_acquire)[index % kChunkModules];
 }
@@ -115,6 +129,10 @@ void start_modules() noexcept {
 }
 
 Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
+  auto& recent = recent_at(pc);
+  if (Module* const module = recent.load(std::memory_order_acquire);
+      module != nullptr && certainly_contains(*module, pc, generation))
+    return module;
   // musl never unloads an object, so a known module is still there.
   if (sys::is_musl()) {
     if (Module* const known = find_known(pc)) {
@@ -132,6 +150,7 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   if (module == nullptr) return nullptr;
   module->name.store(location.name, std::memory_order_relaxed);
   state_of(module->id).confirmed.store(generation, std::memory_order_release);
+  recent.store(module, std::memory_order_release);
   return module;
 }
 
