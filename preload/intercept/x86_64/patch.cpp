@@ -356,6 +356,20 @@ Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, st
   constexpr std::uint64_t kReach = (std::uint64_t{1} << 31) - (16u << 20);
   begin &= ~(kPageBytes - 1);
   const std::uint64_t page_end = (end + kPageBytes - 1) & ~(kPageBytes - 1);
+  const auto is_in_reach = [&](std::uint64_t at) noexcept {
+    return at < begin ? end - at <= kReach : at + size - begin <= kReach;
+  };
+  const auto use = [&](void* memory) noexcept -> Refusal {
+    sys::add_own_mapping(memory, size);
+    area = {static_cast<std::uint8_t*>(memory), size, 0};
+    return nullptr;
+  };
+  // The kernel's choice is near libraries, which it maps below each other.
+  void* const chosen = sys::map(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!sys::failed(chosen)) {
+    if (is_in_reach(reinterpret_cast<std::uint64_t>(chosen))) return use(chosen);
+    sys::unmap(chosen, size);
+  }
   // Addresses below the object are tried first, because the heap after a program grows upwards.
   std::uint64_t distance = kStep;
   for (unsigned i = 0; i < 400; ++i) {
@@ -363,7 +377,7 @@ Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, st
     if (i == 200) distance = 256u << 20;
     const std::uint64_t at = below ? begin - size - distance : page_end + distance;
     distance += (i % 200) < 64 ? kStep : 8u << 20;
-    if (below ? begin < size + distance + kMinAddress || end - at > kReach : at + size - begin > kReach) continue;
+    if ((below && begin < size + distance + kMinAddress) || !is_in_reach(at)) continue;
     void* const hint = reinterpret_cast<void*>(at);
     void* const memory =
         sys::map(hint, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kMapFixedNoReplace, -1, 0);
@@ -372,9 +386,7 @@ Refusal map_code_area(CodeArea& area, std::uint64_t begin, std::uint64_t end, st
       sys::unmap(memory, size);
       continue;
     }
-    sys::add_own_mapping(memory, size);
-    area = {static_cast<std::uint8_t*>(memory), size, 0};
-    return nullptr;
+    return use(memory);
   }
   return kNoMemoryNear;
 }
