@@ -85,11 +85,14 @@ void drop_ambient_capabilities(std::uint64_t inheritable, bool effective) noexce
 
 }  // namespace
 
-// With glibc, AT_PHDR is the address of the program's headers even if the loader was executed (elf/rtld.c).
+// With glibc, AT_PHDR is the address of the program's headers even if the loader was executed (elf/rtld.c). AT_BASE
+// stays as the kernel has set it: to the address of the loader that it mapped for the program that was executed
+// (Linux, fs/binfmt_elf.c), so to 0 if that is the loader itself.
 void detect_loader_start() noexcept {
   static constinit bool done = false;
   if (done) return;
   done = true;
+  if (getauxval(AT_BASE) != 0) return;
   char executed[256];
   const long length = sys::readlink("/proc/self/exe", executed, sizeof executed - 1);
   if (length <= 0) return;
