@@ -1,6 +1,7 @@
 #include "preload/recorder/lifecycle.h"
 
 #include <sys/auxv.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "preload/arch/arch.h"
@@ -93,8 +94,8 @@ void describe_process(Stream& stream) noexcept {
   }
   if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
     commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
-  if (sys::read_file("/proc/sys/kernel/hostname", g_scratch, sizeof g_scratch) != 0)
-    commit_text(stream, TextKind::kHost, g_scratch);
+  static utsname names;
+  if (!sys::failed(sys::call(SYS_uname, sys::word(&names)))) commit_text(stream, TextKind::kHost, names.nodename);
 }
 
 /// Writes this process's session and trace to the variable that executed programs inherit.
