@@ -24,11 +24,15 @@ inline std::uint64_t read_ordered() noexcept {
 inline void complete_stores() noexcept {}
 
 /// Whether the counter has a constant rate in all power states (CPUID 0x80000007, EDX bit 8), and rdtscp exists
-/// (0x80000001, EDX bit 27).
+/// (0x80000001, EDX bit 27). In a virtual machine, each CPUID takes some microseconds, so the last leaf is asked for
+/// once.
 inline bool cycle_clock_invariant() noexcept {
+  if (__get_cpuid_max(0x80000000, nullptr) < 0x80000007) return false;
   std::uint32_t a, b, c, d;
-  if (__get_cpuid(0x80000007, &a, &b, &c, &d) == 0 || (d & 1u << 8) == 0) return false;
-  return __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (d & 1u << 27) != 0;
+  __cpuid(0x80000007, a, b, c, d);
+  if ((d & 1u << 8) == 0) return false;
+  __cpuid(0x80000001, a, b, c, d);
+  return (d & 1u << 27) != 0;
 }
 
 /// Ticks per second, if the processor reports it; 0: it must be measured.
