@@ -1,5 +1,8 @@
 #include "preload/real/functions.h"
 
+#include <cstddef>
+#include <iterator>
+
 #include "preload/real/next_symbol.h"
 #include "preload/real/substitutes.h"
 
@@ -18,14 +21,23 @@ void set(Function*& member, void* function) noexcept {
 }  // namespace
 
 void find_functions() noexcept {
-#define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, next_symbol(#name));
-  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_FIND)
-#undef HEAPPROF_FIND
+#define HEAPPROF_NAME(result, name, parameters) #name,
+  static constexpr const char* kNames[] = {HEAPPROF_REAL_FUNCTIONS(HEAPPROF_NAME)
+                                               HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_NAME)};
+#undef HEAPPROF_NAME
+  void* found[std::size(kNames)];
+  following_symbols(kNames, found, std::size(kNames));
+  void* const* next = found;
+#define HEAPPROF_SET(result, name, parameters)                          \
+  set(g_functions.name, *next != nullptr ? *next : next_symbol(#name)); \
+  ++next;
+  HEAPPROF_REAL_FUNCTIONS(HEAPPROF_SET)
+#undef HEAPPROF_SET
   // Objects before this library are not searched: if libc lacks the function, one that the program defines is not
   // libc's, and the program does not call it through the hook.
-#define HEAPPROF_FIND(result, name, parameters) set(g_functions.name, following_symbol(#name));
-  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_FIND)
-#undef HEAPPROF_FIND
+#define HEAPPROF_SET(result, name, parameters) set(g_functions.name, *next++);
+  HEAPPROF_OPTIONAL_REAL_FUNCTIONS(HEAPPROF_SET)
+#undef HEAPPROF_SET
   set(g_functions.program_free, first_symbol("free"));
   substitute_missing_functions();
   g_functions.found.store(true, std::memory_order_release);

@@ -25,12 +25,11 @@ struct DirectReader {
 /// The first object of the loader's list: the program. Null without a loader.
 const link_map* first_object() noexcept { return sys::loader() == nullptr ? nullptr : sys::loader()->r_map; }
 
-/// `bytes` receives the function's size, of an IFUNC that of its resolver.
-void* find_in(const link_map& map, const char* name, std::uint64_t* bytes = nullptr) noexcept {
-  DynamicSymbols object;
+/// `bytes`, unless null, receives the function's size, of an IFUNC that of its resolver.
+void* find_in(const DynamicSymbols& object, const char* name, std::uint64_t* bytes) noexcept {
   DirectReader reader;
   ElfW(Sym) symbol;
-  if (!read_dynamic_symbols(map, reader, object) || !find_symbol(object, name, reader, symbol)) return nullptr;
+  if (!find_symbol(object, name, reader, symbol)) return nullptr;
   if (bytes != nullptr) *bytes = symbol.st_size;
   const std::uintptr_t address = object.load_bias + symbol.st_value;
   if ((symbol.st_info & 0xf) != STT_GNU_IFUNC) return reinterpret_cast<void*>(address);
@@ -39,6 +38,12 @@ void* find_in(const link_map& map, const char* name, std::uint64_t* bytes = null
   constexpr std::uint64_t kHasSecondArgument = std::uint64_t{1} << 62;
   return reinterpret_cast<void* (*)(std::uint64_t, const std::uint64_t*)>(address)(hardware[1] | kHasSecondArgument,
                                                                                    hardware);
+}
+
+void* find_in(const link_map& map, const char* name, std::uint64_t* bytes = nullptr) noexcept {
+  DynamicSymbols object;
+  DirectReader reader;
+  return read_dynamic_symbols(map, reader, object) ? find_in(object, name, bytes) : nullptr;
 }
 
 const link_map* this_library() noexcept {
@@ -54,6 +59,18 @@ void* following_symbol(const char* name, std::uint64_t* bytes) noexcept {
   while (map != nullptr && (map = map->l_next) != nullptr)
     if (void* found = find_in(*map, name, bytes)) return found;
   return nullptr;
+}
+
+void following_symbols(const char* const* names, void** found, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) found[i] = nullptr;
+  const link_map* map = this_library();
+  while (map != nullptr && (map = map->l_next) != nullptr) {
+    DynamicSymbols object;
+    DirectReader reader;
+    if (!read_dynamic_symbols(*map, reader, object)) continue;
+    for (std::size_t i = 0; i < count; ++i)
+      if (found[i] == nullptr) found[i] = find_in(object, names[i], nullptr);
+  }
 }
 
 void* next_symbol(const char* name) noexcept {

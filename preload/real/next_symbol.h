@@ -9,6 +9,7 @@
 // one of them and defines every function that is looked up here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heapprof::real {
@@ -20,6 +21,9 @@ void* next_symbol(const char* name) noexcept;
 /// The next definition of `name` after this library. Objects before this library belong to the program, not to libc,
 /// and are not searched. `bytes`, unless null, receives the size of the function's code.
 void* following_symbol(const char* name, std::uint64_t* bytes = nullptr) noexcept;
+
+/// The same for `count` names, which reads the tables of each object once. Stores null where there is no definition.
+void following_symbols(const char* const* names, void** found, std::size_t count) noexcept;
 
 /// The definition that the program's own references to `name` reach: the first one, as dlsym(RTLD_DEFAULT).
 void* first_symbol(const char* name) noexcept;

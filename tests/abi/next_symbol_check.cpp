@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
+#include <cstddef>
 #include <cstdio>
 
 #include "preload/real/functions.h"
@@ -44,6 +45,15 @@ void* find_with_dlsym(bool next, const char* name) {
       ++differ;
       std::fprintf(stderr, "%s %s: %p, dlsym finds %p\n", next ? "next" : "first", name, ours, theirs);
     }
+  }
+  const char* const names[] = {"malloc", "memcpy", "heapprof_no_such_function", "printf", "malloc", "cfree"};
+  constexpr std::size_t kNames = sizeof names / sizeof *names;
+  void* several[kNames];
+  heapprof::real::following_symbols(names, several, kNames);
+  for (std::size_t i = 0; i < kNames; ++i) {
+    if (several[i] == heapprof::real::following_symbol(names[i])) continue;
+    ++differ;
+    std::fprintf(stderr, "%s: another definition with several names\n", names[i]);
   }
   std::fprintf(stderr, "next_symbol: %d found, %d differ\n", found, differ);
 }
