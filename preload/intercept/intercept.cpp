@@ -12,7 +12,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <sys/auxv.h>
 
 #include "preload/intercept/loaded_objects.h"
 #include "preload/intercept/object_examiner.h"
@@ -58,7 +57,7 @@ void scan(bool only_thread) noexcept {
   ObjectExaminer& examiner = memory.examiner;
   const bool missed = take_missed_scan();
   const r_debug* const first_list = sys::loader();
-  const std::uint64_t loader = sys::is_musl() ? first_list->r_ldbase : getauxval(AT_BASE);
+  const std::uint64_t loader = first_list->r_ldbase;  // AT_BASE is 0 if the loader itself was executed
   const std::uint64_t vdso = sys::vdso_address();
   sys::GuardedReader reader;
   if (only_thread) reader.read_directly();

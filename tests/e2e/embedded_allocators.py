@@ -230,6 +230,14 @@ os.execv(sys.argv[2], sys.argv[2:])
         # The linker exports what shared libraries need, which is most of the allocator.
         self.assertTrue(notes_of(self.report(run.trace)))
 
+    def test_started_by_the_loader(self):
+        """AT_BASE is 0 then, as is the load bias of a program at a fixed address, which is not the loader."""
+        for variant in ("", "_fixed"):
+            with self.subTest(variant):
+                run = self.record(harness.program(f"embedded_{ALLOCATORS[0]}{variant}"), 500, 1, 1, how="loader")
+                self.assert_ledger_clean(run.ledger())
+                self.assertTrue(notes_of(self.report(run.trace)))
+
     def test_other_threads_were_already_running(self):
         """Nothing is patched while other threads run: one message says so, and everything else is recorded."""
         run = self.record(harness.program("embedded_early"), LOG="warn")
