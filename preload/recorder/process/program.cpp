@@ -55,8 +55,8 @@ void find_program() noexcept {
   }
   const char* executed = getauxval(AT_SECURE) == 0 ? executed_path() : nullptr;
   sys::FileIdentity file, link;
-  if (executed != nullptr && text_length(executed) < sizeof g_program && sys::identify(g_program, file) &&
-      sys::identify(executed, link) && file == link)
+  if (executed != nullptr && !text_equal(executed, g_program) && text_length(executed) < sizeof g_program &&
+      sys::identify(g_program, file) && sys::identify(executed, link) && file == link)
     Text(g_program).add(executed);
 }
 
