@@ -252,12 +252,14 @@ class DecodedFunction {
   explicit DecodedFunction(const unwind::Span& function) noexcept
       : function_(function), bytes_((function.end - function.begin + 7) / 8) {
     constexpr std::uint64_t kMaxBytes = 16u << 20;
-    if (function.end - function.begin <= kMaxBytes) begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
+    if (bytes_ <= sizeof small_) begins_ = small_;
+    else if (function.end - function.begin <= kMaxBytes)
+      begins_ = static_cast<std::uint8_t*>(sys::map_private(bytes_));
   }
   DecodedFunction(const DecodedFunction&) = delete;
   void operator=(const DecodedFunction&) = delete;
   ~DecodedFunction() {
-    if (begins_ != nullptr) sys::unmap_private(begins_, bytes_);
+    if (begins_ != nullptr && begins_ != small_) sys::unmap_private(begins_, bytes_);
   }
 
   /// Whether it is certain that the function does not branch into the displaced instructions. That requires that all
@@ -294,7 +296,8 @@ class DecodedFunction {
 
   const unwind::Span function_;
   const std::size_t bytes_;
-  std::uint8_t* begins_ = nullptr;
+  std::uint8_t* begins_ = nullptr;  ///< a bit for each byte of the function
+  std::uint8_t small_[256] = {};    ///< enough for most functions
 };
 
 /// Whether the bytes at `at`, which decode as a branch into the patch, are an instruction. kUnknown: no unwind
