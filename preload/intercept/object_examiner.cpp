@@ -7,10 +7,11 @@
 
 namespace heapprof::intercept {
 
-/// Stores the path of the mapping. Reads /proc/self/maps up to the mapping's line.
-bool ObjectExaminer::find_mapped_path(const link_map& map, sys::Mapping& mapping) noexcept {
+/// Stores the path of the mapping. Before Linux 6.11, reads /proc/self/maps up to the mapping's line.
+bool ObjectExaminer::find_mapped_path(const link_map& map, sys::GuardedReader& reader,
+                                      sys::Mapping& mapping) noexcept {
   path_is_mapped_ = true;
-  return sys::find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, path_, sizeof path_) &&
+  return reader.find_mapping(reinterpret_cast<std::uint64_t>(map.l_ld), mapping, path_, sizeof path_) &&
          path_[0] == '/';
 }
 
@@ -19,7 +20,8 @@ bool ObjectExaminer::find_mapped_path(const link_map& map, sys::Mapping& mapping
 bool ObjectExaminer::find_path(const link_map& map, sys::GuardedReader& reader) noexcept {
   path_is_mapped_ = false;
   sys::Mapping mapping;
-  return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') || find_mapped_path(map, mapping);
+  return (reader.read_string(map.l_name, path_, sizeof path_) && path_[0] == '/') ||
+         find_mapped_path(map, reader, mapping);
 }
 
 bool ObjectExaminer::is_libc() const noexcept {
@@ -40,7 +42,7 @@ bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reade
   if (path_is_mapped_ || symbols_.count == 0) return true;
   if (symbols_.mapped_file.inode != 0 && symbols_.mapped_file == symbols_.file) return true;
   sys::Mapping mapping;
-  if (!find_mapped_path(map, mapping)) return false;
+  if (!find_mapped_path(map, reader, mapping)) return false;
   return symbols_.file == sys::FileIdentity{mapping.device, mapping.inode} || read();
 }
 

@@ -41,7 +41,7 @@ class ObjectExaminer {
  private:
   static constexpr std::size_t kPathBytes = 4096;
 
-  bool find_mapped_path(const link_map& map, sys::Mapping& mapping) noexcept;
+  bool find_mapped_path(const link_map& map, sys::GuardedReader& reader, sys::Mapping& mapping) noexcept;
   bool read_symbols(const link_map& map, sys::GuardedReader& reader, bool is_main) noexcept;
   bool may_have_known_strings(bool is_main) const noexcept;
   Family select(std::size_t& count) noexcept;

@@ -18,6 +18,7 @@ namespace {
 struct SymbolReader {
   ElfFile& file;
   std::uint64_t load_bias;
+  sys::GuardedReader& memory;
   ObjectSymbols& result;
   const ElfW(Phdr) * mapped_segment = nullptr;  ///< the segment for which is_mapped() was last true
   sys::FileIdentity mapped_file{};              ///< the file that is mapped there
@@ -41,7 +42,7 @@ bool is_mapped(SymbolReader& reader, const ElfW(Phdr) & segment) noexcept {
   const std::uint64_t begin = reader.load_bias + segment.p_vaddr;
   sys::Mapping mapping;
   char no_path[1];
-  if (!sys::find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable ||
+  if (!reader.memory.find_mapping(begin, mapping, no_path, sizeof no_path) || !mapping.readable ||
       mapping.end - begin < segment.p_filesz)
     return false;
   reader.mapped_segment = &segment;
@@ -292,7 +293,7 @@ bool read_object_symbols(const char* path, const link_map& map, sys::GuardedRead
   if (sys::failed(file.fd)) return false;
   const bool is_elf = read_headers(file);
   if (is_elf) {
-    SymbolReader reader{file, map.l_addr, result};
+    SymbolReader reader{file, map.l_addr, memory, result};
     read_image_range(reader);
     const bool exported_known = read_exported(reader, map, memory, scratch, wanted);
     read_tables(reader, scratch, exported_known);

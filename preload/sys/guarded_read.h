@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "preload/sys/kernel.h"
+#include "preload/sys/proc_maps.h"
 
 namespace heapprof::sys {
 
@@ -42,6 +43,12 @@ class GuardedReader {
   /// The bytes at `from`, where they may be read directly: valid until close(). Null: they have to be copied.
   const void* view(const void* from, std::size_t bytes) noexcept {
     return may_read_directly(from, bytes) ? from : nullptr;
+  }
+
+  /// As sys::find_mapping(). After read_directly(), /proc/self/maps is open already.
+  bool find_mapping(std::uint64_t address, Mapping& mapping, char* path, std::size_t path_size) noexcept {
+    return (maps_fd_ >= 0 && query_mapping(maps_fd_, address, mapping, path, path_size)) ||
+           sys::find_mapping(address, mapping, path, path_size);
   }
 
   /// Copies a string with its NUL; reads page by page, up to the page of the NUL. Returns false when the string does
