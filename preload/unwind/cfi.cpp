@@ -163,21 +163,23 @@ CfiResult find_cfi(const ElfObject& object, std::uint64_t pc, CfiEntry& entry) n
   if (!reader.ok() || count > (object.hdr_segment.end - table) / 8) return CfiResult::kInvalid;
   if (count == 0) return CfiResult::kNone;
 
-  const auto entry_at = [&](std::uint64_t index, unsigned half) noexcept {
+  // Relative to the table's section, as in the table.
+  const auto load_at = [&](std::uint64_t index, unsigned half) noexcept {
     std::int32_t offset;
     std::memcpy(&offset, reinterpret_cast<const void*>(table + index * 8 + half * 4), sizeof offset);
-    return object.eh_frame_hdr + static_cast<std::uint64_t>(std::int64_t{offset});
+    return std::int64_t{offset};
   };
+  const auto wanted = static_cast<std::int64_t>(pc - object.eh_frame_hdr);
+  // Without a branch on what was loaded, which the processor could not predict.
   std::uint64_t low = 0;
-  std::uint64_t high = count;
-  while (high - low > 1) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (entry_at(middle, 0) <= pc) low = middle;
-    else high = middle;
+  for (std::uint64_t left = count; left > 1;) {
+    const std::uint64_t half = left / 2;
+    low = load_at(low + half, 0) <= wanted ? low + half : low;
+    left -= half;
   }
-  if (pc < entry_at(low, 0)) return CfiResult::kNone;
+  if (wanted < load_at(low, 0)) return CfiResult::kNone;
   Header header;
-  const std::uint64_t at = entry_at(low, 1);
+  const std::uint64_t at = object.eh_frame_hdr + static_cast<std::uint64_t>(load_at(low, 1));
   const Span& eh_frame = object.eh_frame_segment;
   if (!read_header(eh_frame, at, header) || header.id == 0 || !read_fde(eh_frame, header, entry))
     return CfiResult::kInvalid;
