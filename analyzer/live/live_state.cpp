@@ -15,7 +15,7 @@ using trace::MergedEvent;
 
 namespace {
 
-// How many events ahead memory is prefetched: the control bytes of the event's block, and the block.
+// How many events ahead memory is prefetched: the control bytes of the block's cluster, and the cluster's entry.
 constexpr std::size_t kGroupAhead = 24;
 constexpr std::size_t kEntryAhead = 12;
 constexpr std::size_t kHashes = 32;  // a power of two, more than kGroupAhead
@@ -118,7 +118,7 @@ inline void LiveState::free(const MergedEvent& event, std::uint64_t hash) {
     return;
   }
   remove(*block);
-  blocks_.erase(block);
+  blocks_.erase(block, hash);
 }
 
 /// Whether an event of equal time in another stream, one of `ties`, is the other half of this one. Forgets those of

@@ -11,8 +11,8 @@ using trace::MergedEvent;
 namespace {
 
 // How many events ahead memory is prefetched: the event itself (written by another core), the control bytes of its
-// block, the block, and the block's node. Far enough for the memory latency, near enough that the cache lines are not
-// evicted again.
+// block's cluster, the cluster's entry, and the block's node. Far enough for the memory latency, near enough that the
+// cache lines are not evicted again.
 constexpr std::size_t kEventAhead = 64;
 constexpr std::size_t kGroupAhead = 32;
 constexpr std::size_t kEntryAhead = 20;
@@ -174,7 +174,8 @@ void Replay::run_part(std::size_t from, std::size_t to) {
   // A call tree that fits the cache needs no prefetch.
   const bool prefetch_nodes =
       (kPass == Pass::kFollow ? follower_->node_count() : heap_costs_.node_count()) > kManyNodes;
-  std::array<std::uint64_t, kHashes> hashes;  // of the events ahead, by index
+  std::array<std::uint64_t, kHashes> hashes;   // of the events ahead, by index
+  std::array<std::size_t, kHashes> entries{};  // of the table of blocks, likewise
   const auto prefetch_group = [&](std::size_t i) {
     hashes[i % kHashes] = BlockTable::hash_of(events_[i].address);
     blocks_.prefetch_group(hashes[i % kHashes]);
@@ -184,12 +185,12 @@ void Replay::run_part(std::size_t from, std::size_t to) {
       return;
     __builtin_prefetch(&events_[std::min(i + kEventAhead, to - 1)]);
     prefetch_group(i + kGroupAhead);
-    blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
+    entries[(i + kEntryAhead) % kHashes] = blocks_.prefetch_entry(hashes[(i + kEntryAhead) % kHashes]);
     if (prefetch_nodes) {
       const MergedEvent& soon = events_[i + kNodeAhead];
       const std::uint32_t own_node = soon.op() == Op::kAlloc ? ~std::uint32_t{0} : 0;  // a mask: no branch
       const std::uint32_t node =
-          (soon.node & own_node) | (blocks_.peek_node(soon.address, hashes[(i + kNodeAhead) % kHashes]) & ~own_node);
+          (soon.node & own_node) | (blocks_.peek_node(soon.address, entries[(i + kNodeAhead) % kHashes]) & ~own_node);
       if constexpr (kPass == Pass::kFollow) follower_->prefetch(node);
       else heap_costs_.prefetch(node);
     }
@@ -365,7 +366,7 @@ template <Replay::Pass kPass>
     by = {streams_[event.stream()].thread, event.op() == Op::kFreeStack ? event.node : kNoNode, false};
   count_free<kPass>(*block, temporary, by);
   log_removal(*block);
-  blocks_.erase(block);
+  blocks_.erase(block, hash);
 }
 
 /// Counts an allocation that the next event frees, without the table of blocks: what allocate() and free() would do.

@@ -1,6 +1,7 @@
 #include "analyzer/replay/stored_blocks.h"
 
 #include <algorithm>
+#include <array>
 
 namespace heapprof::replay {
 namespace {
@@ -122,6 +123,7 @@ BlockTable table_of(std::span<const Block> blocks) {
 void add_up_to(std::uint64_t ticks, std::span<const Block> blocks, BlockTable& table) {
   constexpr std::size_t kTogether = 128;
   std::vector<Block> chosen;
+  std::array<std::size_t, kTogether> entries;
   while (!blocks.empty()) {
     const std::span<const Block> some = blocks.first(std::min(kTogether, blocks.size()));
     blocks = blocks.subspan(some.size());
@@ -129,7 +131,10 @@ void add_up_to(std::uint64_t ticks, std::span<const Block> blocks, BlockTable& t
     for (const Block& block : some)
       if (block.time <= ticks) chosen.push_back(block);
     for (const Block& block : chosen) table.prefetch_group(BlockTable::hash_of(block.address));
-    for (const Block& block : chosen) table.prefetch_entry(BlockTable::hash_of(block.address));
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      entries[i] = table.prefetch_entry(BlockTable::hash_of(chosen[i].address));
+    if (table.has_many_arrays())
+      for (std::size_t i = 0; i < chosen.size(); ++i) table.prefetch_block(chosen[i].address, entries[i]);
     for (const Block& block : chosen) insert_younger(block, table);
   }
 }

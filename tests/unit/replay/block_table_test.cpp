@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/replay/block_table.h"
@@ -64,21 +65,24 @@ TEST_CASE("A lookup loads few groups of the table, at whatever distance blocks a
   }
 }
 
-TEST_CASE("Blocks that a compacted trace numbers consecutively share groups") {
+TEST_CASE("Blocks that a compacted trace numbers consecutively share entries") {
   BlockTable table;
   bool fresh;
-  for (std::uint64_t number = 64; number < 72; ++number) table.insert(number, fresh);
-  for (std::uint64_t number = 64; number < 72; ++number) CHECK(table.groups_probed(number) == 1);
+  for (std::uint64_t number = 1024; number < 2048; ++number) table.insert(number, fresh);
+  CHECK(table.size() == 1024);
+  CHECK(table.entries() == 16);
+  for (std::uint64_t number = 1024; number < 2048; ++number) CHECK(table.groups_probed(number) == 1);
 }
 
 TEST_CASE("A table that grows in place keeps all blocks") {
   std::mt19937_64 random(heapprof::test::seed(4));
-  // Dense addresses, and addresses whose hashes have equal upper bits: their groups are full, also the last ones, so
-  // blocks are far from where they belong when the table grows.
+  // Dense addresses, addresses with an entry each, and such ones whose hashes have equal upper bits: their groups are
+  // full, also the last ones, so entries are far from where they belong when the table grows.
   std::vector<std::uint64_t> addresses;
   for (std::uint64_t i = 0; i < 400'000; ++i) addresses.push_back(0x7f0000000000 + 16 * i);
+  for (std::uint64_t i = 0; i < 400'000; ++i) addresses.push_back(0x200000000000 + 1024 * i);
   for (std::uint64_t i = 0, found = 0; found < 4'000; ++i) {
-    const std::uint64_t address = 0x100000000 + 8 * i;
+    const std::uint64_t address = 0x100000000 + 1024 * i;
     const std::uint64_t part = BlockTable::hash_of(address) >> 48;
     if (part != 0 && part != 0xffff && part != 0x8000) continue;
     addresses.push_back(address);
@@ -119,13 +123,134 @@ TEST_CASE("An emptied table has room for what is announced") {
   BlockTable table;
   for (const std::uint64_t blocks : {5'000'000, 1'000, 200'000, 0, 70'000}) {
     table.reset(blocks);
+    const std::size_t room = table.entry_capacity();
     CHECK(table.size() == 0);
     CHECK(table.find(16) == nullptr);
     bool fresh;
-    Block* const first = &table.insert(16, fresh);
+    table.insert(16, fresh);
     CHECK(fresh);
-    for (std::uint64_t i = 1; i < blocks; ++i) table.insert(16 + 16 * i, fresh);
-    CHECK(table.find(16) == first);  // the table did not move, so it did not grow
+    for (std::uint64_t i = 1; i < blocks; ++i) table.insert(16 + 64 * i, fresh);
+    CHECK(table.entry_capacity() == room);  // it did not grow
     CHECK(table.size() == (blocks == 0 ? 1 : blocks));
+  }
+}
+
+TEST_CASE("A table with room for close blocks grows when they are not") {
+  BlockTable table;
+  constexpr std::uint64_t kBlocks = 200'000;
+  table.reset(kBlocks);
+  bool fresh;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) table.insert(16 + 4096 * i, fresh).size = i;
+  CHECK(table.entries() == kBlocks);
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) wrong += table.find(16 + 4096 * i)->size != i;
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("Close blocks have the contents of a map, however many are live") {
+  // Clusters fill and empty, so their arrays have each capacity. Those of addresses that differ by 8 are beside them.
+  std::mt19937_64 random(heapprof::test::seed(5));
+  BlockTable table;
+  std::unordered_map<std::uint64_t, Block> expected;
+  constexpr std::uint64_t kClusters = 40;
+  for (int step = 0; step < 300'000; ++step) {
+    const std::uint64_t cell = random() % (64 * kClusters);
+    const std::uint64_t address = 0x7ffff0000000 + 16 * cell + (random() % 8 == 0 ? 8 : 0);
+    const unsigned percent = step / 30'000 % 2 == 0 ? 80 : 3;  // of insertions
+    if (random() % 100 < percent) {
+      bool fresh;
+      Block& block = table.insert(address, fresh);
+      const auto known = expected.find(address);
+      REQUIRE(fresh == (known == expected.end()));
+      if (!fresh) REQUIRE(block == known->second);
+      REQUIRE(block.address == address);
+      const std::uint64_t both = random();
+      block = {address, random(), random(), static_cast<std::uint32_t>(both), static_cast<std::uint32_t>(both >> 32)};
+      expected[address] = block;
+    } else {
+      Block* const block = table.find(address);
+      const auto known = expected.find(address);
+      REQUIRE((block == nullptr) == (known == expected.end()));
+      if (block == nullptr) continue;
+      REQUIRE(*block == known->second);
+      table.erase(block);
+      expected.erase(known);
+    }
+    REQUIRE(table.size() == expected.size());
+    if (step % 10'000 != 0) continue;
+    std::size_t seen = 0;
+    table.for_each_entry([&](Block& block) {
+      ++seen;
+      REQUIRE(block == expected.at(block.address));
+      block.time = expected.at(block.address).time = random();
+    });
+    REQUIRE(seen == expected.size());
+  }
+  BlockTable moved(std::move(table));
+  CHECK(moved.size() == expected.size());
+  for (const auto& [address, block] : expected) {
+    REQUIRE(*moved.find(address) == block);
+    moved.erase(moved.find(address));
+  }
+  CHECK(moved.size() == 0);
+  CHECK(moved.entries() == 0);
+  CHECK(moved.arrays().used_blocks() == moved.arrays().unused_blocks());
+}
+
+TEST_CASE("Arrays that grow together, or shrink together, leave little memory unused") {
+  BlockTable table;
+  constexpr std::uint64_t kClusters = 4'000;
+  constexpr std::uint64_t kBlocks = 32;  // in each
+  const auto address_of = [](std::uint64_t area, std::uint64_t cluster, std::uint64_t block) {
+    return area + 1024 * cluster + 32 * block;
+  };
+  const auto insert = [&](std::uint64_t area, std::uint64_t from) {
+    bool fresh;
+    for (std::uint64_t block = from; block < kBlocks; ++block)
+      for (std::uint64_t cluster = 0; cluster < kClusters; ++cluster) {
+        const std::uint64_t address = address_of(area, cluster, block);
+        table.insert(address, fresh).size = address;
+        REQUIRE(fresh);
+      }
+  };
+  constexpr std::uint64_t kArea = 0x10000000, kOtherArea = 0x20000000;
+  insert(kArea, 0);
+  CHECK(table.arrays().used_blocks() < kClusters * kBlocks * 3 / 2);
+  for (std::uint64_t block = kBlocks; block-- != 3;)
+    for (std::uint64_t cluster = 0; cluster < kClusters; ++cluster)
+      table.erase(table.find(address_of(kArea, cluster, block)));
+  CHECK(table.arrays().used_blocks() - table.arrays().unused_blocks() == kClusters * 4);
+  insert(kOtherArea, 0);
+  CHECK(table.arrays().used_blocks() < (kClusters * (kBlocks + 4)) * 3 / 2);
+  insert(kArea, 3);
+  CHECK(table.arrays().used_blocks() < kClusters * kBlocks * 2 * 3 / 2);
+  CHECK(table.size() == 2 * kClusters * kBlocks);
+  std::size_t wrong = 0;
+  for (const std::uint64_t area : {kArea, kOtherArea})
+    for (std::uint64_t cluster = 0; cluster < kClusters; ++cluster)
+      for (std::uint64_t block = 0; block < kBlocks; ++block) {
+        const std::uint64_t address = address_of(area, cluster, block);
+        const Block* const found = table.find(address);
+        wrong += found == nullptr || found->address != address || found->size != address;
+      }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("The node of a block is known before its event, nearly always") {
+  BlockTable table;
+  constexpr std::uint64_t kBlocks = 100'000;
+  for (const std::uint64_t distance : {16, 64, 1024}) {
+    table.reset(0);
+    bool fresh;
+    for (std::uint64_t i = 0; i < kBlocks; ++i)
+      table.insert(distance * i, fresh).node = static_cast<std::uint32_t>(i + 1);
+    std::uint64_t known = 0;
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      const std::size_t entry = table.prefetch_entry(BlockTable::hash_of(distance * i));
+      table.prefetch_block(distance * i, entry);
+      known += table.peek_node(distance * i, entry) == i + 1;
+    }
+    INFO(distance);
+    CHECK(known > kBlocks * 8 / 10);
   }
 }
