@@ -7,8 +7,8 @@
 //   several live blocks   they are in an array (block_arrays.h), in order of address; the entry says where
 //
 // Entries are found by open addressing in groups of eight, with a control byte for each in an array of its own, which
-// a cache can hold (the idea of Abseil's Swiss tables). The replay prefetches control bytes, entry and block for the
-// next events. docs/concepts/analysis.md#table-of-live-blocks describes growth and the use of memory.
+// a cache can hold (the idea of Abseil's Swiss tables). The replay prefetches control bytes and entries for the next
+// events. docs/concepts/analysis.md#table-of-live-blocks describes growth and the use of memory.
 #pragma once
 
 #include <algorithm>
@@ -64,8 +64,8 @@ class BlockTable {
   void prefetch_block(std::uint64_t address, std::size_t entry) const noexcept {
     __builtin_prefetch(expected_block(address, entry), 1);
   }
-  /// The node of the block at `address` if it is where it is expected, else 0; any number if it was freed. Call it
-  /// some events after prefetch_block(), with the same entry.
+  /// The node of the block at `address` if it is where it is expected, else 0; any number if it was freed.
+  /// `entry`: as for prefetch_block(), without which a block in an array may be a cache miss.
   std::uint32_t peek_node(std::uint64_t address, std::size_t entry) const noexcept {
     const Block& block = *expected_block(address, entry);
     return block.node & (block.address == address ? ~std::uint32_t{0} : 0);
