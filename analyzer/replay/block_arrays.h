@@ -4,7 +4,7 @@
 // other capacities unused. So the owner, which knows where the arrays are, moves them together when unused_blocks()
 // is large: begin_packing(), then pack() for each array, in ascending order.
 //
-//   used_blocks() = blocks of arrays that are in use + unused_blocks()
+//   all_blocks() = blocks of arrays that are in use + unused_blocks()
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class BlockArrays {
   Block* at(std::size_t index) const noexcept { return blocks_ + index; }
 
   bool has_free(std::uint32_t capacity_class) const noexcept { return first_free_[capacity_class] != kNone; }
-  std::size_t used_blocks() const noexcept { return end_; }
+  std::size_t all_blocks() const noexcept { return end_; }
   std::size_t unused_blocks() const noexcept { return unused_; }
 
   /// Returns an array, whose contents have no meaning. Pointers to all blocks become invalid.

@@ -58,7 +58,7 @@ class BlockTable {
     return entry;
   }
   /// Whether prefetch_block() is worth its time: the arrays do not fit into a cache of one core.
-  bool has_many_arrays() const noexcept { return arrays_.used_blocks() > kManyBlocks; }
+  bool has_many_arrays() const noexcept { return arrays_.all_blocks() > kManyBlocks; }
   /// Prefetches the block at `address`, or where it will probably be put. `entry`: what prefetch_entry() returned
   /// some events before, without a call of reset() since then.
   void prefetch_block(std::uint64_t address, std::size_t entry) const noexcept {
@@ -418,7 +418,7 @@ class BlockTable {
 
   /// Moves all arrays together first when many are unused, but not so often that visiting all groups takes long.
   BlockArrays::Index allocate_array(std::uint32_t capacity_class) {
-    if (!arrays_.has_free(capacity_class) && arrays_.unused_blocks() > arrays_.used_blocks() / 4 &&
+    if (!arrays_.has_free(capacity_class) && arrays_.unused_blocks() > arrays_.all_blocks() / 4 &&
         arrays_.unused_blocks() > groups_) [[unlikely]]
       pack_arrays();
     return arrays_.allocate(capacity_class);

@@ -194,7 +194,7 @@ TEST_CASE("Close blocks have the contents of a map, however many are live") {
   }
   CHECK(moved.size() == 0);
   CHECK(moved.entries() == 0);
-  CHECK(moved.arrays().used_blocks() == moved.arrays().unused_blocks());
+  CHECK(moved.arrays().all_blocks() == moved.arrays().unused_blocks());
 }
 
 TEST_CASE("Arrays that grow together, or shrink together, leave little memory unused") {
@@ -215,15 +215,15 @@ TEST_CASE("Arrays that grow together, or shrink together, leave little memory un
   };
   constexpr std::uint64_t kArea = 0x10000000, kOtherArea = 0x20000000;
   insert(kArea, 0);
-  CHECK(table.arrays().used_blocks() < kClusters * kBlocks * 3 / 2);
+  CHECK(table.arrays().all_blocks() < kClusters * kBlocks * 3 / 2);
   for (std::uint64_t block = kBlocks; block-- != 3;)
     for (std::uint64_t cluster = 0; cluster < kClusters; ++cluster)
       table.erase(table.find(address_of(kArea, cluster, block)));
-  CHECK(table.arrays().used_blocks() - table.arrays().unused_blocks() == kClusters * 4);
+  CHECK(table.arrays().all_blocks() - table.arrays().unused_blocks() == kClusters * 4);
   insert(kOtherArea, 0);
-  CHECK(table.arrays().used_blocks() < (kClusters * (kBlocks + 4)) * 3 / 2);
+  CHECK(table.arrays().all_blocks() < (kClusters * (kBlocks + 4)) * 3 / 2);
   insert(kArea, 3);
-  CHECK(table.arrays().used_blocks() < kClusters * kBlocks * 2 * 3 / 2);
+  CHECK(table.arrays().all_blocks() < kClusters * kBlocks * 2 * 3 / 2);
   CHECK(table.size() == 2 * kClusters * kBlocks);
   std::size_t wrong = 0;
   for (const std::uint64_t area : {kArea, kOtherArea})
