@@ -65,7 +65,8 @@ class PendingReallocs {
     return entries_[number].pending;
   }
 
-  /// False: no block with this BlockTable::hash_of() its address is live.
+  /// False: no block whose address has this BlockTable::hash_of() is live. Blocks of one cluster have one hash, so it
+  /// is true for all of them if it is for one.
   bool can_have(std::uint64_t hash) const noexcept { return chains_[chain_of(hash)] != kNone; }
   /// The realloc whose live block is at the address, or kNone.
   Number find(std::uint64_t address, std::uint64_t hash) const noexcept {
