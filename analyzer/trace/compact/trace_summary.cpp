@@ -31,8 +31,8 @@ void save_nodes(const TraceSummary& summary, ByteWriter& out) {
 
 void load_nodes(TraceSummary& summary, ByteReader& in) {
   Definitions& definitions = summary.definitions;
-  constexpr std::size_t kMinNodeBytes = 2;
-  definitions.node_count = static_cast<std::uint32_t>(in.count(kMinNodeBytes));
+  constexpr std::size_t kMinItemBytes = 2;  // its id and flags
+  definitions.node_count = static_cast<std::uint32_t>(in.count(kMinItemBytes));
   if (definitions.node_count == 0) throw FormatError("it has no root of the call tree");
   definitions.nodes.resize(definitions.node_count);
   summary.node_ids.resize(definitions.node_count);

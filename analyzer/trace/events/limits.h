@@ -8,7 +8,8 @@
 //   decoded blocks at any moment   <= max_decoded_bytes(file)
 //   all modules together           <= max_text_bytes(file)
 //   all texts about Python         <= max_text_bytes(file)
-//   numbers of nodes               <= max_nodes(file)
+//   numbers of nodes               <= max_nodes(file) in a recording; in a compacted trace, half the bytes of its
+//                                     summary, which compact/section.h limits
 //   texts of one batch             <= kMaxBatchTextBytes, plus one text
 //   a snapshot of resident pages   <= max_residency_bytes(file)
 //   threads of a replay            <= max_threads(file), plus one for all others
@@ -38,8 +39,8 @@ constexpr std::uint64_t max_text_bytes(std::uint64_t file_bytes) noexcept {
   return (std::uint64_t{64} << 20) + 512 / 16 * file_bytes;
 }
 
-/// Nodes that are defined or used. A recorder needs at least kMinNodeBytes for the definition of each. In models and
-/// reports a node takes some 200 bytes.
+/// Nodes of a recording that are defined or used. A recorder needs at least kMinNodeBytes for the definition of each.
+/// In models and reports a node takes some 200 bytes.
 constexpr std::uint64_t max_nodes(std::uint64_t file_bytes) noexcept {
   return (std::uint64_t{256} << 10) + file_bytes / kMinNodeBytes;
 }
