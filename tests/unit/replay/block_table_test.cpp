@@ -197,6 +197,30 @@ TEST_CASE("Close blocks have the contents of a map, however many are live") {
   CHECK(moved.arrays().all_blocks() == moved.arrays().unused_blocks());
 }
 
+TEST_CASE("Blocks at both ends of the address space, at any byte, are different ones") {
+  std::vector<std::uint64_t> addresses;
+  for (std::uint64_t i = 0; i < 2048; ++i) {
+    addresses.push_back(i);
+    addresses.push_back(~i);
+  }
+  for (unsigned bit = 11; bit < 64; ++bit) addresses.push_back(std::uint64_t{1} << bit);
+  BlockTable table;
+  for (const std::uint64_t address : addresses) {
+    bool fresh;
+    table.insert(address, fresh).size = ~address;
+    REQUIRE(fresh);
+  }
+  CHECK(table.size() == addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); i += 3) table.erase(table.find(addresses[i]));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const Block* const block = table.find(addresses[i]);
+    const bool is_live = block != nullptr && block->address == addresses[i] && block->size == ~addresses[i];
+    wrong += i % 3 == 0 ? block != nullptr : !is_live;
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("Arrays that grow together, or shrink together, leave little memory unused") {
   BlockTable table;
   constexpr std::uint64_t kClusters = 4'000;
