@@ -406,6 +406,17 @@ class Input(pages.PageCase):
             self.press_long(".flame rect.o-own")
             self.assertIn("of total", self.text(".flame .tip.on") or "")
             self.assertEqual(self.browser.evaluate(state), before)
+        with self.subTest("a frame of a graph that is drawn again"):
+            self.open(trace, view="flame", metric="peak")
+            self.press_long(".flame rect.o-own")
+            self.browser.evaluate("viewPanel.refresh(true)")
+            self.settled()
+            self.assertIn("of total", self.text(".flame .tip.on") or "")
+            self.touch("#view-head h1")
+            self.browser.settle()
+            self.assertIsNone(self.text(".flame .tip.on"))
+            self.browser.lift()
+            self.browser.evaluate("timers.length = 0")  # that of the heading
         with self.subTest("a tap"):
             self.open(trace, view="table", metric="peak")
             self.press_long("#view tr[data-index] td")

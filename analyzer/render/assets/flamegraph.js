@@ -637,12 +637,7 @@ frames.addEventListener('mouseleave', () => {
   point(null);
   hideTip();
 });
-flameGraph.onHold(frames, ({clientX, clientY}) => {
-  const box = boxAt({clientX, clientY});
-  if (!box) return false;
-  mouse = {clientX, clientY};
-  point(box);
-  showTip(box, clientX, clientY);
+function holdTip() {
   isHeld = true;
   document.addEventListener('pointerdown', () => {
     isHeld = false;
@@ -650,6 +645,14 @@ flameGraph.onHold(frames, ({clientX, clientY}) => {
     point(null);
     hideTip();
   }, {once: true, capture: true});
+}
+flameGraph.onHold(frames, ({clientX, clientY}) => {
+  const box = boxAt({clientX, clientY});
+  if (!box) return false;
+  mouse = {clientX, clientY};
+  point(box);
+  showTip(box, clientX, clientY);
+  holdTip();
   return true;
 });
 /// Zooms to a frame; out of it, if it is the zoomed one. A page selects its function in the same step.
@@ -831,12 +834,13 @@ if (part) {
   frames.addEventListener('keydown', () => { isByKeys = true; });
   frames.addEventListener('focus', () => { isByKeys = frames.matches(':focus-visible'); });
   frames.addEventListener('pointerdown', () => { isByKeys = false; });
-  part.kept.state = () => ({flames, mouse, isByKeys, path: namesTo(current)});
+  part.kept.state = () => ({flames, mouse, isHeld, isByKeys, path: namesTo(current)});
   part.kept.restore = () => {
     part.kept.restore = null;
     if (!former) return;
     const {scrollTop} = chart;
     [mouse, isByKeys, current] = [former.mouse, former.isByKeys, frameAt(former.path)];
+    if (former.isHeld) holdTip();
     chart.classList.remove('keys');
     hideTip();
     placeRing();
