@@ -425,16 +425,22 @@ class BlockTable {
   }
 
   [[gnu::noinline]] void pack_arrays() {
-    std::vector<Block*> clusters;
+    struct Found {
+      BlockArrays::Index array;  // beside the pointer, so that sorting does not read all entries again and again
+      Block* entry;
+    };
+    std::vector<Found> clusters;
     for (std::size_t group = 0; group < groups_; ++group)
-      for (std::uint64_t found = (control_[group] << 1) & ~control_[group] & kTopBits; found != 0; found &= found - 1)
-        clusters.push_back(&entries_[entry_of(group, found)]);
-    std::sort(clusters.begin(), clusters.end(),
-              [](Block* a, Block* b) { return Cluster(*a).array() < Cluster(*b).array(); });
+      for (std::uint64_t found = (control_[group] << 1) & ~control_[group] & kTopBits; found != 0;
+           found &= found - 1) {
+        Block& entry = entries_[entry_of(group, found)];
+        clusters.push_back({Cluster(entry).array(), &entry});
+      }
+    std::sort(clusters.begin(), clusters.end(), [](const Found& a, const Found& b) { return a.array < b.array; });
     arrays_.begin_packing();
-    for (Block* const entry : clusters) {
-      const Cluster cluster(*entry);
-      cluster.array() = arrays_.pack(cluster.array(), cluster.capacity_class());
+    for (const Found& found : clusters) {
+      const Cluster cluster(*found.entry);
+      cluster.array() = arrays_.pack(found.array, cluster.capacity_class());
     }
   }
 
