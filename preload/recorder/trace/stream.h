@@ -88,7 +88,7 @@ class Stream {
     return append(Op::kNode, last_time_, offset, raw(parent) | std::uint64_t{raw(module)} << 32, raw(id), flags);
   }
 
-  /// Maps space for some hundred thousand events. Called before system calls are forbidden.
+  /// Maps space for at least some 50,000 events. Called before system calls are forbidden.
   void map_ahead() noexcept;
 
   /// Replaces the mapping of the staging block by a private copy, in a child that was forked in the middle of an
