@@ -39,8 +39,11 @@ void RuleCache::put(FrameAddress address, Rule rule, std::uint64_t last_page) no
 /// without a module, because another thread may have begun to remove these, and entries whose address belongs to
 /// another set: they are copies, or half-written.
 void RuleCache::use_all_pages() noexcept {
-  sys::populate(entries_, kBytes);
+  // First, because this function is called once: a signal handler may leave by longjmp while the pages are faulted
+  // in, and the child of another thread's fork continues with what is stored here.
   last_page_.store(kPages - 1, std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  sys::populate(entries_, kBytes);
   for (std::size_t i = 0; i < kFirstPages * kPageEntries; ++i) {
     const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};
     if (rule.kind() == RuleKind::kNone || rule.module() == ModuleId::kAnonymous) continue;

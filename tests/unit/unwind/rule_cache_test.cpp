@@ -1,8 +1,16 @@
 // The rule cache, compared with a map of what was stored.
 #include "preload/unwind/rule_cache.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <map>
 #include <random>
 #include <thread>
@@ -19,6 +27,35 @@ namespace {
 FrameAddress address_of(std::uint64_t pc, bool interrupted = false) { return {ProgramCounter{pc}, interrupted}; }
 
 Rule rule_of(ModuleId module, std::int64_t words) { return {RuleKind::kSp, module, words}; }
+
+/// Makes the kernel send SIGSYS to the calling thread, until it ends, in place of faulting in memory
+/// (MADV_POPULATE_WRITE). Returns false where that is not possible.
+bool trap_populate() {
+  constexpr std::uint32_t kPopulateWrite = 23;
+  sock_filter code[] = {
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, SYS_madvise},
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t)},  // the lower half
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, kPopulateWrite},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_TRAP},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+  };
+  sock_fprog filter{sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+sigjmp_buf g_before_stores;
+
+std::uint64_t distant_pc(std::uint64_t i) { return 0x400000 + i * 1000; }
+
+/// Stores so many rules that the cache begins to use its whole table. Returns whether a signal handler has left that.
+[[gnu::noinline]] bool is_abandoned(RuleCache& cache) {
+  if (sigsetjmp(g_before_stores, 1) != 0) return true;
+  for (std::uint64_t i = 0; i != RuleCache::kFewRules; ++i)
+    cache.store(address_of(distant_pc(i)), rule_of(ModuleId{2}, 1));
+  return false;
+}
 
 }  // namespace
 
@@ -82,6 +119,35 @@ TEST_CASE("A cache that begins to use its whole table keeps its rules, except th
   CHECK(count_found(ModuleId::kAnonymous) < kFirst / 4 / 4);  // those whose place is the same
   cache.remove(ModuleId::kAnonymous);
   CHECK(count_found(ModuleId::kAnonymous) == 0);
+}
+
+TEST_CASE("A cache uses its whole table also if a signal handler leaves by longjmp while its pages are faulted in") {
+  RuleCache cache;
+  REQUIRE(cache.start());
+  bool trapped = false;
+  bool abandoned = false;
+  std::thread([&] {
+    trapped = trap_populate();
+    if (!trapped) return;
+    struct sigaction action {};
+    struct sigaction before {};
+    action.sa_handler = [](int) { siglongjmp(g_before_stores, 1); };
+    sigaction(SIGSYS, &action, &before);
+    abandoned = is_abandoned(cache);
+    sigaction(SIGSYS, &before, nullptr);
+  }).join();
+  if (!trapped) {
+    WARN("this system has no filters for system calls");
+    return;
+  }
+  REQUIRE(abandoned);
+  // More rules than the first pages have room for.
+  constexpr std::uint64_t kRules = 20'000;
+  for (std::uint64_t i = 0; i != kRules; ++i) cache.store(address_of(distant_pc(i)), rule_of(ModuleId{2}, 1));
+  std::uint64_t found = 0;
+  for (std::uint64_t i = 0; i != kRules; ++i)
+    found += cache.find(address_of(distant_pc(i))).kind() != RuleKind::kNone ? 1 : 0;
+  CHECK(found > kRules / 2);
 }
 
 TEST_CASE("Threads that store rules at the same places find the right rule or none") {
