@@ -30,17 +30,18 @@ template <typename Call>
 }
 
 /// With an old size of 0, mremap maps the same shared pages a second time; with MREMAP_DONTUNMAP the old range stays
-/// mapped (mremap(2)). Both add a mapping and remove none, so they are recorded as mmap.
+/// mapped (mremap(2)). Both add a mapping and remove only what MREMAP_FIXED replaces, so they are recorded as mmap.
 template <typename Call>
 [[gnu::always_inline]] inline void* record_mremap(void* old_address, std::size_t old_bytes, std::size_t new_bytes,
                                                   int flags, void* new_address, const arch::EntryRegisters& entry,
                                                   Call&& call) noexcept {
-  if ((flags & MREMAP_FIXED) != 0) recorder::forget_range(new_address, new_bytes);
+  const bool is_fixed = (flags & MREMAP_FIXED) != 0;
   constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
   if (old_bytes == 0 || (flags & kDontUnmap) != 0) {
-    const int kind = old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    return record_mmap(nullptr, new_bytes, PROT_READ | PROT_WRITE, kind, entry, call);
+    const int kind = (old_bytes == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | (is_fixed ? MAP_FIXED : 0);
+    return record_mmap(new_address, new_bytes, PROT_READ | PROT_WRITE, kind, entry, call);
   }
+  if (is_fixed) recorder::forget_range(new_address, new_bytes);
   recorder::remap_begin(old_address, old_bytes, entry);
   void* address = call();
   recorder::remap_end(old_address, old_bytes, address == MAP_FAILED ? nullptr : address, new_bytes, entry);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "preload/arch/arch.h"
+#include "preload/hooks/mappings.h"
 #include "preload/python/readable_pages.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/trace/recording.h"
@@ -78,12 +79,17 @@ TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
   break_moved(at(0x14000), at(0x11000), entry);
   mapped(at(0x20000), 0x2000, PROT_READ, kAnonymous, entry);
   mapped(at(0x21000), 0x1000, PROT_READ, kAnonymous | MAP_FIXED, entry);
+  // mremap that maps shared pages a second time.
+  void* const old_pages = reinterpret_cast<void*>(std::uint64_t{0x30000});
+  void* const place = reinterpret_cast<void*>(std::uint64_t{0x31000});
+  hooks::record_mremap(old_pages, 0, 0x1000, MREMAP_MAYMOVE, nullptr, entry, [&] { return place; });
+  hooks::record_mremap(old_pages, 0, 0x2000, MREMAP_MAYMOVE | MREMAP_FIXED, place, entry, [&] { return place; });
   g_pause = 0;
   g_state = state_before;
   std::vector<Slot> found;
   for (const Slot& slot : read_stream(recording.folder / "t", state->stream.id()).records)
     if (slot.op() >= Op::kMap && slot.op() <= Op::kBrk) found.push_back(slot);
-  REQUIRE(found.size() == 3);
+  REQUIRE(found.size() == 5);
   CHECK(found[0].op() == Op::kBrk);
   CHECK(found[0].address == 0x11000);
   CHECK(found[0].size() == 0x14000);
@@ -91,4 +97,8 @@ TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
   CHECK(found[1].address == 0x21000);
   CHECK(found[1].size() == 0x1000);
   CHECK(found[2].op() == Op::kUnmapEnd);
+  CHECK(found[3].op() == Op::kUnmapBegin);
+  CHECK(found[3].address == 0x31000);
+  CHECK(found[3].size() == 0x2000);
+  CHECK(found[4].op() == Op::kUnmapEnd);
 }
