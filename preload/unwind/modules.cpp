@@ -23,7 +23,7 @@ constinit std::atomic<std::uint32_t> g_heads[kHeads] = {};  ///< by hash of map.
 constinit std::atomic<std::uint32_t> g_trace{1};            ///< number of the trace that is being written
 constinit const char* g_program_path = nullptr;
 
-/// The modules that find_module() found last, by address.
+/// The modules that find_module() found last by asking the loader, by address.
 constexpr std::uint32_t kRecent = 16;
 constinit std::atomic<Module*> g_recent[kRecent] = {};
 
@@ -150,7 +150,9 @@ Module* find_module(std::uint64_t pc, std::uint64_t generation) noexcept {
   if (module == nullptr) return nullptr;
   module->name.store(location.name, std::memory_order_relaxed);
   state_of(module->id).confirmed.store(generation, std::memory_order_release);
-  recent.store(module, std::memory_order_release);
+  // What /proc/self/maps has, the program may have mapped without the loader: that may be replaced without a new
+  // generation.
+  if (location.load_bias_known) recent.store(module, std::memory_order_release);
   return module;
 }
 

@@ -3,6 +3,7 @@
 // allocate.
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -248,6 +249,34 @@ TEST_CASE("memory mapped directly after a library is not part of it and does not
     munmap(behind, 4096);
   }
   CHECK(tried > 0);
+}
+
+TEST_CASE("a file that the program maps in the place of another one, without the loader, is another module") {
+  REQUIRE(g_started);
+  constexpr std::size_t kBytes = 1 << 20;  // more than the libraries have
+  void* const place = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(place != MAP_FAILED);
+  const auto begin = reinterpret_cast<std::uint64_t>(place);
+  const std::uint64_t generation = heapprof::unwind::generation();
+  const auto find_mapped = [&](const char* path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    REQUIRE(mmap(place, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == place);
+    close(fd);
+    const auto* const header = static_cast<const ElfW(Ehdr)*>(place);
+    const auto* const segments = reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff);
+    std::uint64_t text = 0;
+    for (unsigned i = 0; i < header->e_phnum; ++i)
+      if (segments[i].p_type == PT_LOAD && (segments[i].p_flags & PF_X) != 0) text = begin + segments[i].p_vaddr;
+    REQUIRE(text != 0);
+    return heapprof::unwind::find_module(text, generation);
+  };
+  const auto* const first = find_mapped(PLUGIN_1);
+  const auto* const second = find_mapped(PLUGIN_2);
+  munmap(place, kBytes);
+  // With _dl_find_object, the loader is asked, which does not know either.
+  REQUIRE((first == nullptr) == (second == nullptr));
+  if (first != nullptr) CHECK(raw(first->id) != raw(second->id));
 }
 
 TEST_CASE("a resolver of an ifunc, called by lazy binding") {
