@@ -171,8 +171,8 @@ bool read_table(SymbolReader& reader, const ElfW(Shdr) & table, const ElfW(Shdr)
   if (table.sh_size > kMaxTableBytes || strings.sh_size > kMaxTableBytes) return false;
   const int fd = reader.file.fd;
   const Buffer piece(kNamePieceBytes);
-  // A bit for each offset at which a name begins that matters. In a large table many offsets have one bit, so that it
-  // stays in the processor's cache, and few of its pages are touched: visit_symbol() tells the right ones.
+  // A bit for each offset at which a name begins that matters. In a large table several offsets share a bit, so that
+  // the bits stay in the processor's cache and few of their pages are touched; visit_symbol() compares the names.
   constexpr std::uint64_t kMaxWantedBytes = 64u << 10;
   const std::uint64_t offset_bytes = strings.sh_size / 8 + 1;
   const Buffer wanted(offset_bytes < kMaxWantedBytes ? offset_bytes : kMaxWantedBytes);

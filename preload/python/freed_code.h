@@ -1,4 +1,4 @@
-// Notices when code objects are freed, for interpreters whose code objects have no versions (3.10 and 3.11).
+// Notices when code objects are freed, for interpreters whose code objects have no versions (up to 3.11).
 //
 // With PYTHONMALLOC=malloc, the interpreter frees a code object by calling free, which is hooked. So the address of a
 // code object, and how many code objects were freed at this address, identify it. This holds only if the interpreter

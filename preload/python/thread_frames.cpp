@@ -253,8 +253,8 @@ inline void ThreadFrames::set_noticed_version(PythonFrame& frame) noexcept {
   version_unknown_ = true;
 }
 
-/// As follow(), for 3.10 and 3.11: there, boundaries are structures that are linked with each other. Each boundary
-/// among the remembered frames refers to the structure of the next one.
+/// As follow(), up to 3.11: there, boundaries are structures that are linked with each other, if the version has any.
+/// Each boundary among the remembered frames refers to the structure of the next one.
 template <const Layout& kLayout>
 [[gnu::always_inline]] inline bool ThreadFrames::follow_evaluations(std::uint64_t thread_state, std::uint64_t first,
                                                                     bool verify_versions,

@@ -34,7 +34,7 @@ struct PythonFrame {
   std::uint64_t instruction;
   std::uint64_t previous;
   /// Where code objects have versions: the address of the version; for a boundary of frames, that of an unchanging
-  /// word. Elsewhere: the signature of the code object (code_objects.h).
+  /// word. Elsewhere: the signature of the code object (code_objects.h); of a static one, that of this word, too.
   std::uint64_t identity;
   std::uint32_t version;  ///< of the code object
 

@@ -85,7 +85,7 @@ struct CachedPaths {
   std::uint32_t length;                  ///< number of its frames; 0 while it is being rewritten
   /// The path of the stack for which find() has just failed, if only the prefix version of its anchor differs.
   CachedPath* unanchored;
-  // Behind each other, but for the alignment of the second.
+  // Adjacent, because one call faults in both (first_return_for()).
   FirstReturn first_returns[1u << kFirstReturnBits];
   CachedPath paths[1u << kCachedPathBits];
 
