@@ -6,16 +6,18 @@ usage: deep_c_stacks.py RESULT
 Writes [[size of the allocation under lists, of that under lists in tuples], ...] to RESULT.
 """
 
+import array
 import json
 import sys
 
+ONE_BYTE = array.array("b", b"\0")
 FIRST_SIZE = 1_000_003
 TUPLES = 6
 
 
 class Innermost:
     def __repr__(self):
-        bytearray(size - 1)  # and a NUL
+        ONE_BYTE * size  # exactly so many bytes, which a bytearray has not in all versions
         return ""
 
 
