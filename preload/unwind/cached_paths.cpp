@@ -21,7 +21,7 @@ FirstReturn* first_return_for(ThreadData& data, const arch::EntryRegisters& entr
   if (first.id == 0 || first.pc != entry.pc || first.sp != entry.sp || first.slot != stored) {
     // A thread with this many will probably touch all pages of the cached paths, each of them twice, since a place is
     // read before it is written.
-    constexpr std::uint64_t kFewFirstReturns = 8;
+    constexpr std::uint64_t kFewFirstReturns = 16;
     if (++data.first_returns_used == kFewFirstReturns)
       sys::populate(data.first_returns, sizeof data.first_returns + sizeof data.paths);
     first = {entry.pc, entry.sp, stored, stored, data.first_returns_used * kIdStep};
