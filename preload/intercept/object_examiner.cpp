@@ -4,6 +4,7 @@
 
 #include "common/c_string.h"
 #include "preload/intercept/allocator_strings.h"
+#include "preload/intercept/python_mimalloc.h"
 
 namespace heapprof::intercept {
 
@@ -92,7 +93,9 @@ void ObjectExaminer::examine(const link_map& map, sys::GuardedReader& reader, bo
   if (count == 0) {
     report_.note_skipped();
     const char* allocator = may_have_known_strings(is_main) ? find_allocator_by_strings(path_) : nullptr;
-    if (allocator != nullptr) report_.note_stripped(allocator);
+    if (allocator == nullptr) return;
+    if (text_equal(allocator, "mimalloc") && python_leaves_mimalloc_unused(map, reader)) return;
+    report_.note_stripped(allocator);
     return;
   }
   if (symbols_.has_sanitizer) return report_.skip_all("it belongs to a sanitizer");

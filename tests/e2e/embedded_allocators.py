@@ -230,6 +230,24 @@ os.execv(sys.argv[2], sys.argv[2:])
         # The linker exports what shared libraries need, which is most of the allocator.
         self.assertTrue(notes_of(self.report(run.trace)))
 
+    def test_mimalloc_of_python(self):
+        """Interpreters of Python contain mimalloc, and use it without the global interpreter lock, or if PYTHONMALLOC
+        says so: only then a message says that its blocks are missing."""
+        program = self.dir / "contained_mimalloc"
+        subprocess.run(["strip", "-o", program, harness.program("contained_mimalloc")], check=True)
+        image = program.read_bytes()
+        unlocked = bytearray(image)
+        unlocked[image.index(b"xdebugpy") + 16] = 1
+        other = image.replace(b"_PyRuntime", b"_PxRuntime")
+        for name, content, chosen, warns in (("default", image, None, False), ("pymalloc", image, "pymalloc", False),
+                                             ("mimalloc", image, "mimalloc", True),
+                                             ("debug", image, "mimalloc_debug", True),
+                                             ("no lock", unlocked, None, True), ("no Python", other, None, True)):
+            with self.subTest(name):
+                program.write_bytes(content)
+                run = self.record(program, _PYTHONMALLOC=chosen)
+                self.assertEqual("the program seems to contain mimalloc" in run.stderr, warns, run.stderr)
+
     def test_started_by_the_loader(self):
         """AT_BASE is 0 then, as is the load bias of a program at a fixed address, which is not the loader."""
         for variant in ("", "_fixed"):
