@@ -149,7 +149,8 @@ constexpr Row kSnmallocRows[] = {
 
 // clang-format on
 
-constexpr const char* kJemallocPrefixes[] = {"_rjem_", "je_"};
+/// Of Rust, DuckDB and Apache Arrow, and of others that choose one.
+constexpr const char* kJemallocPrefixes[] = {"_rjem_", "duckdb_je_", "je_arrow_", "je_"};
 constexpr const char* kMimallocPrefix = "mi_";
 constexpr const char* kMimallocHeapPrefix = "heap_";  ///< after kMimallocPrefix
 constexpr const char* kTcmallocPrefix = "tc_";
@@ -211,7 +212,7 @@ class HashTable {
   }
   static constexpr std::uint32_t bit_of(std::uint32_t last) noexcept { return last * 0x9e3779b1 >> (32 - 12); }
 
-  std::uint32_t values_[256] = {};
+  std::uint32_t values_[320] = {};
   std::size_t count_ = 0;
   std::size_t first_operator_ = 0;
   std::uint64_t endings_[(1u << 12) / 64] = {};  ///< a Bloom filter of the names' last four bytes

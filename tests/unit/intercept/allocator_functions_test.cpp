@@ -27,6 +27,8 @@ bool is_unknown(const char* symbol) {
 TEST_CASE("prefixes name the family") {
   CHECK(find("_rjem_malloc").family == Family::kJemalloc);
   CHECK(find("je_sdallocx").family == Family::kJemalloc);
+  CHECK(find("duckdb_je_malloc").family == Family::kJemalloc);
+  CHECK(find("je_arrow_rallocx").family == Family::kJemalloc);
   CHECK(find("tc_newarray_nothrow").family == Family::kTcmalloc);
   CHECK(find("TCMallocInternalNewAligned").family == Family::kTcmalloc);
   CHECK(find("mi_rezalloc_aligned").family == Family::kMimalloc);
@@ -171,7 +173,7 @@ TEST_CASE("Every name of an allocator function has one of the hashes") {
     for (const std::string& second : words) names.push_back(second.empty() ? first : first + "_" + second);
   std::set<std::string> found;
   for (const std::string prefix :
-       {"", "_rjem_", "je_", "mi_", "mi_heap_", "tc_", "TCMallocInternal", "sn_", "scudo_"})
+       {"", "_rjem_", "duckdb_je_", "je_arrow_", "je_", "mi_", "mi_heap_", "tc_", "TCMallocInternal", "sn_", "scudo_"})
     for (const std::string& name : names) {
       if (is_unknown((prefix + name).c_str())) continue;
       found.insert(prefix + name);
