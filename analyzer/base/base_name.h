@@ -7,4 +7,14 @@ namespace heapprof {
 /// The part of a path after its last slash.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+/// The name of a source file where space is short: the base name, and its folder if many folders have a file of this
+/// name (`json/__init__.py`). The page does the same (names.js).
+inline std::string source_name(const std::string& path) {
+  const std::string base = base_name(path);
+  if (base != "__init__.py" && base != "__main__.py" && base != "mod.rs") return base;
+  const std::string folder = path.substr(0, path.size() - base.size());
+  if (folder.size() < 2) return base;
+  return base_name(folder.substr(0, folder.size() - 1)) + '/' + base;
+}
+
 }  // namespace heapprof

@@ -50,7 +50,7 @@ std::string frame_label(const StackTable& table, std::uint32_t location, std::ui
   std::snprintf(address, sizeof address, "0x%" PRIX64 ": ", at.address);
   std::string label = address + function.name;
   if (!function.file.empty())
-    label += " (" + base_name(function.file) + ":" + std::to_string(at.lines[line].line) + ")";
+    label += " (" + source_name(function.file) + ":" + std::to_string(at.lines[line].line) + ")";
   else if (at.module != 0) label += " (in " + table.modules[at.module] + ")";
   return label;
 }

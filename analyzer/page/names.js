@@ -39,9 +39,14 @@ function short(name) {
 }
 
 const base = path => path ? path.slice(path.lastIndexOf('/') + 1) : '';
+const inManyFolders = new Set(['__init__.py', '__main__.py', 'mod.rs']);
+/// The name of a source file where space is short: the base name, and its folder if many folders have a file of this
+/// name ("json/__init__.py").
+const source = path =>
+  inManyFolders.has(base(path)) ? path.split('/').filter(Boolean).slice(-2).join('/') : base(path);
 /// "app.cc:12", "app.cc", or the module of a name without source file.
 function place(row) {
-  if (row.file) return base(row.file) + (row.line ? ':' + row.line : '');
+  if (row.file) return source(row.file) + (row.line ? ':' + row.line : '');
   return base(row.module);
 }
 /// A frame of the API as a name.
@@ -74,5 +79,5 @@ function finder(text) {
   return name => (isExact ? name : name.toLowerCase()).includes(wanted);
 }
 
-return {short, base, place, ofFrame, originText, noFunctions, isFunction, oneLine, label, finder};
+return {short, base, source, place, ofFrame, originText, noFunctions, isFunction, oneLine, label, finder};
 })();

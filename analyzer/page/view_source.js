@@ -8,7 +8,7 @@ const {make} = elements;
 function head({state, metric}, isWhole = true) {
   if (!state.file) return {command: ['source', ['--cost', metric, '--top', '0']]};
   return {tools: [elements.button('\u2039 All files', () => selection.change({file: ''})),
-                  make('span', {class: 'muted', title: state.file}, names.oneLine(names.base(state.file)))],
+                  make('span', {class: 'muted', title: state.file}, names.oneLine(names.source(state.file)))],
           command: ['source', ['--cost', metric, ...isWhole ? ['--all'] : []], state.file]};
 }
 
@@ -30,7 +30,7 @@ async function files(context) {
     label: 'Source files', rows, sort: {key: `self-${metric}`},
     columns: [
       {key: 'name', label: 'File', wide: true, value: row => row.name, search: row => row.name,
-       cell: row => make('span', {class: 'name', title: row.name}, names.oneLine(names.base(row.name)), ' ',
+       cell: row => make('span', {class: 'name', title: row.name}, names.oneLine(names.source(row.name)), ' ',
                          make('small', {}, names.oneLine(row.name.slice(0, row.name.lastIndexOf('/') + 1))))},
       viewTable.figureColumn(metric, 'self', {label: 'Self'}),
       viewTable.shareColumn(metric, 'self', answer.total[about.value]),
@@ -95,8 +95,8 @@ async function show(context) {
        text: line => line.total[about.value] ? figures.ofMetric(metric, line.total[about.value]) : ''},
       {key: 'line', label: 'Line', number: true, width: 60, sortable: false, value: line => line.line,
        text: line => line.line === null ? '?' : String(line.line)},
-      {key: 'text', label: names.oneLine(names.base(answer.text.path || answer.file)) || 'Text', wide: true, minWidth: 200,
-       sortable: false,
+      {key: 'text', label: names.oneLine(names.source(answer.text.path || answer.file)) || 'Text', wide: true,
+       minWidth: 200, sortable: false,
        value: line => line.text, search: line => line.text || '',
        cell: line => make('code', {class: isCostly(line) ? 'costly' : ''}, line.text === null ?
          line.functions.map(names.label).join(', ') : line.text)},
@@ -105,7 +105,7 @@ async function show(context) {
   });
   const first = answer.lines.findIndex(isCostly);
   return {node: make('div', {class: 'stacked'}, ...notes, table.host), tools: [tools[0], make('span', {class: 'muted',
-            title: answer.text.path || answer.file}, names.base(answer.file) || state.file)], command, csv: table.csv,
+            title: answer.text.path || answer.file}, names.source(answer.file) || state.file)], command, csv: table.csv,
               filter: table.filter,
           focus: table.focus, select() {}, attached() { if (first > 8) table.scrollTo(first - 4); },
           shown: `${figures.ofMetric(metric, answer.self[about.value])} on these lines`};

@@ -51,6 +51,14 @@ class Names(pages.PageCase):
         picture = ElementTree.fromstring(self.saved("SVG"))
         self.assertIn(self.text("#view thead th"), "".join(picture.itertext()))
 
+    def test_files_that_many_folders_have(self):
+        """They are shown with their folders, as in the terminal."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        files = ("/usr/lib/json/__init__.py", "mod.rs", "/src/net/mod.rs", "/a.py")
+        rows = [{"file": file, "line": 3} for file in files]
+        shown = self.browser.evaluate(f"{json.dumps(rows)}.map(names.place)")
+        self.assertEqual(shown, ["json/__init__.py:3", "mod.rs:3", "net/mod.rs:3", "a.py:3"])
+
     def test_names_that_look_like_formulas(self):
         """No field of a CSV file begins with a formula, whatever separates fields for the spreadsheet."""
         self.open(self.folder / "plain.heapprof", view="table")

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analyzer/base/base_name.h"
 #include "analyzer/render/short_names.h"
 #include "analyzer/render/utf8.h"
 #include "analyzer/symbols/return_type.h"
@@ -50,7 +51,7 @@ std::string function_name(const std::string& function) {
 
 std::string name_in_flame_graph(const Frame& frame) {
   if (frame.function.empty()) return unresolved_name(frame);
-  return is_python(frame) && !frame.file.empty() ? frame.function + ' ' + base_name(frame.file) : frame.function;
+  return is_python(frame) && !frame.file.empty() ? frame.function + ' ' + source_name(frame.file) : frame.function;
 }
 
 std::string searched_name(const std::string& function) {
@@ -69,7 +70,7 @@ std::string one_line(const Frame& frame, bool full_names) {
   if (frame.function.empty()) return clean_utf8(unresolved_name(frame));
   const std::string text = full_names ? clean_utf8(frame.function) : short_function(frame.function);
   if (!frame.file.empty())
-    return text + " at " + clean_utf8(base_name(frame.file)) +
+    return text + " at " + clean_utf8(source_name(frame.file)) +
            (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   return frame.module->path.empty() ? text : text + " in " + clean_utf8(base_name(frame.module->path));
 }
@@ -98,7 +99,7 @@ std::string location_of(const Frame& frame) {
     return text;
   }
   if (!frame.file.empty())
-    return clean_utf8(base_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
+    return clean_utf8(source_name(frame.file)) + (frame.line > 0 ? ":" + std::to_string(frame.line) : "");
   return frame.module->path.empty() ? std::string() : "in " + clean_utf8(base_name(frame.module->path));
 }
 

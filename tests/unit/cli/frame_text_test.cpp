@@ -58,6 +58,9 @@ TEST_CASE("a location is a source line, else a module, else an offset in the fun
   CHECK(location_of(frame) == "parse.cpp");
   frame.line = 12;
   CHECK(location_of(frame) == "parse.cpp:12");
+  frame.file = "/usr/lib/python3/json/__init__.py";
+  CHECK(location_of(frame) == "json/__init__.py:12");
+  CHECK(one_line(frame) == "parse at json/__init__.py:12");
 }
 
 TEST_CASE("a truncated stack has a reason") {
