@@ -51,7 +51,7 @@ bool ObjectExaminer::read_symbols(const link_map& map, sys::GuardedReader& reade
 /// The allocators that are recognised by strings return unused memory by madvise, so an object without this import
 /// does not contain them, and its file, which may have many MB, is not read.
 bool ObjectExaminer::may_have_known_strings(bool is_main) const noexcept {
-  return is_main && !symbols_.has_symtab && (symbols_.imports_madvise || !symbols_.imports_known);
+  return is_main && !symbols_.names_functions && (symbols_.imports_madvise || !symbols_.imports_known);
 }
 
 /// Stores the functions that are to be patched to selected_, and their number to `count`. Returns their family.

@@ -265,6 +265,16 @@ bool read_exported_operators(SymbolReader& reader, const link_map& map, sys::Gua
   return exported.open(map) && exported.find(names.values, names.count, visit);
 }
 
+/// Whether the table is that of a program whose symbols are not stripped. Some programs keep a few symbols (Bun: a
+/// thousand, for 80 MB of code).
+bool has_most_functions(const ElfFile& file, const ElfW(Shdr) & table) noexcept {
+  constexpr std::uint64_t kMaxCodePerSymbol = 16u << 10;  // bytes; others have some hundred
+  std::uint64_t code = 0;
+  for (unsigned i = 0; i < file.segment_count; ++i)
+    if (file.segments[i].p_type == PT_LOAD && (file.segments[i].p_flags & PF_X) != 0) code += file.segments[i].p_filesz;
+  return code / kMaxCodePerSymbol <= table.sh_size / sizeof(ElfW(Sym));
+}
+
 /// Reads the tables of the file: .symtab, and .dynsym unless the exported functions are known.
 void read_tables(SymbolReader& reader, Scratch& scratch, bool exported_known) noexcept {
   const ElfW(Ehdr)& header = reader.file.header;
@@ -278,7 +288,7 @@ void read_tables(SymbolReader& reader, Scratch& scratch, bool exported_known) no
     if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= header.e_shnum)
       continue;
     if (section.sh_type == SHT_DYNSYM && exported_known) continue;
-    reader.result.has_symtab |= section.sh_type == SHT_SYMTAB;
+    reader.result.names_functions |= section.sh_type == SHT_SYMTAB && has_most_functions(reader.file, section);
     if (read_table(reader, section, sections[section.sh_link]) && section.sh_type == SHT_DYNSYM)
       reader.result.imports_known = true;
   }

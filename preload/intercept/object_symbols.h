@@ -33,7 +33,7 @@ inline constexpr std::size_t kMaxFunctions = 192;
 struct ObjectSymbols {
   FunctionSymbol functions[kMaxFunctions];
   std::size_t count;
-  bool has_symtab;                ///< false: only exported functions are known
+  bool names_functions;           ///< .symtab has most functions; false: little but exported functions is known
   bool imports_dlopen;            ///< the object may load others
   bool imports_madvise;           ///< the object may return memory to the kernel
   bool imports_known;             ///< all wanted imports were looked for; else those that are false may be imports

@@ -248,6 +248,15 @@ os.execv(sys.argv[2], sys.argv[2:])
                 run = self.record(program, _PYTHONMALLOC=chosen)
                 self.assertEqual("the program seems to contain mimalloc" in run.stderr, warns, run.stderr)
 
+    def test_partly_stripped(self):
+        """A few symbols that were kept are no list of the program's functions."""
+        program = self.dir / "contained_mimalloc"
+        for options, warns in ((["--strip-debug"], False), (["--strip-all", "--keep-symbol=main"], True)):
+            with self.subTest(options):
+                subprocess.run(["strip", *options, "-o", program, harness.program("contained_mimalloc")], check=True)
+                run = self.record(program, _PYTHONMALLOC="mimalloc")
+                self.assertEqual("the program seems to contain mimalloc" in run.stderr, warns, run.stderr)
+
     def test_started_by_the_loader(self):
         """AT_BASE is 0 then, as is the load bias of a program at a fixed address, which is not the loader."""
         for variant in ("", "_fixed"):
