@@ -1,5 +1,10 @@
 // Recording of mmap, munmap and mremap, shared by their hooks and by syscall(). `call` makes the real call and is
 // called exactly once.
+//
+// A call that is to replace mappings (MAP_FIXED, MREMAP_FIXED) may fail after the kernel has unmapped them. So what
+// is remembered of the range is forgotten before the call and after it, whatever it returns. The trace says nothing
+// of the range then: only a look at the process's mappings would show what is left of it, and another thread may have
+// mapped something there since.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,8 +19,10 @@ namespace heapprof::hooks {
 template <typename Call>
 [[gnu::always_inline]] inline void* record_mmap(const void* wanted, std::size_t bytes, int protection, int flags,
                                                 const arch::EntryRegisters& entry, Call&& call) noexcept {
-  if ((flags & MAP_FIXED) != 0) recorder::forget_range(wanted, bytes, flags);
+  const bool is_fixed = (flags & MAP_FIXED) != 0;
+  if (is_fixed) recorder::forget_range(wanted, bytes, flags);
   void* address = call();
+  if (is_fixed) recorder::forget_range(wanted, bytes, flags);
   if (address != MAP_FAILED) recorder::mapped(address, bytes, protection, flags, entry);
   return address;
 }
@@ -44,6 +51,7 @@ template <typename Call>
   if (is_fixed) recorder::forget_range(new_address, new_bytes);
   recorder::remap_begin(old_address, old_bytes, entry);
   void* address = call();
+  if (is_fixed) recorder::forget_range(new_address, new_bytes);
   recorder::remap_end(old_address, old_bytes, address == MAP_FAILED ? nullptr : address, new_bytes, entry);
   return address;
 }

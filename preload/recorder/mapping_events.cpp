@@ -22,8 +22,8 @@ std::size_t round_up_to_pages(std::size_t size, int flags = 0) noexcept {
   return (size + page - 1) & ~(page - 1);
 }
 
-/// The host has unmapped the range. forget_range() before that is not enough: until the pages are unmapped, another
-/// thread may probe them and remember that they can be read.
+/// The host has unmapped the range, or may have. forget_range() before that is not enough: until the pages are
+/// unmapped, another thread may probe them and remember that they can be read.
 void range_unmapped(const void* address, std::size_t size) noexcept {
   unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
 }
@@ -37,7 +37,6 @@ void forget_range(const void* address, std::size_t size, int flags) noexcept {
 }
 
 void mapped(const void* address, std::size_t size, int protection, int flags, const EntryRegisters& entry) noexcept {
-  if ((flags & MAP_FIXED) != 0) forget_range(address, size, flags);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap && !paused()) {
@@ -85,7 +84,8 @@ void remap_begin(const void* old_address, std::size_t old_size, const EntryRegis
 
 void remap_end(const void* old_address, std::size_t old_size, const void* new_address, std::size_t new_size,
                const EntryRegisters& entry) noexcept {
-  if (new_address != nullptr) range_unmapped(old_address, old_size);
+  // Also if the call has failed: the kernel may have unmapped the end of a range that was to shrink (MREMAP_FIXED).
+  range_unmapped(old_address, old_size);
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (g_settings.mmap) {

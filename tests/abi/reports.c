@@ -115,6 +115,12 @@ int main(int count, char** arguments) {
   about_to("mremap to an address");
   block = mremap(mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096, 4096,
                  MREMAP_MAYMOVE | MREMAP_FIXED, block);
+  about_to("mmap to an address");
+  mmap(block, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  about_to("mmap to an address fails");
+  mmap((char*)block + 1, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  about_to("mremap to an address fails");
+  mremap(block, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, (char*)block + 1);
   about_to("mmap by number");
   block = (void*)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   about_to("munmap by number");

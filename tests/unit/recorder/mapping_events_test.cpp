@@ -64,6 +64,62 @@ TEST_CASE("A page that is probed while the host unmaps it is not remembered as r
   g_state = state_before;
 }
 
+TEST_CASE("A page that the kernel has unmapped for a call that fails is not remembered as readable") {
+  unwind::start_probing();
+  const State state_before = g_state;
+  g_state = State::kOff;
+  const arch::EntryRegisters entry = arch::entry_registers();
+  void* const page = map_page();
+  void* const other = map_page();
+  const auto address = reinterpret_cast<std::uint64_t>(page);
+  python::ReadablePages pages{};
+  bool read_during_call = false;
+  // Another thread has an event after the call has begun. Then the kernel unmaps the page, and finds that it cannot
+  // complete the call.
+  const auto fail = [&] {
+    pages.begin_event();
+    read_during_call = pages.range(address, 8);
+    munmap(page, kPageBytes);
+    return MAP_FAILED;
+  };
+  constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS;
+  constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP
+  SECTION("mmap") { hooks::record_mmap(page, kPageBytes, PROT_READ, kAnonymous | MAP_FIXED, entry, fail); }
+  SECTION("mremap that moves a mapping") {
+    hooks::record_mremap(other, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED, page, entry, fail);
+  }
+  SECTION("mremap of which the old range stays mapped") {
+    hooks::record_mremap(other, kPageBytes, kPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED | kDontUnmap, page, entry,
+                         fail);
+  }
+  pages.begin_event();
+  CHECK(read_during_call);
+  CHECK_FALSE(pages.range(address, 8));
+  munmap(other, kPageBytes);
+  g_state = state_before;
+}
+
+TEST_CASE("The end of a range that mremap was to shrink is not remembered as readable after the call has failed") {
+  unwind::start_probing();
+  const State state_before = g_state;
+  g_state = State::kOff;
+  const arch::EntryRegisters entry = arch::entry_registers();
+  void* const pages_to_move = mmap(nullptr, 2 * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages_to_move != MAP_FAILED);
+  void* const end = static_cast<char*>(pages_to_move) + kPageBytes;
+  const auto address = reinterpret_cast<std::uint64_t>(end);
+  python::ReadablePages pages{};
+  remap_begin(pages_to_move, 2 * kPageBytes, entry);
+  pages.begin_event();
+  REQUIRE(pages.range(address, 8));
+  munmap(end, kPageBytes);
+  remap_end(pages_to_move, 2 * kPageBytes, nullptr, kPageBytes, entry);
+  pages.begin_event();
+  CHECK_FALSE(pages.range(address, 8));
+  munmap(pages_to_move, kPageBytes);
+  g_state = state_before;
+}
+
 TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
   REQUIRE(unwind::start({.max_depth = 64, .shadow_stack = true}));
   const ThreadFixture recording(65536);
