@@ -234,7 +234,7 @@ enum class Op : std::uint8_t {
   kUnmapEnd = 10,
   kUnmapFailed = 11,
   kRemapBegin = 12,  ///< address, size: the old range
-  kRemapEnd = 13,    ///< address, size: the new range; node
+  kRemapEnd = 13,    ///< address, size: the new range, or 0, 0 if it is not recorded (in a pause); node
   kRemapFailed = 14,
   kBrk = 15,  ///< address: new break; size: old break; node
   // Definitions, samples and control.

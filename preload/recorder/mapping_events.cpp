@@ -28,6 +28,13 @@ void range_unmapped(const void* address, std::size_t size) noexcept {
   unwind::invalidate_stack_region(reinterpret_cast<std::uint64_t>(address), size);
 }
 
+/// In a pause: removes what was mapped in the range before the pause, because something has replaced it that is not
+/// recorded.
+void append_replaced(ThreadState& thread, const void* address, std::size_t bytes) noexcept {
+  append(thread, Op::kUnmapBegin, time_of_other_event(thread), address, bytes, 0);
+  append(thread, Op::kUnmapEnd, time_of_other_event(thread), nullptr, 0, 0);
+}
+
 }  // namespace
 
 void forget_range(const void* address, std::size_t size, int flags) noexcept {
@@ -46,9 +53,7 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
                                (protection == PROT_NONE ? kMapReserve : 0);
     append(*thread, Op::kMap, time_of_other_event(*thread), address, round_up_to_pages(size, flags), node, kind);
   } else if (g_settings.mmap && (flags & MAP_FIXED) != 0) {
-    // It has replaced what was mapped there, perhaps before the pause.
-    append(*thread, Op::kUnmapBegin, time_of_other_event(*thread), address, round_up_to_pages(size, flags), 0);
-    append(*thread, Op::kUnmapEnd, time_of_other_event(*thread), nullptr, 0, 0);
+    append_replaced(*thread, address, round_up_to_pages(size, flags));
   }
   leave(*thread);
 }
@@ -91,6 +96,9 @@ void remap_end(const void* old_address, std::size_t old_size, const void* new_ad
   if (g_settings.mmap) {
     if (new_address == nullptr) {
       append(*thread, Op::kRemapFailed, time_of_other_event(*thread), nullptr, 0, 0);
+    } else if (paused()) {
+      append(*thread, Op::kRemapEnd, time_of_other_event(*thread), nullptr, 0, 0);
+      append_replaced(*thread, new_address, round_up_to_pages(new_size));
     } else {
       const std::uint32_t node = capture(*thread, entry);
       append(*thread, Op::kRemapEnd, time_of_other_event(*thread), new_address, round_up_to_pages(new_size), node);

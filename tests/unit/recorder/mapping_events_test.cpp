@@ -140,12 +140,14 @@ TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
   void* const place = reinterpret_cast<void*>(std::uint64_t{0x31000});
   hooks::record_mremap(old_pages, 0, 0x1000, MREMAP_MAYMOVE, nullptr, entry, [&] { return place; });
   hooks::record_mremap(old_pages, 0, 0x2000, MREMAP_MAYMOVE | MREMAP_FIXED, place, entry, [&] { return place; });
+  // mremap that moves a mapping.
+  hooks::record_mremap(old_pages, 0x1000, 0x3000, MREMAP_MAYMOVE | MREMAP_FIXED, place, entry, [&] { return place; });
   g_pause = 0;
   g_state = state_before;
   std::vector<Slot> found;
   for (const Slot& slot : read_stream(recording.folder / "t", state->stream.id()).records)
     if (slot.op() >= Op::kMap && slot.op() <= Op::kBrk) found.push_back(slot);
-  REQUIRE(found.size() == 5);
+  REQUIRE(found.size() == 9);
   CHECK(found[0].op() == Op::kBrk);
   CHECK(found[0].address == 0x11000);
   CHECK(found[0].size() == 0x14000);
@@ -157,4 +159,14 @@ TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
   CHECK(found[3].address == 0x31000);
   CHECK(found[3].size() == 0x2000);
   CHECK(found[4].op() == Op::kUnmapEnd);
+  CHECK(found[5].op() == Op::kRemapBegin);
+  CHECK(found[5].address == 0x30000);
+  CHECK(found[5].size() == 0x1000);
+  CHECK(found[6].op() == Op::kRemapEnd);
+  CHECK(found[6].address == 0);
+  CHECK(found[6].size() == 0);
+  CHECK(found[7].op() == Op::kUnmapBegin);
+  CHECK(found[7].address == 0x31000);
+  CHECK(found[7].size() == 0x3000);
+  CHECK(found[8].op() == Op::kUnmapEnd);
 }

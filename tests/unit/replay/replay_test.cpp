@@ -421,6 +421,22 @@ TEST_CASE("Mappings: parts, MAP_FIXED over other mappings, mremap, failures, the
   }
 }
 
+TEST_CASE("A mapping that is moved in a pause counts as unmapped, and so does what it has replaced") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.add(Op::kMap, 1, 0x10000, 0x4000, 0, kMapAnonymous);
+  stream.add(Op::kMap, 2, 0x20000, 0x2000, 0, kMapAnonymous);
+  stream.add(Op::kPause, 3);
+  stream.add(Op::kRemapBegin, 4, 0x10000, 0x1000);
+  stream.add(Op::kRemapEnd, 5, 0, 0);
+  stream.add(Op::kUnmapBegin, 5, 0x20000, 0x1000);
+  stream.add(Op::kUnmapEnd, 5);
+  stream.add(Op::kResume, 6);
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.mmap.mapped_bytes == 0x6000);
+  CHECK(profile.mmap.live_bytes == 0x4000);
+}
+
 TEST_CASE("Mappings are whole pages, whatever length was requested") {
   TraceBuilder trace;
   auto& stream = trace.stream();
