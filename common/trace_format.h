@@ -226,7 +226,7 @@ enum class Op : std::uint8_t {
   kFreeStack = 3,      ///< address, node: with HEAPPROF_FREE_STACKS
   kReallocBegin = 4,   ///< address: old block
   kReallocEnd = 5,     ///< address: new block, or 0 if there is none; size, node
-  kReallocFailed = 6,  ///< size: the requested one; node. The old block is still live
+  kReallocFailed = 6,  ///< size: the requested one, or 0 in a pause; node. The old block is still live
   kAllocFailed = 7,    ///< size, node
   // Mappings. Sizes are the requested ones, rounded up to pages.
   kMap = 8,         ///< address, size, node, aux: kMap...
@@ -271,7 +271,8 @@ constexpr std::uint32_t text_slots(std::uint32_t bytes) noexcept { return (bytes
 
 /// Whether a frame's `event_count` counts the record. The sum is the `events` of a report: allocations, frees and
 /// failures. A realloc counts twice, its begin as the free and its end as the allocation. A failed realloc counts
-/// once: its begin, as the failure. realloc(p, 0) counts once: its begin, as the free.
+/// once: its begin, as the failure; in a pause that is one more than a report has. realloc(p, 0) counts once: its
+/// begin, as the free.
 constexpr bool is_event(const Slot& slot) noexcept {
   const Op op = slot.op();
   if (op == Op::kReallocEnd) return slot.address != 0;

@@ -181,7 +181,7 @@ void LiveState::realloc_end(const MergedEvent& event) {
 }
 
 void LiveState::realloc_failed(const MergedEvent& event) {
-  ++failed_;
+  if (event.size() != 0) ++failed_;
   Stream& stream = this->stream(event.stream());
   if (stream.reallocs.empty()) return;
   const replay::PendingRealloc pending = take_realloc(stream);

@@ -542,7 +542,7 @@ bool Replay::has_unselected_realloc(std::uint64_t ticks) const {
 
 void Replay::realloc_failed(const MergedEvent& event) {
   StreamState& stream = streams_[event.stream()];
-  count_failure(event);
+  if (event.size() != 0) count_failure(event);
   if (stream.reallocs.empty()) return;
   const PendingRealloc pending = take_realloc(stream);
   if (!pending.is_live()) return;

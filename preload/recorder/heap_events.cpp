@@ -267,10 +267,12 @@ void realloc_end(const void* old_block, const void* new_block, std::size_t size,
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   if (new_block == nullptr && size != 0) {
-    const std::uint32_t node = capture(*thread, entry);
+    // Recorded also in a pause, but then not as a failed allocation: the size 0 says so.
+    const bool counts = !paused();
+    const std::uint32_t node = counts ? capture(*thread, entry) : 0;
     // The old block is live again, so this event belongs to its address. It may be large.
     append(*thread, Op::kReallocFailed, time_of_block_event(*thread, old_block, PageEvent::kLargeAllocation), nullptr,
-           size, node);
+           counts ? size : 0, node);
   } else if (new_block == nullptr || paused() || call.recorded(new_block)) {
     append(*thread, Op::kReallocEnd, time_of_other_event(*thread), nullptr, 0, 0);
   } else {

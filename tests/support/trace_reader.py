@@ -579,7 +579,7 @@ def replay(events):
         elif event.op in (REALLOC_END, REALLOC_FAILED):
             address, size = begun[thread].pop()
             if event.op == REALLOC_FAILED:
-                figures["failed"] += 1
+                figures["failed"] += event.size != 0
                 if size not in (None, freed):
                     live[address] = size
                 continue

@@ -183,6 +183,18 @@ TEST_CASE("A block whose realloc does not end stays live, unless its address was
   CHECK(read.state->totals().live_blocks == 2);
 }
 
+TEST_CASE("A realloc that fails in a pause is no failed allocation, and its block is live again") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 10);
+  stream.add(Op::kPause, 2);
+  stream.realloc_begin(3, 0x1000);
+  stream.realloc_failed(4, 0);
+  const Read read(trace);
+  CHECK(read.state->events() == 1);
+  CHECK(read.state->totals().live_bytes == 10);
+}
+
 TEST_CASE("Samples, marks and pauses are kept") {
   TraceBuilder trace;
   auto& stream = trace.stream();

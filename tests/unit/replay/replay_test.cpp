@@ -139,6 +139,22 @@ TEST_CASE("A realloc is a free and an allocation, a failed realloc is a failure"
   check_equations(profile);
 }
 
+TEST_CASE("A realloc that fails in a pause is no failed allocation, and its block is live again") {
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.alloc(1, 0x1000, 100);
+  stream.add(Op::kPause, 2);
+  stream.realloc_begin(3, 0x1000);
+  stream.realloc_failed(4, 0);
+  stream.add(Op::kResume, 5);
+  stream.alloc_failed(6, 0);  // malloc(0)
+  const model::Profile profile = replay_trace(trace);
+  CHECK(profile.heap.failed == 1);
+  CHECK(profile.heap.frees == 0);
+  CHECK(profile.heap.leaked_bytes == 100);
+  check_equations(profile);
+}
+
 TEST_CASE("A block in realloc is freed when another block gets its address, not when the realloc returns") {
   TraceBuilder trace;
   auto& one = trace.stream();
