@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /* Pauses recording: allocations that follow are not recorded. Frees of recorded blocks still are, so that these
- * blocks do not count as leaked. */
+ * blocks do not count as leaked. A forked child that is recorded begins paused if its parent was paused. */
 static inline void heapprof_pause(void) {
   void (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_pause);

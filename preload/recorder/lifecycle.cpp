@@ -104,7 +104,7 @@ void update_session_entry() noexcept {
   write_session_entry(g_trace.file_id(), recording ? g_trace.path() : nullptr);
 }
 
-void begin(bool forked_child) noexcept {
+void begin(bool forked_child, bool begins_paused) noexcept {
   g_clock.start();
   start_page_stamps();
   find_tick_word();
@@ -149,7 +149,7 @@ void begin(bool forked_child) noexcept {
   thread->busy = arch::stack_pointer();
   describe_process(thread->stream);
   take_sample(*thread);
-  set_paused(*thread, g_settings.paused);
+  set_paused(*thread, begins_paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
   thread->busy = StackPointer::kNone;
   blocked.restore(0);
@@ -160,7 +160,7 @@ void begin(bool forked_child) noexcept {
 
 void start_unwinder_and_begin() noexcept {
   unwind::start({g_settings.max_depth, g_settings.shadow_stack});
-  begin(false);
+  begin(false, g_settings.paused);
 }
 
 /// In a privileged program nothing is used that the caller controls: no environment variable is read, so there is no
@@ -210,6 +210,8 @@ void prepare_environment() noexcept {
 
 void forked() noexcept {
   if (!change_state(State::kOn, State::kStarting)) return;
+  // As the parent was at the fork: whoever pauses a program means its children, too.
+  const bool begins_paused = paused();
   g_trace.forget();
   close_sampler();
   close_snapshots();
@@ -226,7 +228,7 @@ void forked() noexcept {
   python::forget_code_objects();
   python::forget_left_out();
   unwind::restart_in_child();
-  begin(true);
+  begin(true, begins_paused);
 }
 
 }  // namespace heapprof::recorder

@@ -33,6 +33,19 @@ class ProgramApi(harness.Case):
         run = self.record(harness.program("program_api"), CHILDREN=1, OUTPUT=self.dir / "all.%p")
         self.assertEqual(run.stdout, "1 1 0 1\n")
 
+    def test_children_begin_paused_as_their_parent(self):
+        for paused in (0, 1):
+            with self.subTest(paused=paused):
+                folder = self.dir / f"paused{paused}"
+                run = self.record(harness.program("program_api"), "children", CHILDREN=1, PAUSED=paused,
+                                  OUTPUT=folder / "%p")
+                allocated = []
+                for child in run.stdout.split():
+                    rows = self.all_stacks(folder / child, "allocated")
+                    sizes = {row["bytes"] // row["blocks"]: row["blocks"] for row in rows if row["blocks"]}
+                    allocated.append({size: sizes.get(size, 0) for size in (1111, 2222, 3333)})
+                self.assertEqual(allocated, [{1111: 0, 2222: 5, 3333: 0}, {1111: 0, 2222: 0, 3333: 5}])
+
     def test_started_paused(self):
         run = self.record(harness.program("program_api"), PAUSED=1)
         self.assertEqual(run.stdout, "0 0 0 1\n")

@@ -3,6 +3,9 @@
 //
 // Allocates five blocks of 1111 bytes, and during a pause five of 2222 bytes; frees three of each. A pool reports
 // blocks of 3333 bytes.
+//
+// With the argument "children": forks a child in a pause, which allocates five blocks of 1111 bytes, resumes and
+// allocates five of 2222 bytes, and after the pause one that allocates five of 3333 bytes. Prints the ids of the two.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -35,9 +38,42 @@ int is_recording_in_child() {
   waitpid(child, &status, 0);
   return WEXITSTATUS(status);
 }
+
+/// Forks a child that calls `body`. Returns its process id after it has ended.
+pid_t run_child(void (*body)()) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+void resume_in_child() {
+  void* blocks[5];
+  allocate(1111, blocks);
+  heapprof_resume();
+  allocate(2222, blocks);
+}
+
+void allocate_in_child() {
+  void* blocks[5];
+  allocate(3333, blocks);
+}
+
+int run_children() {
+  heapprof_pause();
+  const pid_t paused = run_child(resume_in_child);
+  heapprof_resume();
+  const pid_t recorded = run_child(allocate_in_child);
+  printf("%d %d\n", paused, recorded);
+  return 0;
+}
 }  // namespace
 
-int main() {
+int main(int count, char**) {
+  if (count > 1) return run_children();
   void* recorded[5];
   void* unrecorded[5];
   const int before = heapprof_is_recording();
