@@ -54,9 +54,9 @@ bool ExportedSymbols::read_symbol(std::uint32_t index, ElfW(Sym) & symbol, char*
   return true;
 }
 
-/// Compares the names of undefined symbols, if the tables may be read directly. The loader has just read these names,
-/// to find the definitions, and they are a small part of the table, which has the names of the object's own symbols,
-/// too. Returns false when the tables have to be copied.
+/// Compares the names of undefined symbols, if the tables may be read directly. They are a small part of the table,
+/// which has the names of the object's own symbols, too, and without lazy binding the loader has just read them, to
+/// find the definitions. Returns false when the tables have to be copied.
 bool ExportedSymbols::find_imports_directly(const char* const* names, std::size_t count, bool* imported) noexcept {
   const std::uint64_t name_bytes = object_.names_size;
   if (reinterpret_cast<std::uintptr_t>(object_.symbols) % alignof(ElfW(Sym)) != 0) return false;
