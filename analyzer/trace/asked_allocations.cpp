@@ -88,7 +88,7 @@ bool any_of(const FrameColumns& columns, Column column, IsAsked&& is_asked) {
   return false;
 }
 
-/// The stack that a number of kNode stands for, after the stack `last`.
+/// Decodes a number of the column kNode. `last`: the stack of the number before it.
 std::uint32_t stack_of(ColumnFormat format, std::uint64_t number, std::uint32_t last) {
   if (format == ColumnFormat::kOld) return static_cast<std::uint32_t>(number);
   return last + static_cast<std::uint32_t>(unzigzag(number));

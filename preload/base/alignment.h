@@ -5,10 +5,10 @@
 
 namespace heapprof {
 
-/// What an allocator does if it is asked for the alignment 0.
+/// What an allocator does with the alignment 0.
 enum class ZeroAlignment : bool {
-  kRefused,
-  kAny,  ///< every alignment will do: memalign of glibc and of musl
+  kRefused,  ///< it returns no block
+  kAny,      ///< it returns a block with any alignment: memalign of glibc and of musl
 };
 
 /// Whether an allocator may refuse the alignment. If it then returns no block, no memory was requested. Allocators
