@@ -3,8 +3,10 @@
 // its key; a reader that finds a half-written entry computes a key that is not the one it looks for (Hyatt and Mann,
 // "A lockless transposition table", ICCA Journal 2002). The rules of a page of code are in one page of the table.
 //
-// Programs with few rules use the first pages of the table only, which are faulted in at once: a page that is read
-// before it is written is faulted in twice.
+// A rule that is replaced in the first entry of its set is copied to the second one. Rules of code without a module
+// are in second entries only: a copy could bring back a rule that another thread removes meanwhile.
+//
+// Programs with few rules use the first pages of the table only, which are faulted in at once.
 //
 // Entries stay when modules change. A rule names its module, and its user checks that the module was confirmed since
 // the last change (modules.h).

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/support/seed.h"
+#include "tests/support/single_step.h"
 
 using namespace heapprof;
 using namespace heapprof::unwind;
@@ -120,6 +121,45 @@ TEST_CASE("A cache that begins to use its whole table keeps its rules, except th
   cache.remove(ModuleId::kAnonymous);
   CHECK(count_found(ModuleId::kAnonymous) == 0);
 }
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+RuleCache* g_cache;
+// These three are in one set.
+constexpr FrameAddress kRemoved{ProgramCounter{0x40003f}, false};
+constexpr FrameAddress kStored{ProgramCounter{0x400098}, false};
+constexpr FrameAddress kStoredLater{ProgramCounter{0x400128}, false};
+
+}  // namespace
+
+TEST_CASE("A removed rule does not come back when another thread stores one in its set meanwhile") {
+  {
+    RuleCache cache;
+    REQUIRE(cache.start());
+    for (const FrameAddress address : {kRemoved, kStored, kStoredLater})
+      cache.store(address, rule_of(ModuleId{2}, 1));
+    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kNone);
+  }
+  const auto store = [] { g_cache->store(kStoredLater, rule_of(ModuleId{2}, 1)); };
+  const auto remove = [] { g_cache->remove(ModuleId::kAnonymous); };
+  for (unsigned steps = 0;; ++steps) {
+    RuleCache cache;
+    REQUIRE(cache.start());
+    g_cache = &cache;
+    cache.store(kStored, rule_of(ModuleId{2}, 1));
+    cache.store(kRemoved, rule_of(ModuleId::kAnonymous, 1));
+    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kSp);
+    if (!heapprof::test::interrupt_after(steps, store, remove)) {
+      CHECK(steps > 10);
+      return;
+    }
+    INFO("interrupted after " << steps << " instructions");
+    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kNone);
+    REQUIRE(cache.find(kStoredLater).kind() == RuleKind::kSp);
+  }
+}
+#endif
 
 TEST_CASE("A cache uses its whole table also if a signal handler leaves by longjmp while its pages are faulted in") {
   RuleCache cache;
