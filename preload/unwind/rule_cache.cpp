@@ -60,6 +60,11 @@ void RuleCache::use_all_pages() noexcept {
   }
 }
 
+/// All loads may be relaxed, also on a processor that reorders them. Code is deregistered after it has left all
+/// stacks, and then the generation is raised, which the caller has read (acquire). So a thread that stored a rule of
+/// that code has done so before this call (happens-before), and by the coherence of each atomic object, these loads
+/// return what it stored or read, or something later: its rule, the bit of the module, the last page. A rule that a
+/// thread stores during this call is one of code that is on its stack, and may stay.
 void RuleCache::remove(ModuleId module) noexcept {
   if ((modules_.load(std::memory_order_relaxed) & bit_of(module)) == 0) return;
   const std::size_t end = (last_page_.load(std::memory_order_relaxed) + 1) * kPageEntries;

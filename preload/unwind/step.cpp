@@ -1,5 +1,7 @@
 #include "preload/unwind/step.h"
 
+#include <atomic>
+
 #include "preload/unwind/return_path.h"
 
 namespace heapprof::unwind {
@@ -11,6 +13,9 @@ constinit ReturnPathFinder* return_path_finder = nullptr;
 }  // namespace detail
 
 namespace {
+
+/// The generation in which the rules of code without a module were last removed. Only in it are they valid.
+constinit std::atomic<std::uint64_t> g_anonymous_generation{0};
 
 /// The rule of code without unwind information, by its return path where code may be followed.
 Rule rule_by_return_path(ModuleId module, std::uint64_t pc) noexcept {
@@ -30,17 +35,19 @@ Rule rule_by_return_path(ModuleId module, std::uint64_t pc) noexcept {
 }  // namespace
 
 Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
-  ModuleState& anonymous = state_of(ModuleId::kAnonymous);
-  if (anonymous.confirmed.load(std::memory_order_acquire) != walk.generation) {
+  if (g_anonymous_generation.load(std::memory_order_acquire) != walk.generation) {
     detail::rules.remove(ModuleId::kAnonymous);
-    anonymous.confirmed.store(walk.generation, std::memory_order_release);
+    g_anonymous_generation.store(walk.generation, std::memory_order_release);
   }
+  // After the removal, whichever thread has done it: a rule that was read before may have been removed since.
+  const Rule cached = detail::rules.find(address);
+  const bool is_cached = cached.kind() != RuleKind::kNone;
+  if (is_cached && cached.module() == ModuleId::kAnonymous) return cached;
 
   Module* module = find_module(address.lookup(), walk.generation);
   if (module != nullptr) {
     define(*module, walk.definitions);
-    const Rule cached = detail::rules.find(address);
-    if (cached.kind() != RuleKind::kNone && cached.module() == module->id) return cached;
+    if (is_cached && cached.module() == module->id) return cached;
   }
   const ModuleId id = module != nullptr ? module->id : ModuleId::kAnonymous;
   CfiRow row;

@@ -66,10 +66,11 @@ namespace detail {
 extern RuleCache rules [[gnu::visibility("hidden")]];
 }  // namespace detail
 
-/// Finds the rule of a program counter that is not in the cache, or whose module must be confirmed. May define a
-/// module.
+/// Finds the rule of a program counter that is not in the cache, whose module must be confirmed, or that has none.
+/// May define a module.
 [[gnu::noinline]] Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept;
 
+/// The module of code without one is never confirmed, so find_rule_slow() decides about its rules.
 inline Rule find_rule(const Walk& walk, FrameAddress address) noexcept {
   const Rule rule = detail::rules.find(address);
   if (rule.kind() != RuleKind::kNone &&

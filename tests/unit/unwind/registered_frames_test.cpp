@@ -8,7 +8,10 @@
 #include <memory>
 
 #include "harness.h"
+#include "preload/unwind/modules.h"
 #include "preload/unwind/registered_frames.h"
+#include "preload/unwind/step.h"
+#include "tests/support/single_step.h"
 
 using namespace unwind_test;
 
@@ -138,3 +141,49 @@ TEST_CASE("sequences registered as one table are deregistered together") {
   heapprof::unwind::deregister_frame(table.data());
   for (const Code& code : codes) CHECK(heapprof::unwind::find_registered(code.address()).begin == 0);
 }
+
+#ifdef HEAPPROF_SINGLE_STEP
+namespace {
+
+const heapprof::unwind::Walk* g_walk;
+heapprof::unwind::FrameAddress g_address;
+heapprof::unwind::FrameAddress g_other_address;
+heapprof::unwind::Rule g_rule;
+
+}  // namespace
+
+TEST_CASE("a rule of deregistered code is not used by a thread that reads it while another one removes it") {
+  using heapprof::unwind::Rule;
+  using heapprof::unwind::RuleKind;
+  using heapprof::unwind::Walk;
+  REQUIRE(g_started);
+  const Code code;
+  g_address = {heapprof::ProgramCounter{code.address() + 16}, false};
+  g_other_address = {heapprof::ProgramCounter{code.address() + 32}, false};
+  Recorder recorder;
+  const heapprof::unwind::Definitions definitions = recorder.tree.definitions();
+  const auto entry = heapprof::arch::entry_registers();
+  const heapprof::unwind::State state = heapprof::unwind::entry_state(entry);
+  heapprof::unwind::StackBounds bounds{};
+  heapprof::unwind::FullFrame full{};
+  const auto find = [] { g_rule = find_rule(*g_walk, g_address); };
+  const auto remove = [] { find_rule(*g_walk, g_other_address); };
+  // More instructions than find_rule() has before it calls the kernel or the loader.
+  constexpr unsigned kSteps = 400;
+  for (unsigned steps = 0; steps != kSteps; ++steps) {
+    heapprof::unwind::raise_generation();
+    const Walk before{state, bounds, full, entry, definitions, heapprof::unwind::generation()};
+    g_walk = &before;
+    remove();
+    heapprof::unwind::detail::rules.store(g_address, Rule{RuleKind::kSp, ModuleId::kAnonymous, 1});
+    find();
+    REQUIRE(g_rule.kind() == RuleKind::kSp);
+    heapprof::unwind::raise_generation();  // as deregister_frame()
+    const Walk after{state, bounds, full, entry, definitions, heapprof::unwind::generation()};
+    g_walk = &after;
+    REQUIRE(heapprof::test::interrupt_after(steps, find, remove));
+    INFO("interrupted after " << steps << " instructions");
+    REQUIRE(g_rule.kind() == RuleKind::kNoUnwindInfo);
+  }
+}
+#endif
