@@ -1,7 +1,6 @@
 #include "preload/recorder/lifecycle.h"
 
 #include <sys/auxv.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "preload/arch/arch.h"
@@ -94,8 +93,9 @@ void describe_process(Stream& stream) noexcept {
   }
   if (!sys::failed(sys::call(SYS_getcwd, sys::word(g_scratch), sizeof g_scratch)))
     commit_text(stream, TextKind::kWorkingDirectory, g_scratch);
-  static utsname names;
-  if (!sys::failed(sys::call(SYS_uname, sys::word(&names)))) commit_text(stream, TextKind::kHost, names.nodename);
+  char host[66];
+  sys::host_name(host);
+  if (host[0] != '\0') commit_text(stream, TextKind::kHost, host);
 }
 
 /// Writes this process's session and trace to the variable that executed programs inherit.

@@ -23,6 +23,12 @@ long retry_call(long number, long a, long b, long c, long d, long e) noexcept {
   return status.stx_nlink - 2;
 }
 
+void host_name(char (&name)[66]) noexcept {
+  // At most 64 bytes (__NEW_UTS_LEN), a line break and a NUL.
+  const size_t length = read_file("/proc/sys/kernel/hostname", name, sizeof name);
+  if (length != 0 && name[length - 1] == '\n') name[length - 1] = '\0';
+}
+
 uint64_t vdso_address() noexcept {
   constexpr uint64_t kUnknown = 1;
   static constinit uint64_t address = kUnknown;

@@ -189,6 +189,10 @@ inline uint64_t clock_ns(int clock) noexcept {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
+/// Reads the host's name; empty: it cannot be read. uname would be faster, but few programs call it: a seccomp filter
+/// that a program has inherited may kill it there.
+void host_name(char (&name)[66]) noexcept;
+
 /// Fills `bytes` with random bytes of the kernel. Returns false on a kernel without getrandom, or before its
 /// generator is ready.
 inline bool random(void* bytes, size_t size) noexcept {

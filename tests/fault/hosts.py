@@ -11,6 +11,10 @@ import harness
 import trace_reader
 
 MARK = 777
+# The system calls of a small program with threads: of the loader, of libc, and of the kernel to start it.
+OWN_CALLS = ("access arch_prctl brk clock_nanosleep clone clone3 close execve exit exit_group faccessat fstat futex "
+             "getrandom madvise mmap mprotect munmap newfstatat openat pread64 prlimit64 read readlink readlinkat "
+             "rseq rt_sigaction rt_sigprocmask sched_getaffinity set_robust_list set_tid_address write").split()
 REFUSED = 3  # the program's status if the kernel forbids what the test needs
 
 
@@ -182,6 +186,26 @@ class Hosts(harness.Case):
                         [str(harness.TARGET / "tests" / "programs" / "jit_frames"), "before"]):
             with self.subTest(command=command):
                 self.check("exec_filtered", *command)
+
+    @harness.not_with_musl("the program's own calls are those of glibc")
+    def test_documented_system_calls(self):
+        """A filter that an executed program inherits, and that kills it at any system call that neither a small
+        program makes nor docs/operations.md lists: the program is recorded."""
+        page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
+        section = page.split("\n## System calls\n")[1].split("\n## ")[0]
+        calls = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        names = re.findall(r"`(\w+)`", " ".join(calls))
+        self.assertEqual(len(set(names)), len(names))
+        for mode in ("work", "loader_lock"):
+            with self.subTest(mode=mode):
+                run = self.host("exec_allowed", ",".join(names + OWN_CALLS), harness.program("hosts"), mode)
+                self.assertEqual(run.stderr, "")
+                trace = Path(f"{run.trace}.1")
+                self.assert_sound(self.report(trace))
+                marked = self.report(trace, "--min-size", MARK, "--max-size", MARK)["heap"]
+                self.assertEqual((marked["allocations"], marked["leaked_blocks"]), (int(run.stdout), 10))
+                info = json.loads(self.heapprof("info", trace, "--json"))
+                self.assertEqual(info["host"], os.uname().nodename)
 
     # --- the loader -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //   hosts no_vvar             hosts no_clock_fork     hosts exec_filtered PROGRAM...
 //   hosts covered_vvar        hosts synchronized      hosts closed_stderr FILE   hosts huge_pages BYTES
+//   hosts exec_allowed NAME,NAME... PROGRAM...
 //
 // Each mode allocates blocks of 777 bytes before and after its change, frees all but the last kKept, and prints how
 // many this process allocated. Exit status 1: the host was affected. 3: the kernel does not permit the change.
@@ -489,6 +490,104 @@ int execute_under_filter(char** command) {
   return 1;
 }
 
+struct NamedCall {
+  const char* name;
+  unsigned number;
+};
+#define CALL(name) {#name, SYS_##name}
+constexpr NamedCall kCalls[] = {
+    CALL(brk),
+    CALL(capget),
+    CALL(capset),
+    CALL(clock_gettime),
+    CALL(clock_nanosleep),
+    CALL(clone),
+    CALL(close),
+    CALL(execve),
+    CALL(exit),
+    CALL(exit_group),
+    CALL(faccessat),
+    CALL(fallocate),
+    CALL(fcntl),
+    CALL(fstat),
+    CALL(fstatfs),
+    CALL(futex),
+    CALL(getcwd),
+    CALL(getpid),
+    CALL(getppid),
+    CALL(getrandom),
+    CALL(gettid),
+    CALL(ioctl),
+    CALL(madvise),
+    CALL(mincore),
+    CALL(mkdirat),
+    CALL(mmap),
+    CALL(mprotect),
+    CALL(mremap),
+    CALL(munmap),
+    CALL(nanosleep),
+    CALL(newfstatat),
+    CALL(openat),
+    CALL(ppoll),
+    CALL(prctl),
+    CALL(pread64),
+    CALL(prlimit64),
+    CALL(process_vm_readv),
+    CALL(pwrite64),
+    CALL(read),
+    CALL(readlinkat),
+    CALL(rt_sigaction),
+    CALL(rt_sigprocmask),
+    CALL(rt_sigtimedwait),
+    CALL(sched_getaffinity),
+    CALL(sched_yield),
+    CALL(set_robust_list),
+    CALL(set_tid_address),
+    CALL(sigaltstack),
+    CALL(statx),
+    CALL(tkill),
+    CALL(unlinkat),
+    CALL(write),
+#ifdef SYS_clone3
+    CALL(clone3),
+#endif
+#ifdef SYS_rseq
+    CALL(rseq),
+#endif
+#ifdef SYS_arch_prctl  // x86-64
+    CALL(access),
+    CALL(arch_prctl),
+    CALL(readlink),
+#endif
+};
+#undef CALL
+
+/// `names`: separated by commas.
+bool is_listed(const char* names, const char* name) {
+  const size_t length = strlen(name);
+  for (const char* at = names; (at = strstr(at, name)) != nullptr; at += length)
+    if ((at == names || at[-1] == ',') && (at[length] == ',' || at[length] == '\0')) return true;
+  return false;
+}
+
+/// Executes `command` in this process, with a filter that kills it at any system call but those with the given names.
+int execute_with(const char* names, char** command) {
+  static sock_filter program[2 * sizeof kCalls / sizeof *kCalls + 2];
+  unsigned short count = 0;
+  program[count++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  for (const NamedCall& call : kCalls) {
+    if (!is_listed(names, call.name)) continue;
+    program[count++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call.number, 0, 1);
+    program[count++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
+  program[count++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  const sock_fprog filter{count, program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0)
+    return 3;
+  execv(command[0], command);
+  return 1;
+}
+
 int spawn(char** command) {
   for (int i = 0; i < 20; ++i) {
     pid_t child;
@@ -626,6 +725,7 @@ int main(int argc, char** argv) {
   if (is("vfork_first")) result = vfork_first_in_threads();
   if (is("spawn")) result = spawn(argv + 2);
   if (is("exec_filtered")) result = execute_under_filter(argv + 2);
+  if (is("exec_allowed")) return execute_with(argument, argv + 3);
   if (is("loader_lock")) result = nest_locks();
   if (is("deepbind")) result = use_library(dlopen(argument, RTLD_NOW | RTLD_DEEPBIND));
   if (is("dlmopen")) result = use_library(dlmopen(LM_ID_NEWLM, argument, RTLD_NOW));

@@ -7,7 +7,6 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
@@ -138,9 +137,9 @@ bool expand_pattern(const char* pattern, const char* program, int pid, std::uint
       case 'p': text.number(static_cast<std::uint64_t>(pid)); break;
       case 't': text.number(start_realtime_ns / 1'000'000'000); break;
       case 'h': {
-        utsname names{};
-        sys::call(SYS_uname, sys::word(&names));
-        add_name(names.nodename);
+        char host[66];
+        sys::host_name(host);
+        add_name(host);
         break;
       }
       case '%': text.add('%'); break;
