@@ -55,7 +55,11 @@ Row* claim() noexcept {
   return nullptr;
 }
 
+/// Writes a row whose version the caller has made odd. A reader that reads one of these values must find the odd
+/// version, or a later one, when it reads the version again behind its fence. The caller's read-modify-write does not
+/// order its store before those that follow (on aarch64 it may be a load and a store), hence the fence here.
 void write(Row& row, Span frames, Span code, std::uint64_t key) noexcept {
+  std::atomic_thread_fence(std::memory_order_release);
   row.key.store(key, std::memory_order_relaxed);
   row.frames_begin.store(frames.begin, std::memory_order_relaxed);
   row.frames_end.store(frames.end, std::memory_order_relaxed);
