@@ -30,7 +30,8 @@ bool ChunkReader::load_chunk() {
   try {
     if (decoder_ == nullptr) {
       const ChunkFormat format{static_cast<std::uint32_t>(file_.streams().size()),
-                               compacted.summary->definitions.node_count, compacted.quantum, compacted.exact};
+                               compacted.summary->definitions.node_count, compacted.quantum, compacted.exact,
+                               compacted.summary->nodes_left_out};
       decoder_ = std::make_unique<ChunkDecoder>(format);
     }
     contents_ = read_contents(file_.input(), section);

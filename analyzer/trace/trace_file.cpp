@@ -274,6 +274,14 @@ void TraceFile::open_compacted() {
     compacted->original_bytes = origin.bytes;
     compacted->quantum = origin.quantum;
     compacted->exact = (header_.flags & kHeaderRounded) == 0;
+    if (compacted->summary->nodes_left_out != 0) {
+      // They have the numbers of nodes that were left out; commands read the events instead.
+      for (std::vector<Section>* const of :
+           {&compacted->sections.snapshots, &compacted->sections.pinned, &compacted->sections.totals})
+        of->clear();
+      damage_.lost_unknown();
+      damage_.note("the stacks exceed what a file of this size can hold; the others are empty");
+    }
   } catch (const FormatError& error) {
     throw TraceError(input_.path() + ": cannot be read as a compacted trace: " + error.what());
   }

@@ -234,6 +234,14 @@ void write_compacted_nodes(const std::string& path) {
   TraceBuilder::write_bytes(path, file);
 }
 
+/// Nodes that are not defined: two bytes of zeros each, as many as a small section can have.
+void write_compacted_undefined(const std::string& path) {
+  std::vector<std::uint8_t> file = compacted_header();
+  add_summary(file, 8'000'000);
+  add_section(file, trace::SectionKind::kOrigin, {0, 1, 0, 0, 0, 0, 1, 100, 1}, 9);
+  TraceBuilder::write_bytes(path, file);
+}
+
 /// Writes a chunk that contains one stream two million times.
 void write_compacted_streams(const std::string& path) {
   std::vector<std::uint8_t> file = compacted_header();
@@ -280,6 +288,7 @@ int main(int argc, char** argv) {
   write_nodes(folder + "nodes.heapprof");
   write_stacks(folder + "stacks.heapprof");
   write_compacted_nodes(folder + "compacted_nodes.heapprof");
+  write_compacted_undefined(folder + "compacted_undefined.heapprof");
   write_compacted_streams(folder + "compacted_streams.heapprof");
   write_compacted_pinned(folder + "compacted_pinned.heapprof");
   std::printf("%u\n", kValidAllocations);

@@ -82,6 +82,8 @@ class MemoryLimits(harness.Case):
     def test_compacted(self):
         self.assertIn("decompressed bytes, more than the limit",
                       self.check("compacted_nodes.heapprof", keeps_valid_part=False))
+        # It has no events: a second message says so.
+        self.check("compacted_undefined.heapprof", keeps_valid_part=False, lines=2)
         # Its only chunk is damaged: a second message says that no event is left.
         self.check("compacted_streams.heapprof", keeps_valid_part=False, lines=2)
         self.assertIn("more sets of stacks than the limit",

@@ -153,6 +153,7 @@ std::optional<Index> Index::open(const std::string& path, const trace::TraceFile
     index.find_blocks();
     index.summary_ = std::make_shared<const trace::TraceSummary>(
         trace::read_summary(*index.input_, index.table_, file.header(), file.bytes()));
+    if (index.summary_->nodes_left_out != 0) throw trace::FormatError("has more stacks than the trace can have");
     return index;
   } catch (const trace::FormatError& error) {
     why_not = path + ": " + error.what() + "; the index is not used";

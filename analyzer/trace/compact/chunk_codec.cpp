@@ -392,9 +392,12 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
   std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(max_events, state.events_left));
   std::uint64_t text_bytes = 0;
   const auto valid_node = [&](std::uint64_t node) {
-    if (node >= format_.nodes) throw FormatError("it has a stack that the trace does not define");
+    if (node >= std::uint64_t{format_.nodes} + format_.nodes_left_out)
+      throw FormatError("it has a stack that the trace does not define");
     return static_cast<std::uint32_t>(node);
   };
+  // Predictions need the stacks that the encoder had, events only those that were kept.
+  const auto kept_node = [&](std::uint32_t node) { return node < format_.nodes ? node : 0u; };
   for (std::size_t i = 0; i < count; ++i) {
     while (state.time_run == 0) {
       state.time += state.time_steps.number();
@@ -442,7 +445,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
                                                                 : stream.sizes.number();
         size_2 = size_1 = size;
         event.op_size = op_size(kind == kAllocNext ? Op::kAlloc : Op::kReallocEnd, size);
-        event.node = node;
+        event.node = kept_node(node);
         event.address = format_.exact             ? get_address()
                         : kind == kReallocEndSame ? at.in_realloc
                                                   : block_number(state.stream_index, at.next_ordinal);
@@ -473,7 +476,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
         if (kind == kReallocBeginOwn) at.in_realloc = event.address;
         ++at.frees;
         if (kind == kFreeStackOwn)
-          event.node = valid_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number()));
+          event.node = kept_node(valid_node(at.node + static_cast<std::uint64_t>(stream.nodes.signed_number())));
         break;
       }
       case kFreeOther: {
@@ -490,7 +493,7 @@ std::size_t ChunkDecoder::next(MergedEvent* out, std::size_t max_events, std::ve
         event.address = stream.rare.number();
         if (op == Op::kReallocBegin) at.in_realloc = event.address;
         if (op != Op::kText) {
-          event.node = valid_node(stream.rare.number());
+          event.node = kept_node(valid_node(stream.rare.number()));
           break;
         }
         EventText text;

@@ -31,6 +31,8 @@ struct ChunkFormat {
   std::uint32_t nodes = 0;    ///< every dense index is less
   std::uint64_t quantum = 1;  ///< ticks; times are stored as multiples of it
   bool exact = false;         ///< events keep their addresses
+  /// Nodes from `nodes` on which chunks refer to, too: events that are decoded have index 0 instead.
+  std::uint32_t nodes_left_out = 0;
 };
 
 class ChunkEncoder {

@@ -29,28 +29,34 @@ void save_nodes(const TraceSummary& summary, ByteWriter& out) {
   out.number(definitions.redefined_nodes);
 }
 
-void load_nodes(TraceSummary& summary, ByteReader& in) {
+/// `file_bytes`: as of load_summary().
+void load_nodes(TraceSummary& summary, ByteReader& in, std::uint64_t file_bytes) {
   Definitions& definitions = summary.definitions;
   constexpr std::size_t kMinItemBytes = 2;  // its id and flags
-  definitions.node_count = static_cast<std::uint32_t>(in.count(kMinItemBytes));
-  if (definitions.node_count == 0) throw FormatError("it has no root of the call tree");
-  definitions.nodes.resize(definitions.node_count);
-  summary.node_ids.resize(definitions.node_count);
+  const auto all = static_cast<std::uint32_t>(in.count(kMinItemBytes));
+  if (all == 0) throw FormatError("it has no root of the call tree");
+  const auto kept = static_cast<std::uint32_t>(std::min<std::uint64_t>(all, max_summary_nodes(file_bytes)));
+  definitions.node_count = kept;
+  summary.nodes_left_out = all - kept;
+  definitions.nodes.resize(kept);
+  summary.node_ids.resize(kept);
   std::uint32_t last_id = 0;
   NodeDefinition last;
-  for (std::uint32_t index = 0; index < definitions.node_count; ++index) {
+  for (std::uint32_t index = 0; index < all; ++index) {
     last_id = static_cast<std::uint32_t>(std::int64_t{last_id} + 1 + in.signed_number());
-    summary.node_ids[index] = last_id;
+    if (index < kept) summary.node_ids[index] = last_id;
     const std::uint64_t flags = in.number();
     if ((flags & 1) == 0) continue;
     NodeDefinition node;
     node.defined = true;
     node.guessed = (flags & 2) != 0;
     node.parent = static_cast<std::uint32_t>(index - 1 - static_cast<std::uint64_t>(in.signed_number()));
-    if (node.parent >= definitions.node_count) throw FormatError("a stack frame has an unknown caller");
+    if (node.parent >= all) throw FormatError("a stack frame has an unknown caller");
+    if (node.parent >= kept) node.parent = 0;
     node.module = in.number32();
     node.offset = last.offset + static_cast<std::uint64_t>(in.signed_number());
-    definitions.nodes[index] = last = node;
+    last = node;
+    if (index < kept) definitions.nodes[index] = node;
   }
   definitions.redefined_nodes = in.number();
 }
@@ -226,7 +232,7 @@ TraceSummary load_summary(ByteReader& in, const FileHeader& header, std::uint64_
   if (points.empty() || points.front().ns != 0) throw FormatError("its clock does not start at 0");
   summary.clock = TickClock(header, std::move(points));
   load_texts(summary.definitions, in);
-  load_nodes(summary, in);
+  load_nodes(summary, in, file_bytes);
   // Files written before notes had kinds end here.
   if (in.left() != 0)
     for (Note& note : summary.definitions.notes) note.kind = static_cast<NoteKind>(in.number32());

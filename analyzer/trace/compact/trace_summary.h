@@ -50,6 +50,7 @@ struct Overview {
 struct TraceSummary {
   Definitions definitions;
   std::vector<std::uint32_t> node_ids;  ///< of the trace, by dense index; definitions.node_count entries
+  std::uint32_t nodes_left_out = 0;     ///< the last ones, beyond max_summary_nodes(); never of a summary to be saved
   Damage damage;                        ///< found within streams; TraceFile::damage() is not included
   TickClock clock;
   std::uint64_t last_time = 0;   ///< ticks: the last known time of the recording
@@ -66,8 +67,8 @@ void save(const Damage& damage, ByteWriter& out);
 Damage load_damage(ByteReader& in);
 
 void save(const TraceSummary& summary, ByteWriter& out);
-/// `header`: of the trace, for the clock's rate. `file_bytes`: TraceFile::bytes(), for the limit of threads. Throws
-/// FormatError.
+/// `header`: of the trace, for the clock's rate. `file_bytes`: TraceFile::bytes(), for the limits of threads and
+/// nodes. Throws FormatError.
 TraceSummary load_summary(ByteReader& in, const FileHeader& header, std::uint64_t file_bytes);
 
 /// The summary in the last section of its kind, with what the trace says about Python. Precondition: there is one.

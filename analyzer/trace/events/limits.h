@@ -8,8 +8,7 @@
 //   decoded blocks at any moment   <= max_decoded_bytes(file)
 //   all modules together           <= max_text_bytes(file)
 //   all texts about Python         <= max_text_bytes(file)
-//   numbers of nodes               <= max_nodes(file) in a recording; in a compacted trace, half the bytes of its
-//                                     summary, which compact/section.h limits
+//   numbers of nodes               <= max_nodes(file) in a recording, max_summary_nodes(file) in a trace summary
 //   texts of one batch             <= kMaxBatchTextBytes, plus one text
 //   a snapshot of resident pages   <= max_residency_bytes(file)
 //   threads of a replay            <= max_threads(file), plus one for all others
@@ -43,6 +42,21 @@ constexpr std::uint64_t max_text_bytes(std::uint64_t file_bytes) noexcept {
 /// In models and reports a node takes some 200 bytes.
 constexpr std::uint64_t max_nodes(std::uint64_t file_bytes) noexcept {
   return (std::uint64_t{256} << 10) + file_bytes / kMinNodeBytes;
+}
+
+/// Nodes of a trace summary that are kept: without the limit, a node that is not defined takes two bytes of zeros, of
+/// which zstd leaves nothing. A node that is defined takes at least five bytes, so a file whose nodes compress 20:1
+/// has no more. A compacted trace whose nodes compress better, as those of a recursion do, is padded
+/// (min_bytes_for_nodes). Before that was done, heapprof wrote such traces without padding: the events of nodes beyond
+/// the limit have no stack then, but none is lost.
+inline constexpr std::uint64_t kUncountedNodes = 256u << 10;
+inline constexpr std::uint64_t kNodesPerFileByte = 4;
+constexpr std::uint64_t max_summary_nodes(std::uint64_t file_bytes) noexcept {
+  return kUncountedNodes + kNodesPerFileByte * file_bytes;
+}
+/// The size of the smallest file for which max_summary_nodes() is at least `nodes`.
+constexpr std::uint64_t min_bytes_for_nodes(std::uint64_t nodes) noexcept {
+  return nodes <= kUncountedNodes ? 0 : (nodes - kUncountedNodes + kNodesPerFileByte - 1) / kNodesPerFileByte;
 }
 
 /// A batch ends early when its texts exceed this: a text of 16 KB may take one byte in the file.

@@ -1,10 +1,13 @@
 // The analysis of a compacted trace equals that of the original, for the complete recording and for slices.
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
 
 #include "analyzer/replay/compact/compactor.h"
+#include "analyzer/trace/compact/section.h"
+#include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/profile_text.h"
 #include "tests/support/random_trace.h"
@@ -100,6 +103,47 @@ TEST_CASE("A trace of many short-lived threads and many marks keeps all of them,
   const Analysis was(path.path(), {}, {}, kNoIndex);
   const Analysis is(compacted.path(), {}, {}, {});
   CHECK(heapprof::test::first_difference(text_of(is, false), text_of(was, false)) == "");
+}
+
+TEST_CASE("A trace of many nodes that compress to nearly nothing keeps all of them when it is compacted") {
+  constexpr std::uint32_t kNodes = 400'000;  // of recursions
+  TraceBuilder trace;
+  trace.frame_extent_bytes = 1 << 20;
+  auto& stream = trace.stream(2'046);
+  stream.thread(100, "program");
+  for (std::uint32_t id = 1; id <= kNodes; ++id) stream.node(id, id % 1'000 == 1 ? 0 : id - 1, 1, 0x1000);
+  stream.alloc(10, 0x10000, 100, kNodes);
+  const TemporaryFile path, compacted;
+  trace.write(path.path());
+  REQUIRE(trace::max_nodes(std::filesystem::file_size(path.path())) > kNodes);
+  compact(path.path(), compacted.path(), {});
+  CHECK(std::filesystem::file_size(compacted.path()) < 100'000);
+  const trace::TraceFile file(compacted.path());
+  CHECK(file.compacted()->summary->nodes_left_out == 0);
+  CHECK(file.compacted()->summary->definitions.node_count == kNodes + 1);
+  CHECK(file.damage().notes.empty());
+
+  // The same trace as it was written before the padding was: the nodes beyond the limit are left out, no event is.
+  std::vector<char> bytes(std::filesystem::file_size(compacted.path()));
+  std::ifstream(compacted.path(), std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const auto is_padding = [](const trace::Section& section) {
+    return section.header.kind == trace::SectionKind::kPadding;
+  };
+  std::vector<char> without(bytes.begin(), bytes.begin() + file.header().header_bytes);
+  trace::Section section;
+  for (std::uint64_t at = file.header().header_bytes;
+       trace::read_section(file.input(), file.file_id(), at, file.bytes(), section); at = trace::next_section(section))
+    if (!is_padding(section))
+      without.insert(without.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(trace::next_section(section)));
+  const TemporaryFile old;
+  std::ofstream(old.path(), std::ios::binary).write(without.data(), static_cast<std::streamsize>(without.size()));
+  const Analysis analysis(old.path(), Selection{}, {}, kNoIndex);
+  CHECK(analysis.profile().heap.allocations == 1);
+  CHECK(analysis.profile().heap.leaked_bytes == 100);
+  CHECK_FALSE(analysis.profile().integrity.complete);
+  REQUIRE(analysis.profile().integrity.notes.size() == 1);
+  CHECK(analysis.profile().integrity.notes[0].find("the stacks exceed") != std::string::npos);
 }
 
 TEST_CASE("Damaged compacted traces are refused, or read up to the damage") {

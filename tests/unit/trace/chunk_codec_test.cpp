@@ -330,6 +330,32 @@ TEST_CASE("Chunks with streams or stacks that the trace does not have are refuse
   CHECK(is_refused({4, 10, 1, true}, chunk));
 }
 
+TEST_CASE("Events of nodes that are left out have no stack, all others are decoded as before") {
+  for (const bool exact : {false, true}) {
+    constexpr std::uint32_t kAll = 50, kKept = 20;
+    const ChunkFormat format{4, kAll, exact ? 1 : kQuantum, exact};
+    ChunkEncoder encoder(format);
+    const std::vector<std::uint8_t> chunk = encode(encoder, random_events(format, 14, 4'000), 0, 4'000);
+    const Recorded all = decode(format, chunk, 64);
+    const Recorded kept = decode({4, kKept, format.quantum, exact, kAll - kKept}, chunk, 64);
+    REQUIRE(kept.events.size() == all.events.size());
+    std::size_t left_out = 0;
+    for (std::size_t i = 0; i < all.events.size(); ++i) {
+      const MergedEvent& was = all.events[i];
+      const MergedEvent& is = kept.events[i];
+      const bool is_left_out = was.op() != Op::kText && was.node >= kKept;
+      left_out += is_left_out;
+      CAPTURE(exact, i);
+      REQUIRE(is.node == (is_left_out ? 0 : was.node));
+      REQUIRE(is.time == was.time);
+      REQUIRE(is.op_size == was.op_size);
+      REQUIRE(is.address == was.address);
+    }
+    CHECK(left_out > 50);
+    CHECK(is_refused({4, kKept, format.quantum, exact, kAll - kKept - 10}, chunk));
+  }
+}
+
 TEST_CASE("A chunk that has a stream twice or an ordinal out of range is refused") {
   const ChunkFormat format{3, 1, 1, false};
   CHECK_FALSE(is_refused(format, chunk_of_streams({})));

@@ -56,6 +56,36 @@ TEST_CASE("A summary with more threads or marks than its trace can have is refus
   CHECK_THROWS_AS(read(summary), FormatError);
 }
 
+TEST_CASE("Of a summary with more nodes than its trace can have, the first ones are read") {
+  constexpr std::uint64_t kFileBytes = 1'000;
+  const auto limit = static_cast<std::uint32_t>(max_summary_nodes(kFileBytes));
+  CHECK(min_bytes_for_nodes(limit) == kFileBytes);
+  const auto with_nodes = [&](std::uint32_t nodes, std::uint32_t parent_of_second) {
+    TraceSummary summary = example();
+    for (std::uint32_t id = 1; id < nodes; ++id) summary.node_ids.push_back(id);
+    summary.definitions.node_count = nodes;
+    summary.definitions.nodes.resize(3);
+    summary.definitions.nodes[1] = {.offset = 0x100, .parent = 0, .module = 1, .defined = true};
+    summary.definitions.nodes[2] = {.offset = 0x200, .parent = parent_of_second, .module = 1, .defined = true};
+    summary.definitions.redefined_nodes = 7;
+    return read(summary, kFileBytes);
+  };
+  const TraceSummary all = with_nodes(limit, limit - 1);
+  CHECK(all.definitions.node_count == limit);
+  CHECK(all.nodes_left_out == 0);
+  CHECK(all.definitions.nodes.at(2).parent == limit - 1);
+
+  const TraceSummary most = with_nodes(limit + 5, limit + 4);
+  CHECK(most.definitions.node_count == limit);
+  CHECK(most.nodes_left_out == 5);
+  CHECK(most.definitions.nodes.size() == limit);
+  CHECK(most.node_ids.size() == limit);
+  CHECK(most.node_ids.back() == limit - 1);
+  CHECK(most.definitions.nodes.at(2).offset == 0x200);
+  CHECK(most.definitions.nodes.at(2).parent == 0);  // its caller is left out
+  CHECK(most.definitions.redefined_nodes == 7);
+}
+
 TEST_CASE("A count of items that do not fit into the bytes left is refused") {
   ByteWriter out;
   out.number(3);
