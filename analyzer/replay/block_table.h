@@ -8,7 +8,8 @@
 //
 // Entries are found by open addressing in groups of eight, with a control byte for each in an array of its own, which
 // a cache can hold (the idea of Abseil's Swiss tables). The replay prefetches control bytes and entries for the next
-// events. docs/concepts/analysis.md#table-of-live-blocks describes growth and the use of memory.
+// events. docs/concepts/analysis.md#table-of-live-blocks describes growth, the use of memory, and the protection
+// against addresses whose hashes were chosen.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 
 #include "analyzer/base/count_bits.h"
 #include "analyzer/base/mix_bits.h"
+#include "analyzer/base/random_seed.h"
 #include "analyzer/replay/block.h"
 #include "analyzer/replay/block_arrays.h"
 #include "analyzer/replay/growing_memory.h"
@@ -45,13 +47,17 @@ class BlockTable {
   }
 
   /// Prefetches the control bytes. Call it first, some events ahead.
-  void prefetch_group(std::uint64_t hash) const noexcept { __builtin_prefetch(&control_[group_of(hash)], 1); }
+  void prefetch_group(std::uint64_t hash) const noexcept {
+    __builtin_prefetch(&control_[group_of(place_of(hash))], 1);
+  }
   /// Prefetches the entry of the cluster, or the one that it will probably get, and returns which one that is. Call
-  /// it some events after prefetch_group(). Has no branch, because half of them would be mispredicted.
+  /// it some events after prefetch_group(). Has no branch that depends on the entry, because half of them would be
+  /// mispredicted.
   std::size_t prefetch_entry(std::uint64_t hash) const noexcept {
-    const std::size_t group = group_of(hash);
+    const std::uint64_t place = place_of(hash);
+    const std::size_t group = group_of(place);
     const std::uint64_t control = control_[group];
-    const std::uint64_t found = matches(control, tag_of(hash));
+    const std::uint64_t found = matches(control, tag_of(place));
     const std::uint64_t if_none = found == 0 ? ~std::uint64_t{0} : 0;
     const std::size_t entry = entry_of(group, found | (control & kTopBits & if_none) | kLastTopBit);
     __builtin_prefetch(&entries_[entry], 1);
@@ -71,23 +77,32 @@ class BlockTable {
     return block.node & (block.address == address ? ~std::uint32_t{0} : 0);
   }
 
-  /// The block at `address`, or null. The pointer is valid until the next insert() or erase().
-  Block* find(std::uint64_t address) noexcept { return find(address, hash_of(address)); }
-  Block* find(std::uint64_t address, std::uint64_t hash) noexcept { return lookup(address, hash); }
-  bool contains(std::uint64_t address) const noexcept { return lookup(address, hash_of(address)) != nullptr; }
+  /// The block at `address`, or null. The pointer is valid until the next insert(), find() or erase().
+  Block* find(std::uint64_t address) { return find(address, hash_of(address)); }
+  Block* find(std::uint64_t address, std::uint64_t hash) {
+    const std::uint64_t place = place_of(hash);
+    std::size_t entry = entry_with(address, place, kMaxProbed);
+    if (entry == kTooFar) [[unlikely]]
+      entry = look_further(address, place);
+    return block_in(entry, address);
+  }
+  bool contains(std::uint64_t address) const noexcept {
+    return block_in(entry_with(address, place_of(hash_of(address))), address) != nullptr;
+  }
 
   /// Returns the block at `address`, and adds it if there is none (`fresh`); then only its address is set.
   Block& insert(std::uint64_t address, bool& fresh) { return insert(address, hash_of(address), fresh); }
   Block& insert(std::uint64_t address, std::uint64_t hash, bool& fresh) {
     if (unused_left_ == 0) [[unlikely]]
       rehash();
-    const std::size_t group = group_of(hash);
+    const std::uint64_t place = place_of(hash);
+    const std::size_t group = group_of(place);
     const std::uint64_t control = control_[group];
     fresh = true;
     Block* block;
-    if (matches(control, tag_of(hash)) == 0 && never_used(control) != 0)
-      block = &put(entry_of(group, control & kTopBits), hash, kIsBlock);
-    else block = &insert_from(group, address, hash, fresh);
+    if (matches(control, tag_of(place)) == 0 && never_used(control) != 0)
+      block = &put(entry_of(group, control & kTopBits), place, kIsBlock);
+    else block = &insert_from(address, place, fresh);
     size_ += fresh;
     block->address = address;
     return *block;
@@ -99,7 +114,7 @@ class BlockTable {
     --size_;
     const std::uintptr_t bytes = reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(entries_);
     if (bytes < groups_ * kGroup * sizeof(Block)) erase_entry(bytes / sizeof(Block));
-    else erase_from_array(*block, hash);
+    else erase_from_array(*block, place_of(hash));
   }
 
   /// Removes all blocks and makes room for `blocks`, if most of them are close to others: if not, the table grows.
@@ -109,12 +124,11 @@ class BlockTable {
     clear(groups);
   }
 
-  /// How many groups find(address) loads, for tests. Precondition: there is a block at `address`.
+  /// How many groups find(address) loads, for tests.
   std::size_t groups_probed(std::uint64_t address) const noexcept {
-    const std::uint64_t hash = hash_of(address);
-    const std::size_t found = entry_with(address, hash) / kGroup;
+    const std::uint64_t place = place_of(hash_of(address));
     std::size_t probed = 1;
-    for (std::size_t group = group_of(hash); group != found; group = group_after(group)) ++probed;
+    while (entry_with(address, place, probed) == kTooFar) ++probed;
     return probed;
   }
   /// For tests.
@@ -152,6 +166,7 @@ class BlockTable {
     std::swap(size_, other.size_);
     std::swap(used_entries_, other.used_entries_);
     std::swap(unused_left_, other.unused_left_);
+    std::swap(seed_, other.seed_);
   }
 
  private:
@@ -161,6 +176,10 @@ class BlockTable {
   static constexpr std::size_t kUsualClusterSize = 16;  // of small blocks
   static constexpr std::size_t kManyBlocks = 1 << 14;   // 512 KB
   static constexpr std::size_t kNoEntry = ~std::size_t{0};
+  static constexpr std::size_t kTooFar = kNoEntry - 1;
+  /// Groups that one operation loads before the hashes are taken for chosen ones. By chance it is more in one of 10^9
+  /// tables of a billion entries.
+  static constexpr std::size_t kMaxProbed = 128;
   // Control bytes. Of an entry in use: its kind, and the tag, which is the lowest 6 bits of the hash.
   static constexpr std::uint8_t kIsBlock = 0;
   static constexpr std::uint8_t kIsCluster = 0x40;
@@ -203,13 +222,18 @@ class BlockTable {
   static bool are_in_one_cluster(std::uint64_t a, std::uint64_t b) noexcept { return ((a ^ b) & ~kCellBits) == 0; }
   static std::uint64_t lowest_bit(std::uint64_t number) noexcept { return number & (0 - number); }
 
-  // The group is the upper half of the hash, as a fraction of 2^32, times the number of groups (less than 2^32).
-  static std::size_t group_of(std::uint64_t hash, std::size_t groups) noexcept {
-    return static_cast<std::size_t>((hash >> 32) * groups >> 32);
+  /// The number that decides in which group a cluster is, and its tag: the hash, until spread() was called.
+  std::uint64_t place_of(std::uint64_t hash) const noexcept {
+    if (seed_ != 0) [[unlikely]]
+      return mix_bits(seed_ + mix_bits(seed_ ^ hash));
+    return hash;
   }
-  std::size_t group_of(std::uint64_t hash) const noexcept { return group_of(hash, groups_); }
+  // The group is the upper half of the place, as a fraction of 2^32, times the number of groups (less than 2^32).
+  std::size_t group_of(std::uint64_t place) const noexcept {
+    return static_cast<std::size_t>((place >> 32) * groups_ >> 32);
+  }
   std::size_t group_after(std::size_t group) const noexcept { return group + 1 == groups_ ? 0 : group + 1; }
-  static std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash & 0x3f; }
+  static std::uint64_t tag_of(std::uint64_t place) noexcept { return place & 0x3f; }
 
   /// The top bit of each byte of `control` that has `tag`; rarely also of a byte in use above such a byte.
   static std::uint64_t matches(std::uint64_t control, std::uint64_t tag) noexcept {
@@ -237,10 +261,10 @@ class BlockTable {
     return groups < kLargeGroups ? groups * 2 : groups / 8 * 9;
   }
 
-  Block& put(std::size_t entry, std::uint64_t hash, std::uint8_t kind) noexcept {
+  Block& put(std::size_t entry, std::uint64_t place, std::uint8_t kind) noexcept {
     std::uint8_t* const control = control_byte(entry);
     unused_left_ -= *control == kNeverUsed;
-    *control = static_cast<std::uint8_t>(kind | tag_of(hash));
+    *control = static_cast<std::uint8_t>(kind | tag_of(place));
     ++used_entries_;
     return entries_[entry];
   }
@@ -294,41 +318,71 @@ class BlockTable {
       }
       control_[group] = kNeverUsed * kLowBits;
       for (const Moved* one = moved; one != moved + count; ++one)
-        if (group_of(hash_of(one->entry.address)) < group || !move_up(one->entry, one->kind))
+        if (group_of(place_of(hash_of(one->entry.address))) < group || !move_up(one->entry, one->kind))
           displaced.push_back(*one);
     }
-    for (const Moved& one : displaced) {
-      const std::uint64_t hash = hash_of(one.entry.address);
-      std::size_t group = group_of(hash);
-      while ((control_[group] & kTopBits) == 0) group = group_after(group);
-      put(entry_of(group, control_[group] & kTopBits), hash, one.kind) = one.entry;
-    }
+    for (const Moved& one : displaced) put_anywhere(one.entry, one.kind);
+  }
+
+  /// Puts an entry into its group or one after it.
+  void put_anywhere(const Block& entry, std::uint8_t kind) noexcept {
+    const std::uint64_t place = place_of(hash_of(entry.address));
+    std::size_t group = group_of(place);
+    while ((control_[group] & kTopBits) == 0) group = group_after(group);
+    put(entry_of(group, control_[group] & kTopBits), place, kind) = entry;
+  }
+
+  /// Moves all entries to groups that nobody can know beforehand. Without it, a recording whose addresses were chosen
+  /// so that their hashes have equal upper bits would make each operation load most of the table. Tables of other
+  /// recordings are never spread: the order of their blocks is the same in each run.
+  [[gnu::noinline]] void spread() {
+    GrowingMemory entry_memory, control_memory;
+    entry_memory.resize(groups_ * kGroup * sizeof(Block));
+    control_memory.resize(groups_ * kGroup);
+    const Block* const old_entries = entries_;
+    const auto* const old_control = reinterpret_cast<const std::uint8_t*>(control_);
+    entry_memory_.swap(entry_memory);
+    control_memory_.swap(control_memory);
+    entries_ = static_cast<Block*>(entry_memory_.begin());
+    control_ = static_cast<std::uint64_t*>(control_memory_.begin());
+    std::memset(control_, kNeverUsed, groups_ * kGroup);
+    seed_ = random_seed();
+    used_entries_ = 0;
+    unused_left_ = max_used(groups_);
+    for (std::size_t entry = 0; entry < groups_ * kGroup; ++entry)
+      if ((old_control[entry] & 0x80) == 0)
+        put_anywhere(old_entries[entry], static_cast<std::uint8_t>(old_control[entry] & kIsCluster));
   }
 
   /// Puts an entry into its group or one after it, but not into the first one after the last. False: all are full.
   bool move_up(const Block& entry, std::uint8_t kind) noexcept {
-    const std::uint64_t hash = hash_of(entry.address);
-    for (std::size_t group = group_of(hash); group != groups_; ++group)
+    const std::uint64_t place = place_of(hash_of(entry.address));
+    for (std::size_t group = group_of(place); group != groups_; ++group)
       if (const std::uint64_t free = control_[group] & kTopBits; free != 0) {
-        put(entry_of(group, free), hash, kind) = entry;
+        put(entry_of(group, free), place, kind) = entry;
         return true;
       }
     return false;
   }
 
   /// insert() where the first group may have the cluster, or has no unused entry. Precondition: `fresh`.
-  [[gnu::noinline]] Block& insert_from(std::size_t group, std::uint64_t address, std::uint64_t hash, bool& fresh) {
+  [[gnu::noinline]] Block& insert_from(std::uint64_t address, std::uint64_t place, bool& fresh) {
     std::size_t free_entry = kNoEntry;
-    for (;; group = group_after(group)) {
+    std::size_t probed = 0;
+    for (std::size_t group = group_of(place);; group = group_after(group)) {
       const std::uint64_t control = control_[group];
-      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+      for (std::uint64_t found = matches(control, tag_of(place)); found != 0; found &= found - 1) {
         const std::size_t entry = entry_of(group, found);
         if (are_in_one_cluster(entries_[entry].address, address)) [[likely]]
           return insert_into(entry, address, fresh);
       }
       if (const std::uint64_t free = control & kTopBits; free != 0 && free_entry == kNoEntry)
         free_entry = entry_of(group, free);
-      if (never_used(control) != 0) return put(free_entry, hash, kIsBlock);
+      if (never_used(control) != 0) return put(free_entry, place, kIsBlock);
+      if (++probed == kMaxProbed && seed_ == 0) [[unlikely]] {
+        spread();
+        return insert_from(address, place_of(hash_of(address)), fresh);
+      }
     }
   }
 
@@ -400,8 +454,8 @@ class BlockTable {
   }
 
   /// A block that becomes the only one of its cluster becomes the entry. An array that becomes half empty shrinks.
-  [[gnu::noinline]] void erase_from_array(const Block& block, std::uint64_t hash) noexcept {
-    const std::size_t entry = entry_with(block.address, hash);
+  [[gnu::noinline]] void erase_from_array(const Block& block, std::uint64_t place) noexcept {
+    const std::size_t entry = entry_with(block.address, place);
     const Cluster cluster(entries_[entry]);
     cluster.live() &= ~cell_of(block.address);
     cluster.remove_live();
@@ -449,22 +503,34 @@ class BlockTable {
     return arrays_.at(std::size_t{cluster.array()} + count_bits(cluster.elements() & (cell - 1)));
   }
 
-  /// The entry of the address's cluster, or kNoEntry.
-  std::size_t entry_with(std::uint64_t address, std::uint64_t hash) const noexcept {
-    for (std::size_t group = group_of(hash);; group = group_after(group)) {
+  /// The entry of the address's cluster, or kNoEntry; kTooFar: neither was found in the first `max_groups`.
+  std::size_t entry_with(std::uint64_t address, std::uint64_t place,
+                         std::size_t max_groups = ~std::size_t{0}) const noexcept {
+    for (std::size_t group = group_of(place);; group = group_after(group)) {
       const std::uint64_t control = control_[group];
-      for (std::uint64_t found = matches(control, tag_of(hash)); found != 0; found &= found - 1) {
+      for (std::uint64_t found = matches(control, tag_of(place)); found != 0; found &= found - 1) {
         const std::size_t entry = entry_of(group, found);
         if (are_in_one_cluster(entries_[entry].address, address)) [[likely]]
           return entry;
       }
       if (never_used(control) != 0) [[likely]]
         return kNoEntry;
+      if (--max_groups == 0) [[unlikely]]
+        return kTooFar;
     }
   }
 
-  Block* lookup(std::uint64_t address, std::uint64_t hash) const noexcept {
-    const std::size_t entry = entry_with(address, hash);
+  /// entry_with() where it is not in the first kMaxProbed groups.
+  [[gnu::noinline]] std::size_t look_further(std::uint64_t address, std::uint64_t place) {
+    if (seed_ == 0) {
+      spread();
+      place = place_of(hash_of(address));
+    }
+    return entry_with(address, place);
+  }
+
+  /// The block at `address`, or null. `entry`: that of its cluster, or kNoEntry.
+  Block* block_in(std::size_t entry, std::uint64_t address) const noexcept {
     if (entry == kNoEntry) return nullptr;
     if (!is_cluster(entry)) return entries_[entry].address == address ? &entries_[entry] : nullptr;
     const Cluster cluster(entries_[entry]);
@@ -493,6 +559,7 @@ class BlockTable {
   std::size_t size_ = 0;          // blocks
   std::size_t used_entries_ = 0;  // blocks and clusters
   std::size_t unused_left_ = 0;   // entries
+  std::uint64_t seed_ = 0;        // of place_of(); 0: spread() was not called
 };
 
 }  // namespace heapprof::replay

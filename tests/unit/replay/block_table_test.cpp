@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "analyzer/replay/block_table.h"
+#include "tests/support/chosen_addresses.h"
 #include "tests/support/seed.h"
 
 using heapprof::replay::Block;
 using heapprof::replay::BlockTable;
+using heapprof::test::addresses_with_upper_bits;
 
 TEST_CASE("The table has the contents of a map") {
   std::mt19937_64 random(heapprof::test::seed(3));
@@ -65,6 +67,71 @@ TEST_CASE("A lookup loads few groups of the table, at whatever distance blocks a
   }
 }
 
+TEST_CASE("Blocks are found in few groups, also if their addresses were chosen for the hash") {
+  constexpr std::size_t kBlocks = 20'000;
+  const std::vector<std::uint64_t> addresses = addresses_with_upper_bits(0x123456, kBlocks);
+  BlockTable table;
+  std::size_t loaded = 0;  // for the inserted block
+  for (const std::uint64_t address : addresses) {
+    bool fresh;
+    table.insert(address, fresh).size = address;
+    REQUIRE(fresh);
+    REQUIRE(BlockTable::hash_of(address) >> 40 == 0x123456);
+    loaded += table.groups_probed(address);
+    table.insert(address + 16, fresh).size = address + 16;  // the entry is a cluster from now on
+  }
+  CHECK(loaded < 6 * kBlocks);  // up to 128 for each of the first thousand
+  std::size_t probed = 0;
+  for (const std::uint64_t address : addresses) {
+    const Block* const block = table.find(address);
+    REQUIRE(block != nullptr);
+    REQUIRE(block->address == address);
+    REQUIRE(block->size == address);
+    const Block* const beside = table.find(address + 16);
+    REQUIRE(beside != nullptr);
+    REQUIRE(beside->size == address + 16);
+    probed += table.groups_probed(address);
+  }
+  CHECK(probed < 2 * kBlocks);
+  // Blocks with a hash, of which callers have a copy from before, are found and erased as before.
+  for (const std::uint64_t address : addresses) {
+    const std::uint64_t hash = BlockTable::hash_of(address);
+    table.prefetch_group(hash);
+    const std::size_t entry = table.prefetch_entry(hash);
+    table.prefetch_block(address, entry);
+    Block* const block = table.find(address, hash);
+    REQUIRE(block != nullptr);
+    table.erase(block, hash);
+    REQUIRE_FALSE(table.contains(address));
+  }
+  CHECK(table.size() == kBlocks);
+  CHECK(table.entries() == kBlocks);
+}
+
+TEST_CASE("That there is no block is found in few groups, also if many groups are full on purpose") {
+  // Eight entries in each of the first groups: no entry is in another group than its own.
+  BlockTable table;
+  const std::size_t groups = table.entry_capacity() / 8;
+  const std::size_t full = groups / 2;
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t group = 0; group < full; ++group)
+    for (const std::uint64_t address : addresses_with_upper_bits(((group << 24) + (1 << 23)) / groups, 8))
+      addresses.push_back(address);
+  bool fresh;
+  for (const std::uint64_t address : addresses) table.insert(address, fresh).size = address;
+  REQUIRE(table.entry_capacity() == groups * 8);  // it has not grown
+  const std::uint64_t missing = addresses_with_upper_bits(0, 20).back();
+  CHECK(table.find(missing) == nullptr);
+  CHECK(table.groups_probed(missing) < 20);
+  std::size_t wrong = 0;
+  for (const std::uint64_t address : addresses) {
+    const Block* const block = table.find(address);
+    wrong += block == nullptr || block->size != address;
+  }
+  CHECK(wrong == 0);
+  CHECK(table.size() == addresses.size());
+}
+
 TEST_CASE("Blocks that a compacted trace numbers consecutively share entries") {
   BlockTable table;
   bool fresh;
@@ -78,10 +145,12 @@ TEST_CASE("A table that grows in place keeps all blocks") {
   std::mt19937_64 random(heapprof::test::seed(4));
   // Dense addresses, addresses with an entry each, and such ones whose hashes have equal upper bits: their groups are
   // full, also the last ones, so entries are far from where they belong when the table grows.
+  // So many that the table spreads them, and as many as it leaves there.
+  const auto equal = static_cast<std::uint64_t>(GENERATE(4'000, 600));
   std::vector<std::uint64_t> addresses;
   for (std::uint64_t i = 0; i < 400'000; ++i) addresses.push_back(0x7f0000000000 + 16 * i);
   for (std::uint64_t i = 0; i < 400'000; ++i) addresses.push_back(0x200000000000 + 1024 * i);
-  for (std::uint64_t i = 0, found = 0; found < 4'000; ++i) {
+  for (std::uint64_t i = 0, found = 0; found < equal; ++i) {
     const std::uint64_t address = 0x100000000 + 1024 * i;
     const std::uint64_t part = BlockTable::hash_of(address) >> 48;
     if (part != 0 && part != 0xffff && part != 0x8000) continue;
