@@ -4,11 +4,13 @@
 // another block gets its address: the allocator has freed it then. So no two live blocks have one address.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/random_seed.h"
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/resolved_event.h"
 
@@ -23,7 +25,8 @@ struct PendingRealloc {
   bool is_live() const noexcept { return block.address != 0 && !freed; }
 };
 
-/// The live blocks can be found by address: a hash table with chains, in which nearly always nothing is found.
+/// The live blocks can be found by address: a hash table with chains, in which nearly always nothing is found. Hashes
+/// can be chosen (block_table.h): when a chain becomes long, all chains are made anew by a number that nobody knows.
 class PendingReallocs {
  public:
   using Number = std::uint32_t;  ///< of a realloc, until it is taken out
@@ -49,7 +52,7 @@ class PendingReallocs {
     }
     entries_[number].pending = pending;
     if (pending.is_live()) {
-      if (++live_ > chains_.size()) rehash();
+      if (++live_ > chains_.size()) link_again(chains_.size() * 2);
       link(number);
     }
     return number;
@@ -87,22 +90,39 @@ class PendingReallocs {
       for (Number number = first; number != kNone; number = entries_[number].next) visit(entries_[number].pending);
   }
 
+  /// How many reallocs find() of a block with this hash looks at if it finds none, for tests.
+  std::size_t chain_length(std::uint64_t hash) const noexcept {
+    std::size_t length = 0;
+    for (Number number = chains_[chain_of(hash)]; number != kNone; number = entries_[number].next) ++length;
+    return length;
+  }
+
  private:
   static constexpr std::size_t kMinChains = 256;  // a power of two
+  static constexpr std::uint32_t kMaxChain = 256;  // by chance it is a few, and 64 more from one cluster
 
   struct Entry {
     PendingRealloc pending;
-    Number next = kNone;  // in its chain; of an entry that is not used: the next one of these
+    std::uint32_t chain_length = 0;  // at most: itself and those after it
+    Number next = kNone;             // in its chain; of an entry that is not used: the next one of these
   };
 
-  std::size_t chain_of(std::uint64_t hash) const noexcept { return static_cast<std::size_t>(hash >> 32) & mask_; }
+  std::size_t chain_of(std::uint64_t hash) const noexcept {
+    return static_cast<std::size_t>(hash * multiplier_ >> shift_);
+  }
   void set_chains(std::size_t count) {
     chains_.assign(count, kNone);
-    mask_ = count - 1;
+    shift_ = 64 - std::countr_zero(count);
   }
   void link(Number number) {
-    Number& first = chains_[chain_of(BlockTable::hash_of(entries_[number].pending.block.address))];
-    entries_[number].next = std::exchange(first, number);
+    Entry& entry = entries_[number];
+    Number& first = chains_[chain_of(BlockTable::hash_of(entry.pending.block.address))];
+    entry.chain_length = first == kNone ? 1 : entries_[first].chain_length + 1;
+    entry.next = std::exchange(first, number);
+    if (entry.chain_length > kMaxChain && multiplier_ == 1) [[unlikely]] {
+      multiplier_ = random_seed() | 3;
+      link_again(chains_.size());
+    }
   }
   void unlink(Number number) noexcept {
     Number* link = &chains_[chain_of(BlockTable::hash_of(entries_[number].pending.block.address))];
@@ -110,19 +130,20 @@ class PendingReallocs {
     *link = entries_[number].next;
     --live_;
   }
-  void rehash() {
+  void link_again(std::size_t chains) {
     std::vector<Number> linked;
     for (const Number first : chains_)
       for (Number number = first; number != kNone; number = entries_[number].next) linked.push_back(number);
-    set_chains(chains_.size() * 2);
+    set_chains(chains);
     for (const Number number : linked) link(number);
   }
 
   std::vector<Entry> entries_;  // by number
   Number first_free_ = kNone;
   std::size_t live_ = 0;
-  std::vector<Number> chains_;  // the first of each
-  std::size_t mask_ = 0;        // chains - 1
+  std::vector<Number> chains_;    // the first of each
+  int shift_ = 0;                 // 64 - log2(chains)
+  std::uint64_t multiplier_ = 1;  // odd; 1: no chain was long
 };
 
 }  // namespace heapprof::replay
