@@ -1,14 +1,17 @@
 // heapprof: one program, with a command for each task. This file is the list of the commands: cli/options parses the
 // command line into the options of one of them, cli/commands and cli/help run it.
+#include <exception>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "analyzer/base/reason_of.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/version.h"
+#include "analyzer/cli/text/message.h"
 #include "analyzer/commit.h"
 
 namespace {
@@ -58,7 +61,15 @@ struct Run {
 
 int run(const std::vector<std::string>& words) {
   const cli::CommandLine line = cli::parse_command_line(words);
-  return line.command ? std::visit(Run{}, *line.command) : line.exit_status;
+  if (!line.command) return line.exit_status;
+  try {
+    return std::visit(Run{}, *line.command);
+  } catch (const std::exception& error) {  // commands that read a trace print this themselves, with its name
+    if (!is_out_of_memory(error)) throw;
+    cli::print_message(kNotEnoughMemory);
+  }
+  constexpr int kFailedToRecord = 125;  // another status would be one of the program
+  return std::holds_alternative<cli::RecordOptions>(*line.command) ? kFailedToRecord : 1;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "analyzer/base/reason_of.h"
 #include "analyzer/serve/compact_json.h"
 
 namespace heapprof::serve {
@@ -55,8 +56,8 @@ Answer answer_of(const Question& question, ChildResult&& result) {
     Answer answer =
         error_answer(result.code == 2 ? 400 : 422,
                      messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
-    // Commands print the end of their memory, as guarded() in analyzer/cli/commands/run_on_trace.cpp words it.
-    answer.is_refusal = !messages.empty() && !messages.ends_with("not enough memory");
+    // Commands print the end of their memory, see guarded() in analyzer/cli/commands/run_on_trace.cpp.
+    answer.is_refusal = !messages.empty() && messages.find(kNotEnoughMemory) == messages.npos;
     return answer;
   }
   if (question.is_json && !result.output.ends_with('\n')) result.output += '\n';
@@ -64,7 +65,7 @@ Answer answer_of(const Question& question, ChildResult&& result) {
     try {
       result.output = question.convert(result.output);
     } catch (const std::exception& error) {
-      return error_answer(500, error.what());
+      return error_answer(500, reason_of(error));
     }
   }
   Answer answer{200, question.content_type, std::make_shared<const std::string>(std::move(result.output))};

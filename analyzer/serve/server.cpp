@@ -26,6 +26,7 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/base/reason_of.h"
 #include "analyzer/serve/access.h"
 #include "analyzer/serve/live_events.h"
 #include "analyzer/serve/page.h"
@@ -168,7 +169,7 @@ class Session : public std::enable_shared_from_this<Session> {
     try {
       handle();
     } catch (const std::exception& error) {
-      send(error_answer(500, error.what()));
+      send(error_answer(500, reason_of(error)));
     }
   }
 

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analyzer/base/reason_of.h"
 #include "analyzer/symbols/merged_warnings.h"
 #include "analyzer/symbols/module_resolver.h"
 #include "analyzer/symbols/parallel.h"
@@ -27,7 +28,7 @@ void contain_exceptions(ModuleResolver& module, Step&& step) {
   try {
     step();
   } catch (const std::exception& error) {
-    module.abandon(error.what());
+    module.abandon(reason_of(error));
   }
 }
 

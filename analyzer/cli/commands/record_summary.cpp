@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/reason_of.h"
 #include "analyzer/base/shell_quote.h"
 #include "analyzer/cli/text/progress_line.h"
 #include "analyzer/cli/text/recording_text.h"
@@ -57,7 +58,8 @@ TraceFigures read_figures(const RecordedTrace& trace, const replay::Progress& pr
     figures.live_blocks = heap.leaked_blocks;
     figures.complete = profile.integrity.complete;
   } catch (const std::exception& error) {
-    figures.error = error.what();
+    // Of a trace that cannot be read, the reason has its name already.
+    figures.error = is_out_of_memory(error) ? trace.path + ": " + kNotEnoughMemory : reason_of(error);
   }
   return figures;
 }

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/reason_of.h"
 #include "analyzer/cli/commands/peak_moment.h"
 #include "analyzer/cli/commands/standing_answers.h"
 #include "analyzer/cli/options/newest_trace.h"
@@ -62,13 +62,14 @@ bool lacks_mappings(const model::Profile& profile) {
 int guarded(const std::string& trace, const std::function<int()>& work) {
   try {
     return work();
-  } catch (const std::bad_alloc&) {
-    print_message(trace + ": not enough memory");
   } catch (const replay::SelectionError& error) {
     print_message(error.what());
     return 2;
   } catch (const std::runtime_error& error) {  // TraceError, OutputError, FileError
     print_message(error.what());
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    print_message(trace + ": " + kNotEnoughMemory);
   }
   return 1;
 }

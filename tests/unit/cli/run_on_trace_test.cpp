@@ -4,7 +4,10 @@
 
 #include <cstring>
 #include <fstream>
+#include <new>
+#include <stdexcept>
 
+#include "analyzer/cli/commands/run_on_trace.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
@@ -44,6 +47,13 @@ bool takes_several(const Words& command) {
 void write_text(const std::string& path) { std::ofstream(path) << "this is not a recording\n"; }
 
 }  // namespace
+
+TEST_CASE("a command whose memory has run out, or would by far, gives exit status 1") {
+  CHECK(cli::guarded("t.heapprof", []() -> int { throw std::bad_alloc(); }) == 1);
+  CHECK(cli::guarded("t.heapprof", []() -> int { throw std::length_error("vector::reserve"); }) == 1);
+  // Nobody expects another one: it is no message for users.
+  CHECK_THROWS_AS(cli::guarded("t.heapprof", []() -> int { throw std::logic_error("x"); }), std::logic_error);
+}
 
 TEST_CASE("an undamaged trace gives exit status 0 and no messages") {
   const KnownTrace trace;

@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <new>
 #include <string>
+
+#include "analyzer/base/reason_of.h"
 
 using namespace heapprof::serve;
 
@@ -39,6 +42,34 @@ TEST_CASE("An answer that is too large is an error of its own kind, for those wh
   CHECK(found.is_too_large);
   CHECK(found.body->find("the answer has more than 32 MB") != std::string::npos);
   CHECK_FALSE(error_answer(422, "another one").is_too_large);
+}
+
+TEST_CASE("Prints a line", "[.]") { std::puts("{}"); }
+
+TEST_CASE("Says that memory has run out", "[.]") {
+  std::fprintf(stderr, "heapprof: t.heapprof: %s\n", heapprof::kNotEnoughMemory);
+  ::_exit(2);  // with 1, what the test runner has printed would be an answer
+}
+
+TEST_CASE("That memory has run out is said in plain words, and is no refusal of the question") {
+  boost::asio::io_context context;
+  Answers answers(context, [](std::size_t) { return std::string("unchanged"); });
+  Question question;
+  question.words = {"Prints a line"};
+  question.traces = {0};
+  question.is_json = false;
+  question.convert = [](const std::string&) -> std::string { throw std::bad_alloc(); };
+  Answer here, in_child;
+  answers.ask(question, [&](const Answer& answer) { here = answer; });
+  question.words = {"Says that memory has run out"};
+  question.convert = nullptr;
+  answers.ask(question, [&](const Answer& answer) { in_child = answer; });
+  context.run();
+  CHECK(here.status == 500);
+  CHECK(here.body->find("\"not enough memory; ") != std::string::npos);
+  CHECK(in_child.status == 400);
+  CHECK(in_child.body->find("t.heapprof: not enough memory; ") != std::string::npos);
+  CHECK_FALSE(in_child.is_refusal);
 }
 
 TEST_CASE("The processes of answers end with the server, not only when this program has ended") {
