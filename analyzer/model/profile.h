@@ -54,7 +54,7 @@ struct Recording {
   bool compacted = false;               ///< by heapprof compact
   bool rounded = false;                 ///< if compacted: times are whole microseconds, addresses are block numbers
   std::uint64_t original_bytes = 0;     ///< if compacted: size of the original file
-  std::string trace_version;            ///< "1.0"
+  std::string trace_version;            ///< "1.0"; "unknown": the header is damaged
   std::string clock;                    ///< tsc, monotonic, cntvct
   bool forked_child = false;
   bool tail_not_kill_safe = false;

@@ -339,6 +339,7 @@ void TraceFile::recover_header() {
                        std::to_string(kNewestVersionMajor) + ".x)");
     throw TraceError(path + ": the header is damaged and no valid extent follows; 0 events recovered");
   }
+  is_version_known_ = false;
   header_.version_major = kVersionMajor;
   header_.version_minor = kVersionMinor;
   // Searching at multiples of the smallest unit finds the extents of larger units too.

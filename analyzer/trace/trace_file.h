@@ -93,6 +93,8 @@ class TraceFile {
 
   const InputFile& input() const noexcept { return input_; }
   const FileHeader& header() const noexcept { return header_; }
+  /// False: the header is damaged, and its version is only one that implies a recording.
+  bool is_version_known() const noexcept { return is_version_known_; }
   std::uint64_t file_id() const noexcept { return header_.file_id; }
   /// By id. A compacted trace has as many as the original, all empty.
   const std::vector<StreamIndex>& streams() const noexcept { return streams_; }
@@ -142,6 +144,7 @@ class TraceFile {
 
   InputFile input_;
   FileHeader header_{};
+  bool is_version_known_ = true;
   std::uint64_t size_ = 0;
   const std::uint64_t modified_ns_;  // when it was opened
   bool opened_with_list_ = false;

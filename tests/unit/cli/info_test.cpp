@@ -1,6 +1,7 @@
 // heapprof info: what was recorded, and what is missing or damaged.
 #include <catch2/catch.hpp>
 
+#include <cstddef>
 #include <cstring>
 
 #include "tests/support/trace_builder.h"
@@ -25,6 +26,23 @@ TEST_CASE("info --json describes the recording") {
   CHECK(info.at("/compacted") == "false");
   CHECK(info.at("/forked_child") == "false");
   CHECK(info.count("/threads") == 2);
+}
+
+TEST_CASE("info gives the version of the trace, and none if the header is damaged") {
+  TraceBuilder builder;
+  builder.stream().thread(1, "main");
+  builder.stream().alloc(10, 0x1000, 64);
+  auto bytes = builder.bytes();
+  const TemporaryFile trace;
+  TraceBuilder::write_bytes(trace.path(), bytes);
+  CHECK(run({"info", trace.path(), "--json"}).at("/trace_version") == "3.0");
+  CHECK(run({"info", trace.path()}).has_line({"trace", ", version 3.0, "}));
+  bytes[offsetof(heapprof::FileHeader, version_major)] ^= 1;
+  TraceBuilder::write_bytes(trace.path(), bytes);
+  const Outcome info = run({"info", trace.path(), "--json"});
+  CHECK(info.at("/trace_version") == "unknown");
+  CHECK(info.number("/events") == 1);
+  CHECK(run({"info", trace.path()}).has_line({"trace", ", version unknown, "}));
 }
 
 TEST_CASE("info lists the modules and marks the main program") {
