@@ -72,12 +72,24 @@ const isFunction = name => !Object.hasOwn(noFunctions, name);
 const oneLine = text => text.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '\u00b7');
 const label = name => oneLine(short(name || '(no stack)'));
 
+const escaped = text => text.replace(/[.[\]{}()*+?^$|\\]/g, '\\$&');
+/// A regular expression, of scripts and of commands, that matches the text in upper and lower case. Commands compare
+/// bytes: letters of several bytes are in no brackets.
+const eitherCase = text => escaped(text).replace(/[^]/gu, letter => {
+  const upper = letter.toUpperCase();
+  if (upper === letter || upper.toLowerCase() !== letter) return letter;
+  return letter < '\u0080' ? `[${letter}${upper}]` : `(${letter}|${upper})`;
+});
+/// Whether a search for the text leaves the case of letters out of account: it has no capital letters.
+const ignoresCase = text => text === text.toLowerCase();
 /// What a search finds, as a function of a name: names that contain the text, which is no pattern. Without capital
 /// letters, it is found in upper and lower case, as by the search of a flame graph.
 function finder(text) {
-  const isExact = /[A-Z]/.test(text), wanted = isExact ? text : text.toLowerCase();
-  return name => (isExact ? name : name.toLowerCase()).includes(wanted);
+  if (!ignoresCase(text)) return name => name.includes(text);
+  const pattern = new RegExp(eitherCase(text));
+  return name => pattern.test(name);
 }
 
-return {short, base, source, place, ofFrame, originText, noFunctions, isFunction, oneLine, label, finder};
+return {short, base, source, place, ofFrame, originText, noFunctions, isFunction, oneLine, label, escaped, eitherCase,
+        ignoresCase, finder};
 })();

@@ -99,7 +99,7 @@ const remove = filter => change({filters: current.filters.filter(other => other 
 
 /// The longest name that a question may contain: servers limit the length of addresses.
 const MAX_NAME = 2000;
-const escaped = text => text.replace(/[.[\]{}()*+?^$|\\]/g, '\\$&');
+const {escaped, eitherCase} = names;
 /// A regular expression that matches this name only; of a longer name, also others that begin like it.
 const exactly = name => '^' + (name.length > MAX_NAME ? escaped(name.slice(0, MAX_NAME)) : escaped(name) + '$');
 /// The name that exactly() was made of, or null.
@@ -110,17 +110,17 @@ function named(pattern) {
   return exactly(plain) === pattern ? plain : null;
 }
 
-const eitherCase = text => escaped(text).replace(/[a-z]/g, letter => `[${letter}${letter.toUpperCase()}]`);
 /// A regular expression that matches the names in which a search finds the text, see names.finder(). It ignores the
 /// case of letters only if that changes which of `all` names match; null: these are not known.
 function containing(text, all) {
   const isFound = names.finder(text);
-  const isCaseKnown = all ? all.every(name => !isFound(name) || name.includes(text)) : /[A-Z]/.test(text);
+  const isCaseKnown = all ? all.every(name => !isFound(name) || name.includes(text)) : !names.ignoresCase(text);
   return isCaseKnown ? escaped(text) : eitherCase(text);
 }
 /// The text of which containing() made the pattern; null: of none, or of the pattern itself.
 function contained(pattern) {
-  const text = pattern.replace(/\[([a-z])[A-Z]\]|\\([.[\]{}()*+?^$|\\])/g, (whole, letter, sign) => letter || sign);
+  const text = pattern.replace(/\[([a-z])[A-Z]\]|\(([^()|\\]+)\|[^()|\\]+\)|\\([.[\]{}()*+?^$|\\])/g,
+                               (whole, letter, other, sign) => letter || other || sign);
   return text !== pattern && [escaped(text), eitherCase(text)].includes(pattern) ? text : null;
 }
 

@@ -116,11 +116,15 @@ class Lists(pages.PageCase):
             SITE void* keep_small(void) { return malloc(100); }
             SITE void* Keep_large(void) { return malloc(5000); }
             SITE void* other(void) { return malloc(300); }
-            void* kept[3];
+            SITE void* über_small(void) { return malloc(100); }
+            SITE void* Über_large(void) { return malloc(5000); }
+            void* kept[5];
             int main(void) {
               kept[0] = keep_small();
               kept[1] = Keep_large();
               kept[2] = other();
+              kept[3] = über_small();
+              kept[4] = Über_large();
             }
             """)).trace
         rows = "[...document.querySelectorAll('#view tr[data-index] .called')].map(name => name.textContent).sort()"
@@ -137,12 +141,27 @@ class Lists(pages.PageCase):
             self.settled()
             return self.browser.evaluate(rows)
         for text, expected, option in (("keep", ["Keep_large", "keep_small"], "[kK][eE][eE][pP]"),
-                                       ("Keep", ["Keep_large"], "Keep"), ("small", ["keep_small"], "small")):
+                                       ("Keep", ["Keep_large"], "Keep"), ("keep_s", ["keep_small"], "keep_s"),
+                                       ("small", ["keep_small", "über_small"], "small"),
+                                       ("über", ["Über_large", "über_small"], "(ü|Ü)[bB][eE][rR]"),
+                                       ("Über", ["Über_large"], "Über"), ("über_s", ["über_small"], "über_s")):
             with self.subTest(text):
                 self.assertEqual(search(text, view="table"), expected)
                 self.assertEqual(search(text, view="blocks"), expected)
                 self.assertEqual(select_found(f"--function {self.browser.evaluate(f'selection.quoted({option!r})')}"),
                                  expected)
+        with self.subTest("flame graph"):
+            found = {}
+            for text in ("über", "Über"):
+                self.open(self.trace, view="flame", metric="leaked")
+                self.browser.press("/", *text)
+                self.browser.settle()
+                found[text] = self.browser.evaluate("document.querySelectorAll('.flame svg .lit').length")
+            self.assertGreater(found["über"], found["Über"])
+            self.assertGreater(found["Über"], 0)
+        with self.subTest("the filter of a letter of several bytes is shown as its text"):
+            self.open(self.trace, view="table", metric="leaked", function="(ü|Ü)[bB][eE][rR]")
+            self.assertEqual(self.text(".chip span"), 'function "über"')
         with self.subTest("a text that would match as a pattern"):
             self.assertEqual(search("keep.small", view="table"), [])
             self.assertEqual(select_found("keep\\.small"), [])
@@ -159,7 +178,7 @@ class Lists(pages.PageCase):
             self.open(self.trace, view="table", metric="leaked", function="small")
             everything = self.browser.evaluate(rows)
             self.assertIn("main", everything)
-            self.assertEqual(search("small", view="table", function="small"), ["keep_small"])
+            self.assertEqual(search("small", view="table", function="small"), ["keep_small", "über_small"])
             self.browser.press("Enter")
             harness.wait_until(lambda: self.browser.evaluate(rows) == everything, "the rows stay away")
             self.assertEqual(self.browser.evaluate("selection.now().filters.length"), 1)

@@ -499,7 +499,7 @@ function search(text, isRegex, remember = true) {
   let test = null;
   if (wanted !== '' || field === 'module') {
     // A search with capital letters is case-sensitive.
-    const exactCase = /[A-Z]/.test(wanted);
+    const exactCase = wanted !== wanted.toLowerCase();
     if (isRegex) {
       try {
         const pattern = new RegExp(wanted, exactCase ? '' : 'i');
