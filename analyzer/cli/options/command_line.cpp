@@ -114,8 +114,8 @@ CommandHelp describe(const CLI::App& command, const std::string& name) {
       continue;
     }
     const bool names_itself = one.value.find(' ') != std::string::npos;  // "TRACE pause|resume|..."
-    const std::string operand =
-        names_itself ? one.value : one.names.front() + (option->get_allow_extra_args() ? "..." : "");
+    const bool takes_several = option->get_allow_extra_args() && option->get_option_text().empty();
+    const std::string operand = names_itself ? one.value : one.names.front() + (takes_several ? "..." : "");
     help.usage +=
         (help.usage.empty() ? "" : " ") + (option->get_required() || names_itself ? operand : "[" + operand + "]");
     if (one.choices.empty() || names_itself) help.takes_file = true;

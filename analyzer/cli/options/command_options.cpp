@@ -981,10 +981,12 @@ void declare_export(CLI::App& app, Chosen& chosen) {
     const auto options = std::make_shared<ExportOptions>();
     options->format = target.format;
     CLI::App& command = *group.add_subcommand(target.name, target.help);
-    add_trace_options(command, options->trace, {.json = false, .output_required = true, .several = true});
     const bool has_rows = target.format == Format::kNdjson || target.format == Format::kCsv;
     const bool has_sums = target.format == Format::kPprof || target.format == Format::kSpeedscope ||
                           target.format == Format::kCallgrind;
+    add_trace_options(
+        command, options->trace,
+        {.json = false, .output_required = true, .several = true, .refuses_several = !has_rows && !has_sums});
     if (has_rows) command.footer(compression + " Of several recordings, only --rows stacks can be written.");
     else if (!has_sums)
       command.footer(compression + " This format takes one recording; pprof, speedscope and callgrind take several.");

@@ -256,9 +256,11 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   options.takes_several = has.several;
   if (!has.declares_trace) {
   } else if (has.several && has.sole_argument) {
-    CLI::Option* const argument = add_list(command, "TRACE", options.traces, "TRACE",
-                                           help + ", or several, or all in these directories" + kNewestByDefault);
+    const char* const or_several = has.refuses_several ? "" : ", or several, or all in these directories";
+    CLI::Option* const argument =
+        add_list(command, "TRACE", options.traces, "TRACE", help + or_several + kNewestByDefault);
     argument->allow_extra_args(true);
+    if (has.refuses_several) argument->option_text("TRACE");  // as what follows "Usage:" has it
     take_newest_by_default(command, argument, options.trace);
   } else if (has.sole_argument) {
     add_optional_trace(command, options.trace, help);

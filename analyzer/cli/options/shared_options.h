@@ -77,7 +77,9 @@ struct TraceCommand {
   bool selection = true;      ///< false: of the selection only --no-index
   bool sole_argument = true;  ///< false: another argument follows, so TRACE is required
   bool several = false;  ///< the command takes several TRACE and directories; with another argument, one directory
-  bool output = true;    ///< false: there is no -o
+  /// With `several`: they are taken only to be refused with a word on what to use instead (refuse_for_several()).
+  bool refuses_several = false;
+  bool output = true;  ///< false: there is no -o
   bool declares_trace = true;  ///< false: the command declares TRACE itself
 };
 

@@ -29,6 +29,26 @@ TEST_CASE("export has no manual page; each export format has one") {
     CHECK(("\n" + list.out).find(std::string("\nheapprof-export-") + format + "\n") != std::string::npos);
 }
 
+TEST_CASE("the usage of an export format has several traces only if it takes several") {
+  const auto usage = [](const std::string& format, const std::string& traces) {
+    return "Usage: heapprof export " + format + " [options] " + traces + "\n";
+  };
+  for (const char* format : {"heaptrack", "massif", "dhat", "firefox", "perfetto"}) {
+    INFO(format);
+    const Outcome help = run({"export", format, "--help"});
+    CHECK(help.out.find(usage(format, "[TRACE]")) != std::string::npos);
+    CHECK(help.out.find("or several") == std::string::npos);
+    const Outcome refused = run({"export", format, "a.heapprof", "b.heapprof", "-o", "out"});
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("is for one recording") != std::string::npos);
+    CHECK(refused.err.find("or use export pprof, speedscope or callgrind") != std::string::npos);
+  }
+  for (const char* format : {"pprof", "speedscope", "callgrind", "ndjson", "csv", "sqlite", "rows"}) {
+    INFO(format);
+    CHECK(run({"export", format, "--help"}).out.find(usage(format, "[TRACE...]")) != std::string::npos);
+  }
+}
+
 TEST_CASE("completions offer files for options that expect a file, and the values of the others") {
   const Outcome bash = run({"completions", "bash"});
   CHECK(bash.has_line({"'report -o' | 'report --output')", "compgen -f"}));
