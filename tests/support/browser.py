@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import time
 
+import process_group
+
 # The shell has the same engine without the rest of a browser, and needs a third of the processor time for a short page.
 PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser",
                                                "google-chrome"))), None)
@@ -43,7 +45,7 @@ class Browser:
             os.dup2(first, 3)
             os.dup2(second, 4)
 
-        self.process = subprocess.Popen(
+        self.process = process_group.start(
             [PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
              "--allow-file-access-from-files", f"--user-data-dir={directory}/browser",
              f"--window-size={width},{height}", *options, "about:blank"],
@@ -77,8 +79,7 @@ class Browser:
         self.close()
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        process_group.end(self.process)
         os.close(self.input)
         os.close(self.output)
 

@@ -13,6 +13,8 @@ import socket
 import subprocess
 import time
 
+import process_group
+
 PROGRAM = next(filter(None, map(shutil.which, ("firefox-esr", "firefox"))), None)
 
 
@@ -30,12 +32,12 @@ class Firefox:
                                          'user_pref("browser.newtabpage.enabled", false);\n'
                                          'user_pref("browser.aboutwelcome.enabled", false);\n'
                                          'user_pref("dom.ipc.processPrelaunch.enabled", false);\n')
-        self.process = subprocess.Popen([PROGRAM, "--headless", "--no-remote", "--marionette",
-                                         "--remote-allow-system-access", "--profile", profile],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL,
-                                        env={**os.environ, "HOME": str(directory),
-                                             "MOZ_DISABLE_CONTENT_SANDBOX": "1"})
+        self.process = process_group.start([PROGRAM, "--headless", "--no-remote", "--marionette",
+                                            "--remote-allow-system-access", "--profile", profile],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL,
+                                           env={**os.environ, "HOME": str(directory),
+                                                "MOZ_DISABLE_CONTENT_SANDBOX": "1"})
         self.number = 0
         self.buffer = b""
         self.connection = None
@@ -56,8 +58,7 @@ class Firefox:
     def close(self):
         if self.connection:
             self.connection.close()
-        self.process.kill()
-        self.process.wait()
+        process_group.end(self.process)
 
     def _connect(self, port_file):
         deadline = time.monotonic() + 100

@@ -1,5 +1,5 @@
 """tests/support/harness.py, ports.py, profile_receiver.py and terminal.py, which the end-to-end tests share, and
-case_runner.py, which all tests in Python share."""
+case_runner.py and process_group.py, which all tests in Python share."""
 
 import fcntl
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 import case_runner
 import harness
 import ports
+import process_group
 import profile_receiver
 
 IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
@@ -43,12 +44,15 @@ def make(folder):
 print(harness.made_once(make, "example", 1), flush=True)
 """
 
-# A case that never ends.
-WAITING = """
-import case_runner, sys, unittest
+# A case that never ends. It has started a script, which has started another program.
+SCRIPT = ("sh", "-c", "sleep 600 & echo started; wait")
+WAITING = f"""
+import case_runner, process_group, subprocess, sys, unittest
 class Case(unittest.TestCase):
     def test_waiting(self):
-        print("waits", flush=True)
+        script = process_group.start({SCRIPT}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        script.stdout.readline()
+        print(script.pid, "waits", flush=True)
         sys.stdin.read()
 case_runner.main()
 """
@@ -103,11 +107,24 @@ class Harness(unittest.TestCase):
         with subprocess.Popen([sys.executable, "-c", WAITING], text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**os.environ, "PYTHONPATH": os.path.dirname(case_runner.__file__)}) as process:
-            self.assertIn("waits", process.stdout.readline())
+            group, word = process.stdout.readline().split()
+            self.assertEqual(word, "waits")
+            self.assertEqual(len(process_group.members(int(group))), 2)
             process.send_signal(signal.SIGTERM)
             _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, -signal.SIGTERM, errors)
         self.assertIn("in test_waiting", errors)
+        # What it has started has ended with it, although it is not in its process group.
+        harness.wait_until(lambda: not process_group.members(int(group)), "the end of the script")
+
+    def test_what_a_script_has_started_ends_with_it(self):
+        script = process_group.start(SCRIPT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.addCleanup(script.stdout.close)
+        self.assertEqual(script.stdout.readline(), b"started\n")
+        self.assertEqual(len(process_group.members(script.pid)), 2)
+        process_group.end(script)
+        self.assertEqual(process_group.members(script.pid), [])
+        self.assertEqual(script.returncode, -signal.SIGKILL)
 
     def test_skipped_cases_are_named(self):
         """unittest's own main() only counts them, which the summary of the tests does not show."""
