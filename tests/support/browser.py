@@ -58,7 +58,7 @@ class Browser:
         self.buffer = b""
         self.session = None
         self.errors = []  # what the page reported: exceptions, and all messages that the console shows by default
-        self.loaded = False
+        self.loaded = set()  # of each document that is loaded, its number (loaderId)
         self.page = "about:blank"  # the address of the document that is shown
         try:
             page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
@@ -66,6 +66,7 @@ class Browser:
             self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Log"):
                 self.call(f"{domain}.enable")
+            self.call("Page.setLifecycleEventsEnabled", enabled=True)
             self.call("Performance.enable", timeDomain="threadTicks")
             self.call("Emulation.setDeviceMetricsOverride", **self.size)
         except BaseException:
@@ -93,8 +94,8 @@ class Browser:
             self.buffer += piece
         message, _, self.buffer = self.buffer.partition(b"\0")
         message = json.loads(message)
-        if message.get("method") == "Page.loadEventFired":
-            self.loaded = True
+        if message.get("method") == "Page.lifecycleEvent" and message["params"]["name"] == "load":
+            self.loaded.add(message["params"]["loaderId"])
         elif message.get("method") == "Runtime.exceptionThrown":
             details = message["params"]["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
@@ -130,18 +131,23 @@ class Browser:
         # An address that differs only in its fragment is not loaded again, unless another page was between.
         page = address.partition("#")[0]
         for step in ("about:blank", address) if page == self.page else (address,):
-            self._load("Page.navigate", timeout, url=step)
+            document = self.call("Page.navigate", url=step).get("loaderId")
+            # None: only the fragment is another one. The event of the document before may come as late as it likes.
+            self._wait_for_load(lambda document=document: document is None or document in self.loaded, step, timeout)
         self.page = page
 
     def reload(self, timeout=60):
-        self._load("Page.reload", timeout)
+        before = self.loaded | {self.call("Page.getFrameTree")["frameTree"]["frame"]["loaderId"]}
+        self.call("Page.reload")
+        self._wait_for_load(lambda: self.loaded - before, self.page, timeout)
 
-    def _load(self, method, timeout, **parameters):
-        self.loaded = False
-        self.call(method, **parameters)
+    def _wait_for_load(self, is_loaded, address, timeout):
         deadline = time.monotonic() + timeout
-        while not self.loaded:
-            self._receive(deadline)
+        while not is_loaded():
+            try:
+                self._receive(deadline)
+            except TimeoutError:
+                raise TimeoutError(f"{address} is not loaded within {timeout} s") from None
 
     def evaluate(self, expression, timeout=60):
         """The value of a JavaScript expression; waits for promises."""
