@@ -6,7 +6,6 @@ what else end-to-end tests share is in harness.py.
 """
 
 import faulthandler
-import os
 import signal
 import sys
 import unittest
@@ -37,17 +36,10 @@ class Result(unittest.TextTestResult):
         self.has_run = True
 
 
-def end_with_all(number, _):
-    """meson ends the process group of a test, but the test has programs in groups of their own."""
-    process_group.kill_all()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
 def main(argv=None):
     """`argv`: as of unittest.main; by default the program's."""
     # meson ends a test that exceeds its limit with SIGTERM: the stacks show in which case, and what it waits for.
-    signal.signal(signal.SIGTERM, end_with_all)
+    process_group.end_all_with(signal.SIGTERM)
     faulthandler.register(signal.SIGTERM, chain=True)
     runner = unittest.TextTestRunner(verbosity=2, stream=sys.stdout, resultclass=Result)
     result = unittest.main(module="__main__", argv=argv, exit=False, testRunner=runner).result

@@ -56,4 +56,14 @@ def kill_all():
                 os.killpg(group, signal.SIGKILL)
 
 
+def end_all_with(number):
+    """If this signal ends this process, it kills the groups first: meson ends a test that exceeds its limit, and the
+    processes of the test's own group."""
+    def handle(*_):
+        kill_all()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    signal.signal(number, handle)
+
+
 atexit.register(kill_all)

@@ -7,13 +7,16 @@ when all of its threads are idle, all is displayed. If it cannot read a file, it
 import contextlib
 import os
 import re
+import select
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
+import process_group
+
 NEEDED = ("heaptrack_gui", "Xvfb", "xwininfo")
+START_S = 60  # of the X server, and for one answer of it
 
 
 def missing():
@@ -26,29 +29,43 @@ def screen():
     """A private X server; yields the name of its display when the server accepts connections."""
     read_end, write_end = os.pipe()
     # Without -noreset, the server restarts when its last client disconnects, and rejects new clients meanwhile.
-    server = subprocess.Popen(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten",
-                               "tcp", "-noreset"], pass_fds=[write_end], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = process_group.start(["Xvfb", "-displayfd", str(write_end), "-screen", "0", "1280x1024x24", "-nolisten",
+                                  "tcp", "-noreset"], pass_fds=[write_end], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(write_end)
     try:
-        with open(read_end, encoding="ascii") as answer:
-            number = answer.readline().strip()
-        if not number:
-            raise AssertionError(f"Xvfb does not start: exit status {server.wait()}")
-        yield f":{number}"
+        yield f":{display_number(server, read_end)}"
     finally:
-        server.kill()
-        server.wait()
+        os.close(read_end)
+        server.terminate()  # so that it removes its socket and its lock
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(START_S)
+        process_group.end(server)
+
+
+def display_number(server, read_end):
+    """What the server writes when it accepts connections."""
+    deadline = time.monotonic() + START_S
+    answer = b""
+    while not answer.endswith(b"\n"):
+        if not select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise AssertionError(f"Xvfb does not start within {START_S} s")
+        piece = os.read(read_end, 100)
+        if not piece:
+            raise AssertionError(f"Xvfb does not start: exit status {server.wait(START_S)}")
+        answer += piece
+    return int(answer)
 
 
 def threads(pid):
     """The states of all threads of a process, and the processor time that they have used, in ticks."""
     states, ticks = set(), 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
-            fields = (task / "stat").read_text().rpartition(")")[2].split()
-            states.add(fields[0])
-            ticks += int(fields[11]) + int(fields[12])
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                states.add(fields[0])
+                ticks += int(fields[11]) + int(fields[12])
     return states, ticks
 
 
@@ -61,14 +78,14 @@ def open_files(paths, home, environment, seconds=120):
     with screen() as display, open(log, "wb") as output:
         environment = {**environment, "DISPLAY": display, "HOME": str(home), "XDG_RUNTIME_DIR": str(home),
                        "LIBGL_ALWAYS_SOFTWARE": "1"}
-        viewer = subprocess.Popen(["heaptrack_gui", *map(str, paths)], env=environment, stdout=output,
-                                  stdin=subprocess.DEVNULL, stderr=output, start_new_session=True)
+        viewer = process_group.start(["heaptrack_gui", *map(str, paths)], env=environment, stdout=output,
+                                     stdin=subprocess.DEVNULL, stderr=output)
         try:
             deadline = time.monotonic() + seconds
             before = None
             while not problems:
                 titles = subprocess.run(["xwininfo", "-root", "-tree"], env=environment, capture_output=True,
-                                        text=True, errors="replace").stdout
+                                        text=True, errors="replace", timeout=START_S).stdout
                 missing_files = [path.name for path in paths
                                  if not re.search(rf'"Heaptrack - {re.escape(path.name)}\W', titles)]
                 if viewer.poll() is not None:
@@ -86,9 +103,7 @@ def open_files(paths, home, environment, seconds=120):
                     problems.append(f"not displayed within {seconds} s: {missing_files}: {titles}")
                 time.sleep(0.3)  # all threads must be idle during this time
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(viewer.pid, signal.SIGKILL)
-            viewer.wait()
+            process_group.end(viewer)
     if problems:
         problems.append(f"output: {log.read_text(errors='replace')[-2000:]}")
     return problems

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import heaptrack_file
+import process_group
 import viewer
 
 SKIPPED = 77
@@ -100,6 +102,7 @@ def main():
         expected = json.loads((directory / "expected.json").read_text())
         problems = []
         if what == "gui":
+            process_group.end_all_with(signal.SIGTERM)
             files = [directory / sample["file"] for sample in expected]
             problems = viewer.open_files(files, directory, dict(os.environ))
         else:

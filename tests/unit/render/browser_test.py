@@ -9,6 +9,7 @@ chromium is not installed.
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 import browser as browsers  # noqa: E402
+import process_group  # noqa: E402
 
 SKIPPED = 77
 problems = []
@@ -200,6 +202,7 @@ def same(picture, seen, expected):
 
 
 def main():
+    process_group.end_all_with(signal.SIGTERM)
     if not browsers.PROGRAM:
         print("skipped: chromium is not installed")
         return SKIPPED
