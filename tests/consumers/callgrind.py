@@ -61,7 +61,7 @@ class Callgrind(consumers.Case):
             self.assertIn("ledger_names.cpp:", printed)
 
 
-@harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-run-session"),
+@harness.unittest.skipUnless(shutil.which("kcachegrind") and shutil.which("dbus-daemon"),
                              "KCachegrind is not installed")
 class KCachegrind(consumers.Case):
     def test_files_load_without_a_warning(self):

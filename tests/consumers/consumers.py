@@ -8,13 +8,14 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
 import harness
 import nasty
+import process_group
+import session_bus
 
 SAMPLES = ("plain", "names", "empty", "truncated", "huge", "many")
 COSTS = {"peak_bytes": ("peak", "bytes"), "peak_blocks": ("peak", "blocks"),
@@ -136,20 +137,17 @@ def window(*command, until, folder, timeout=100):
     environment = harness.clean_environment(QT_QPA_PLATFORM="offscreen", HOME=home, XDG_RUNTIME_DIR=home,
                                             LC_ALL="C.UTF-8")
     shown = folder / "shown.txt"
-    with open(shown, "wb") as output:
-        # A separate session, so that all its children can be killed.
-        process = subprocess.Popen(["dbus-run-session", "--", *map(str, command)], stdin=subprocess.DEVNULL,
-                                   stdout=output,
-                                   stderr=output, env=environment, cwd=folder, start_new_session=True)
+    with open(shown, "wb") as output, session_bus.session_bus(output, environment) as environment_with_bus:
+        process = process_group.start([*map(str, command)], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                      env=environment_with_bus, cwd=folder)
         try:
             deadline = time.monotonic() + timeout
             while not re.search(until, text := shown.read_text(errors="replace"), re.M):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError(f"{command} does not print {until!r}: {text}")
+                    raise AssertionError(f"{command} does not print {until!r} within {timeout} s: {text}")
                 time.sleep(0.1)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process_group.end(process)
     # Without the messages of Qt and the bus about the missing screen.
     return [line for line in text.splitlines()
             if not re.match("dbus-|This plugin does not support|QStandardPaths", line)]

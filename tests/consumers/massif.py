@@ -63,7 +63,7 @@ class Massif(consumers.Case):
                 sums.append([0, 0])
 
 
-@harness.unittest.skipUnless(shutil.which("massif-visualizer") and shutil.which("dbus-run-session"),
+@harness.unittest.skipUnless(shutil.which("massif-visualizer") and shutil.which("dbus-daemon"),
                              "massif-visualizer is not installed")
 class Visualizer(consumers.Case):
     def test_files_load_with_the_same_peak(self):
