@@ -53,12 +53,12 @@ class Residency(harness.Case):
         self.assertTrue({"every_second", "all", "untouched", "shared", "file"} <= set(names), names)
 
     def test_the_pages_sum_to_rss(self):
-        for snapshot in self.recorded().read().snapshots:
-            if snapshot.reason == "exit":
-                # statm is read before the pages; the recorder itself may touch a few pages in between.
-                self.assertLess(abs(snapshot.resident_bytes() - snapshot.resident), 200_000)
-                self.assertGreater(snapshot.resident, 10 << 20)
-                self.assertLess(snapshot.shared, snapshot.resident)
+        snapshot = self.recorded().read().snapshots[-1]
+        self.assertEqual((snapshot.reason, snapshot.complete), ("exit", True))
+        # statm is read before the pages; the recorder itself may touch a few pages in between.
+        self.assertLess(abs(snapshot.resident_bytes() - snapshot.resident), 200_000)
+        self.assertGreater(snapshot.resident, 10 << 20)
+        self.assertLess(snapshot.shared, snapshot.resident)
 
     def test_mappings_stacks_and_recorder(self):
         run = self.recorded()
@@ -93,19 +93,26 @@ class Residency(harness.Case):
                 self.assertFalse(begin < address + pages * 4096 and address < end, name)
 
     def test_a_snapshot_at_each_mark_within_the_budget(self):
-        trace = self.record(harness.program("marks")).read()
-        # One that is cut at the end of the budget is replaced by the next one.
-        marks = [one for one in trace.snapshots if one.reason == "mark" and one.complete]
+        for _ in range(10):
+            trace = self.record(harness.program("marks")).read()
+            # One that is cut at the end of the budget is replaced by the next one.
+            marks = [one for one in trace.snapshots if one.reason == "mark" and one.complete]
+            # 5 ms and 0.5 % of the time, but for the last system call of a snapshot; exit is not in the budget.
+            spent = sum(one.spent_ns for one in trace.snapshots if one.reason != "exit")
+            elapsed = trace.snapshots[-1].end_ns - trace.start_monotonic_ns
+            limit = 5_000_000 + elapsed / 200 + 20_000_000
+            # A snapshot that waits for the processor may use up the budget of all others; a virtual machine can count
+            # the time for which its processor stood still as spent.
+            if len(marks) > 2 and spent < limit:
+                break
         self.assertEqual(len(trace.marks), 200)
         self.assertGreater(len(marks), 2)
-        # 5 ms and 0.5 % of the time, but for the last system call of a snapshot; exit is not in the budget.
-        spent = sum(one.spent_ns for one in trace.snapshots if one.reason != "exit")
-        elapsed = trace.snapshots[-1].end_ns - trace.start_monotonic_ns
-        self.assertLess(spent, 5_000_000 + elapsed / 200 + 20_000_000)
+        self.assertLess(spent, limit)
         self.assertLess(len(marks), 200)
 
-    def test_growth_and_requests(self):
-        trace = self.dir / "trace.heapprof"
+    def requested(self, number):
+        """The snapshots of a program for which three are requested."""
+        trace = self.dir / f"trace{number}.heapprof"
         environment = harness.clean_environment(LD_PRELOAD=harness.LIBRARY, HEAPPROF_OUTPUT=trace)
         process = self.popen([harness.program("residency"), "waits", "64"], env=environment, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, text=True)
@@ -114,7 +121,13 @@ class Residency(harness.Case):
             result = self.run_heapprof("control", trace, "snapshot", "--wait", "30")
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "snapshot taken\n", ""))
         process.communicate("", timeout=60)
-        snapshots = trace_reader.Trace(trace).snapshots
+        return trace_reader.Trace(trace).snapshots
+
+    def test_growth_and_requests(self):
+        for number in range(10):
+            snapshots = self.requested(number)
+            if not any(one.reason == "request" and one.had_too_little_time for one in snapshots):
+                break
         reasons = [one.reason for one in snapshots]
         self.assertEqual(reasons.count("request"), 3)
         self.assertEqual(reasons[-1], "exit")
@@ -134,8 +147,11 @@ class Residency(harness.Case):
         self.assertEqual(process.stdout.readline(), "ready\n")
         reader = trace_reader.while_written(trace)
         earliest = reader.start_monotonic_ns + 20_000_000
-        while not any(one.reason == "residency" for one in trace_reader.while_written(trace).snapshots):
+
+        def has_one():
             self.assertIsNone(process.poll())
+            return any(one.reason == "residency" for one in trace_reader.while_written(trace).snapshots)
+        harness.wait_until(has_one, "no snapshot is taken for changed memory")
         process.communicate("", timeout=60)
         snapshots = trace_reader.Trace(trace).snapshots
         self.assertEqual([one.begin_ns for one in snapshots if one.begin_ns < earliest], [])
