@@ -3,7 +3,8 @@
 // Allocates BLOCKS blocks of 64 stacks of four functions, in random order, and frees all but every 16th of session(),
 // every 64th of cache(), every 16th of log_line() and every 8th of index_entry(). Then it trims, and frees the
 // functions' blocks one after the other, with a trim after each. Before each step it adds a mark to the recording,
-// and prints the mark and its private resident bytes (RssAnon), which a trim reduces.
+// and prints the mark and its private bytes, which a trim reduces: resident ones (RssAnon), and those that the kernel
+// has swapped out.
 //
 // With THREADS above 1, so many threads allocate at once, and free what they have allocated; the main thread trims.
 #include <array>
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -75,7 +77,13 @@ std::uint64_t random_number() {
   return state >> 33;
 }
 
-/// RssAnon, read without an allocation.
+/// The value of a line in `status`, or 0.
+unsigned long long bytes_in(const char* status, const char* name) {
+  const char* const line = std::strstr(status, name);
+  return line == nullptr ? 0 : std::strtoull(line + std::strlen(name), nullptr, 10) * 1024;
+}
+
+/// Read without an allocation.
 unsigned long long private_bytes() {
   char text[4096];
   const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -83,8 +91,7 @@ unsigned long long private_bytes() {
   ::close(file);
   if (length <= 0) std::abort();
   text[length] = '\0';
-  const char* const line = std::strstr(text, "RssAnon:");
-  return line == nullptr ? 0 : std::strtoull(line + 8, nullptr, 10) * 1024;
+  return bytes_in(text, "RssAnon:") + bytes_in(text, "VmSwap:");
 }
 
 template <typename Function>
@@ -182,6 +189,8 @@ int main(int argc, char** argv) {
   if (argc > 1) block_count = std::strtoull(argv[1], nullptr, 10);
   if (argc > 2) thread_count = std::strtoull(argv[2], nullptr, 10);
   if (block_count > kMaxBlocks || thread_count == 0 || thread_count > kMaxThreads) return 2;
+  // The kernel makes a huge page of pages that a trim has returned, too, if it is set to do so everywhere.
+  ::prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL);
   char output[4096];
   std::setvbuf(stdout, output, _IOFBF, sizeof output);  // not allocated
   plan_blocks();

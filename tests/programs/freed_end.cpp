@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <vector>
 
@@ -31,6 +32,7 @@ unsigned long long private_bytes() {
 
 int main(int argc, char** argv) {
   const std::size_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 300'000;
+  ::prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL);  // as in fragmentation.cpp
   char output[4096];
   std::setvbuf(stdout, output, _IOFBF, sizeof output);  // not allocated
   std::vector<void*> blocks(count);

@@ -20,6 +20,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "preload/heapprof.h"
@@ -132,6 +133,8 @@ void copy_smaps(const char* path) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
+  // Else pages that nobody has written are resident if the kernel makes huge pages everywhere.
+  ::prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL);
   static char output[1 << 16];
   std::setvbuf(stdout, output, _IOFBF, sizeof output);  // not allocated
   if (argc == 2) {
