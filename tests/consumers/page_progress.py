@@ -33,9 +33,11 @@ class Progress(pages.PageCase):
             child = int(started[0])
             harness.wait_until(lambda: indexes() or self.browser.evaluate(
                 "ask.progress().then(all => all.some(one => one.so_far))"), "no sums, and no index")
-            with contextlib.suppress(ProcessLookupError):  # it has ended: again
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended: again
                 os.kill(child, signal.SIGSTOP)
-                if not indexes():
+                # The signal may arrive later, when the index is written.
+                harness.wait_until(lambda: harness.process_state(child) in "TZ", "the process does not stop")
+                if harness.process_state(child) == "T" and not indexes():
                     break
                 os.kill(child, signal.SIGCONT)
         else:

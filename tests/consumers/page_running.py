@@ -39,29 +39,40 @@ class Running(pages.PageCase):
         self.browser.press(*"here", "Enter")
         # The recorder answers when the program allocates.
         commands = 0
-        while "here" not in (self.text(".mark") or ""):
+
+        def has_mark():
+            nonlocal commands
+            if "here" in (self.text(".mark") or ""):
+                return True
             commands += 1
-            self.assertLess(commands, 500, f"the mark is not shown: {self.text('#progress')}")
             self.command("a")
             self.browser.evaluate("new Promise(done => setTimeout(done, 100))")
+            return False
+        harness.wait_until(has_mark, "the mark is not shown")
         self.assertEqual(self.browser.evaluate("flickers"), [])
         self.assertIn("Live now", self.texts("#selection .segments button"))
         for button, state in (("Pause", True), ("Resume", False)):
             self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "
                                   f"button.textContent === '{button}').click(); 0")
-            for _ in range(500):
-                if ("recording paused" in self.text("#about")) == state:
-                    break
-                self.command("b")
-                self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
-            else:
-                self.fail(f"{button} has no effect")
+            self.wait_for_pause(state, [self.process], "b")
         self.process.stdin.close()
         self.assertEqual(self.process.wait(60), 0)
         harness.wait_until(lambda: "exited" in self.text("#about") and
                            "Pause" not in self.texts("#selection button"), "the end is not shown")
         last = 30_000 + 10_000 * commands
         harness.wait_until(lambda: self.shown_bytes("grow_first") == last, "the last figures are not shown")
+
+    def wait_for_pause(self, paused, programs, command):
+        """Until the header says that the recording is paused, or is not any more. The recorder answers when the program
+        allocates."""
+        def is_shown():
+            if ("recording paused" in self.text("#about")) == paused:
+                return True
+            for program in programs:
+                self.command(command, program)
+            self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
+            return False
+        harness.wait_until(is_shown, f"{'Pause' if paused else 'Resume'} has no effect")
 
     def test_csv_of_blocks_of_a_running_program(self):
         """All blocks of one moment, also if the program goes on between the answers of which the file is made."""
@@ -198,14 +209,7 @@ class Running(pages.PageCase):
         self.select(view="table", trace="2")
         self.browser.evaluate("[...document.querySelectorAll('#selection button')].find(button => "
                               "button.textContent === 'Pause').click()")
-        for _ in range(500):
-            if "recording paused" in self.text("#about"):
-                break
-            for program in programs:
-                self.command("a", program)
-            self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
-        else:
-            self.fail("Pause has no effect")
+        self.wait_for_pause(True, programs, "a")
         self.assertEqual([len(json.loads(self.heapprof("timeline", trace, "--json"))["pauses"]) for trace in traces],
                          [0, 1])
         self.select(view="table", trace="1")

@@ -129,17 +129,21 @@ class Pprof(consumers.Case):
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/ui/top", timeout=60) as answer:
                     return answer.read().decode()
         self.assertIn("grow_first", harness.wait_until(page, "the page of go tool pprof"))
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            sent = pool.submit(pprof, "-sample_index=alloc_space",
-                               f"{base}/debug/pprof/allocs?seconds=1&token={token}")
-            rounds = 0
-            while not sent.done():
-                command("b")
-                rounds += 1
-                time.sleep(0.01)
-        top = sent.result()
-        self.assertNotIn("grow_first", top)
-        bytes_allocated = int(re.search(r"\s(\d+)B? .* grow_second\n", top).group(1))
+        for _ in range(10):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                sent = pool.submit(pprof, "-sample_index=alloc_space",
+                                   f"{base}/debug/pprof/allocs?seconds=1&token={token}")
+                rounds = 0
+                while not sent.done():
+                    command("b")
+                    rounds += 1
+                    time.sleep(0.01)
+            top = sent.result()
+            self.assertNotIn("grow_first", top)
+            # The program may wait for the processor during this second.
+            if found := re.search(r"\s(\d+)B? .* grow_second\n", top):
+                break
+        bytes_allocated = int(found.group(1))
         self.assertEqual(bytes_allocated % 1000, 0)
         self.assertTrue(0 < bytes_allocated <= rounds * 1000, (bytes_allocated, rounds))
 
