@@ -315,7 +315,7 @@ class GeneratedCode(harness.Case):
         folder = Path(tempfile.mkdtemp(prefix="heapprof-test-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         script = folder / "waits.js"
-        script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 60000);")
+        script.write_text(NODE_PROGRAM + "setTimeout(() => {}, 600000);")
         trace = folder / "inside.heapprof"
         library = shutil.copy(harness.LIBRARY, folder)  # it may be in /tmp, over which a file system is mounted
         environment = harness.clean_environment(HEAPPROF_OUTPUT=trace)
