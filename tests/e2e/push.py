@@ -54,7 +54,7 @@ class Push(harness.Case):
         start = time.monotonic()
         out, err = self.push(self.recording(), receiver.url, "--protocol", protocol, "--retries", 1, "--timeout",
                              timeout, *options, status=1)
-        self.assertLess(time.monotonic() - start, 20)
+        self.assertLess(time.monotonic() - start, 60)  # without a limit, it would wait for minutes
         receiver.wait_for(tries)  # one that was given up may not have been read yet
         self.assertEqual(len(receiver.requests), tries, err)
         self.assertEqual(out, "")
@@ -174,7 +174,7 @@ class Push(harness.Case):
         receiver = self.receiver(profile_receiver.OK, status(500), profile_receiver.hang, profile_receiver.close,
                                  profile_receiver.OK)
         push = self.popen([str(harness.HEAPPROF), "push", str(trace), receiver.url, "--every", "0.2", "--timeout",
-                           "2", "--retries", "0"], env=harness.analyzer_environment(), text=True,
+                           "5", "--retries", "0"], env=harness.analyzer_environment(), text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         receiver.wait_for(7)
         self.steady_rounds(process)
@@ -219,16 +219,13 @@ class Push(harness.Case):
                 trace, moved = folder / "steady.heapprof", self.dir / f"moved-{is_directory}.heapprof"
                 process = self.start_steady(trace, 1)
                 receiver = self.receiver()
+                begin = time.time_ns()
                 push = self.popen([str(harness.HEAPPROF), "push", str(folder if is_directory else trace), receiver.url,
                                    "--every", "0.5"], env=harness.analyzer_environment(), text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 receiver.wait_for(1)
                 trace.rename(moved)
-                before, count = time.monotonic(), len(receiver.requests)
-                receiver.wait_for(count + 7)
-                # Of five whole intervals: two profiles follow at once if the one before, such as the first, which has
-                # to read all symbols, took longer than two intervals.
-                self.assertGreater(time.monotonic() - before, 1.9)
+                receiver.wait_for(len(receiver.requests) + 7)
                 self.steady_rounds(process)
                 process.send_signal(signal.SIGTERM)
                 process.communicate(timeout=60)
@@ -240,6 +237,11 @@ class Push(harness.Case):
                 heap = self.report(moved)["heap"]
                 self.assertEqual(sum(one["alloc_objects"].total for one in profiles), heap["allocations"])
                 self.assertEqual(profiles[-1]["inuse_space"].total, heap["leaked_bytes"])
+                # By the times of the profiles, because the receiver may be late. One follows another at once if that took
+                # longer than its interval, but so many whole intervals have gone by since the start of push. The last
+                # one comes with the end of the program; a second is for one that waits for the processor.
+                one = profiles[-2]["inuse_space"]
+                self.assertGreater(one.time_ns + one.duration_ns - begin, (len(profiles) - 2) * 0.5e9 - 1e9)
 
     def test_every_interval_stopped(self):
         """Ctrl-C sends what there is. A recording that goes on is not complete, but delivered."""
@@ -253,7 +255,7 @@ class Push(harness.Case):
         self.assertIn("; sent ", push.stdout.readline())  # it has the answer: the signal comes between two profiles
         self.steady_rounds(process, 3)
         push.send_signal(signal.SIGINT)
-        out, err = push.communicate(timeout=20)
+        out, err = push.communicate(timeout=60)
         self.assertEqual((push.returncode, err), (0, ""))
         self.assertEqual(len(receiver.requests), 2)
         first, second = (profile_messages.read_otlp(one.body)[0] for one in receiver.requests)
@@ -271,7 +273,7 @@ class Push(harness.Case):
                           env=harness.analyzer_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         receiver.wait_for(1)
         push.send_signal(signal.SIGINT)
-        out, err = push.communicate(timeout=20)
+        out, err = push.communicate(timeout=60)
         self.assertEqual((push.returncode, out), (130, ""))
         self.assertIn("1 profile not delivered", err)
 
@@ -305,7 +307,8 @@ class Push(harness.Case):
 
     def test_slow(self):
         for answer in (profile_receiver.hang, profile_receiver.drip):
-            self.assertIn("no answer in time (2 tries)", self.push_refused(answer, tries=2, timeout="0.4"))
+            # Long enough for a receiver that waits for the processor to get the whole request.
+            self.assertIn("no answer in time (2 tries)", self.push_refused(answer, tries=2, timeout="3"))
 
     def test_tried_again(self):
         """Only after answers that promise something, and with the same bytes."""
@@ -392,7 +395,8 @@ class Push(harness.Case):
                              (status(403, b"who are you"), "answered 403 Forbidden: who are you")):
             receiver = self.receiver(answer, tls=tls)
             _, err = self.push(self.recording(), receiver.url, "--ca-file", certificate, "--timeout",
-                               "0.5" if answer == profile_receiver.hang else "10", "--retries", 0, "--protocol", "otlp", status=1)
+                               "3" if answer == profile_receiver.hang else "10", "--retries", 0, "--protocol", "otlp",
+                               status=1)
             self.assertIn(text, err)
         self.assertEqual(elsewhere.requests, [])
 

@@ -35,7 +35,7 @@ OK = status(200)
 
 def hang(handler):
     """Answers nothing until the receiver ends, or the client goes."""
-    handler.server.ended.wait(30)
+    handler.server.ended.wait(300)
 
 
 def garbage(handler):
