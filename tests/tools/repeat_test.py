@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import case_runner
+import process_group
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "repeat.sh"
 
@@ -97,9 +98,11 @@ class Repeat(unittest.TestCase):
         self.plan("a:OK", "wait")
         (self.dir / "tester").write_text(str(os.getpid()))
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-        process = subprocess.Popen(self.command("--runs", "3", "--loaded"), env=self.environment, process_group=0,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                   preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
+        process = process_group.start(self.command("--runs", "3", "--loaded"), env=self.environment,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process_group.end, process)  # also its busy loops, if the test fails
         self.assertIsNotNone(signal.sigtimedwait({signal.SIGUSR1}, 60), "the second run does not start")
         os.killpg(process.pid, signal.SIGTERM)
         # Standard error is closed when the busy loops have ended.
