@@ -24,6 +24,10 @@ class Control(harness.Case):
         result = self.run_heapprof("control", *words)
         return result.returncode, result.stdout, result.stderr
 
+    def answered(self, *words):
+        """control() that waits for longer than the 2 s by default: the program may wait for the processor."""
+        return self.control(*words, "--wait", "60")
+
     def state(self, *where):
         status, out, _ = self.control(*where, "status", "--json")
         self.assertEqual(status, 0)
@@ -35,14 +39,14 @@ class Control(harness.Case):
     def test_pause_and_resume(self):
         process, trace = self.steady()
         self.assertEqual(self.state(trace), "recording")
-        self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
+        self.assertEqual(self.answered(trace, "pause"), (0, "paused\n", ""))
         self.assertEqual(self.state(trace), "paused")
         # A thread may have been inside an allocation.
         self.steady_rounds(process)
         paused_at = self.allocations(trace)
         self.steady_rounds(process, 20)
         self.assertEqual(self.allocations(trace), paused_at)
-        self.assertEqual(self.control("--pid", process.pid, "resume"), (0, "recording\n", ""))
+        self.assertEqual(self.answered("--pid", process.pid, "resume"), (0, "recording\n", ""))
         self.steady_rounds(process, 20)
         self.assertGreater(self.allocations(trace), paused_at + 100)
         process.send_signal(signal.SIGTERM)
@@ -65,15 +69,15 @@ class Control(harness.Case):
     def test_resume_reaches_a_program_that_only_allocates(self):
         process, trace = self.start(harness.program("slow_leak"))
         self.assertEqual(process.stdout.readline(), "up\n")
-        self.assertEqual(self.control(trace, "pause"), (0, "paused\n", ""))
-        self.assertEqual(self.control(trace, "resume"), (0, "recording\n", ""))
+        self.assertEqual(self.answered(trace, "pause"), (0, "paused\n", ""))
+        self.assertEqual(self.answered(trace, "resume"), (0, "recording\n", ""))
         process.kill()
 
     def test_marks_in_order(self):
         process, trace = self.steady()
         texts = [f"mark {i} \u00e4 \"quoted\"" for i in range(20)] + ["x" * 256]
         for text in texts:
-            self.assertEqual(self.control(trace, "mark", text), (0, "marked\n", ""))
+            self.assertEqual(self.answered(trace, "mark", text), (0, "marked\n", ""))
         process.kill()
         process.wait()
         timeline = json.loads(self.heapprof("timeline", trace, "--format", "json"))

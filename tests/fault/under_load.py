@@ -79,9 +79,8 @@ class UnderLoad(harness.Case):
     def test_pauses_and_marks_under_full_load(self):
         process, trace = self.load()
         for number in range(5):
-            self.heapprof("control", trace, "mark", f"round {number}")
-            self.heapprof("control", trace, "pause")
-            self.heapprof("control", trace, "resume")
+            for action in (("mark", f"round {number}"), ("pause",), ("resume",)):
+                self.heapprof("control", trace, *action, "--wait", "60")
         self.assertIn("recording", self.heapprof("control", "--pid", process.pid, "status"))
         resumed = self.report(trace)["events"]
         harness.wait_until(lambda: self.report(trace)["events"] > resumed, "nothing recorded after a resume")
