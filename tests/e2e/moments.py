@@ -106,10 +106,6 @@ class Moments(harness.Case):
                                    ("ledger_threads", (800, random.randrange(1000), 3, 1))):
             yield self.record(harness.program(program), *arguments).trace
 
-    def random_moments(self, trace, random, count):
-        duration = self.report(trace)["duration_ns"]
-        return sorted(random.randrange(duration) for _ in range(count))
-
     def moments_between_events(self, accountant, random, count):
         """Between random events: beside other work, a program may run for a small part of its recording's time."""
         times = sorted(accountant.to_ns(event.time) for _, event in accountant.events)
@@ -205,7 +201,7 @@ class Moments(harness.Case):
         for trace in self.recordings(random):
             accountant = Accountant(trace)
             for _ in range(4):
-                moments = self.random_moments(trace, random, 3)
+                moments = self.moments_between_events(accountant, random, 3)
                 with self.subTest(trace=trace, moments=moments):
                     self.check_difference(accountant, trace, moments)
 
