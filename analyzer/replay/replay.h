@@ -201,7 +201,6 @@ class Replay {
   const model::HeapTotals& heap() const noexcept { return heap_; }  ///< peak_time_ns is not set: heap_costs() has it
   const CostTracker& heap_costs() const noexcept { return heap_costs_; }
   const CostTracker& mmap_costs() const noexcept { return mmap_costs_; }
-  const CostTracker& all_costs() const noexcept { return all_costs_; }  ///< only with Kind::kAll
   /// By thread; only with Selection::costs_by_thread. Without moved blocks.
   const CostTracker& thread_costs() const noexcept { return thread_costs_; }
   /// The tracker of the selection's kind.

@@ -143,11 +143,6 @@ bool ThreadUnwinder::without_memory() const noexcept {
   return data.reason == Truncation::kNoMemory || (data.length == 0 && g_shadow_stack);
 }
 
-std::size_t ThreadUnwinder::memory_bytes() const noexcept {
-  if (paths_ == nullptr) return 0;
-  return kThreadDataBytes + static_cast<const ThreadData&>(*paths_).arrays->mapped_bytes;
-}
-
 bool start(const Settings& settings) noexcept {
   detail::max_depth = settings.max_depth == 0 ? 1 : settings.max_depth;
   g_shadow_stack = settings.shadow_stack;

@@ -137,9 +137,6 @@ class ThreadUnwinder {
   /// Whether the last capture may have truncated the stack because there was no memory.
   bool without_memory() const noexcept;
 
-  /// Memory mapped for this thread.
-  std::size_t memory_bytes() const noexcept;
-
   /// For stack_visit.h: the beginning of the thread's ThreadData; null before the first capture.
   const CachedPaths* paths() const noexcept { return paths_; }
 

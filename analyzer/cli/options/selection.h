@@ -47,10 +47,8 @@ struct SelectingOption {
 /// All options that restrict the selection (--from to --kind), in a fixed order.
 std::vector<SelectingOption> selecting_options(const SelectionTexts& texts, const replay::Selection& selection);
 
-/// What parse_moment() and parse_duration_ns() accept, for messages about invalid values.
-inline constexpr const char* kMomentExamples = "a time such as 2.5 (seconds), 300ms or 40%";
+/// What parse_duration_ns() and parse_moment_or_mark() accept, for messages about invalid values.
 inline constexpr const char* kDurationExamples = "a duration such as 2.5 (seconds), 300ms or 20us";
-
 inline constexpr const char* kMomentOrMarkExamples =
     "a time such as 2.5 (seconds), 300ms or 40%, start, peak, end, or the text of a mark";
 

@@ -2,7 +2,6 @@
 
 #include <regex.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <string_view>
 
@@ -58,10 +57,6 @@ std::vector<NamePattern> name_patterns(const std::vector<std::string>& texts) {
   std::vector<NamePattern> patterns;
   for (const std::string& text : texts) patterns.emplace_back(text);
   return patterns;
-}
-
-bool any_matches(const std::vector<NamePattern>& patterns, const std::string& name) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const NamePattern& one) { return one.matches(name); });
 }
 
 }  // namespace heapprof::cli

@@ -27,6 +27,4 @@ class NamePattern {
 /// Throws std::invalid_argument with a sentence for the first that is not a regular expression.
 std::vector<NamePattern> name_patterns(const std::vector<std::string>& texts);
 
-bool any_matches(const std::vector<NamePattern>& patterns, const std::string& name);
-
 }  // namespace heapprof::cli

@@ -101,19 +101,6 @@ class TickClock {
     return low;
   }
 
-  /// How many nanoseconds at most pass in how many ticks, wherever these are.
-  Point highest_rate() const noexcept {
-    __extension__ using Wide = unsigned __int128;
-    const Point& last = points_.back();
-    Point highest = gives_rate(last, 100'000'000) ? last : Point{header_rate(), 1'000'000'000};
-    for (std::size_t i = 1; i < points_.size(); ++i) {
-      const Point between{points_[i].ticks - points_[i - 1].ticks, points_[i].ns - points_[i - 1].ns};
-      if (static_cast<Wide>(between.ns) * highest.ticks > static_cast<Wide>(highest.ns) * between.ticks)
-        highest = between;
-    }
-    return highest;
-  }
-
  private:
   static constexpr std::uint64_t kDefaultRate = 1'000'000'000;
   /// Of a sample, and of the time since one: to_ns() adds the two.
