@@ -32,7 +32,7 @@ class ProcessAllocators {
   /// The allocator of the process: that of libc unless another one was found.
   Allocator main() const noexcept { return main_->allocator(); }
   /// The model of the allocator that a block at `address` is of. jemalloc and mimalloc take no memory from brk, so
-  /// what is in that range was allocated by libc, for example by libraries beside a Rust program's own allocator.
+  /// what is in that range was allocated by libc, for example by libraries beside an embedded allocator of Rust.
   const AllocatorModel& of(std::uint64_t address) const noexcept {
     return libc_ != nullptr && in_brk_heap(address) ? *libc_ : *main_;
   }

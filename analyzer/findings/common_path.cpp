@@ -88,7 +88,7 @@ std::vector<std::uint8_t> find_below(const CodeFrames& frames, const std::vector
 std::uint32_t find_last(const std::vector<Sums>& sums, double total_weight, double total_allocated) {
   std::uint32_t last = model::kNoIndex;
   for (std::uint32_t family = 0; family < sums.size(); ++family)
-    if (sums[family].weight > 0 && sums[family].weight >= kMostWeight * total_weight &&
+    if (sums[family].weight > 0 && sums[family].weight >= kMinPathShare * total_weight &&
         sums[family].allocated_bytes < kNearlyAll * total_allocated &&
         (last == model::kNoIndex || sums[family].mean_depth() > sums[last].mean_depth()))
       last = family;

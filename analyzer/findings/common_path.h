@@ -1,6 +1,6 @@
 // The call path that most of the memory has in common: the functions through which it was allocated, outermost first.
 //
-// The path ends at the innermost function below which at least kMostWeight of all weight was allocated. One below
+// The path ends at the innermost function below which at least kMinPathShare of all weight was allocated. One below
 // which the program allocated nearly everything (kNearlyAll) says no more than main. If no function is left, the path
 // ends at one that the caller names: that of the first call site. On the path are the callers that at least
 // kSameMemory of that function's weight have in common. Instances of one template count as one function.
@@ -20,7 +20,8 @@
 
 namespace heapprof::findings {
 
-inline constexpr double kMostWeight = 0.5;
+// Shares, from 0 to 1: of all weight, of all allocated bytes, and of the weight of the path's last function.
+inline constexpr double kMinPathShare = 0.5;
 inline constexpr double kNearlyAll = 0.95;
 inline constexpr double kSameMemory = 0.9;
 

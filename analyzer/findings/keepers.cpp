@@ -176,7 +176,7 @@ std::vector<Keeper> without_same(const CodeFrames& frames, const std::vector<Kee
   return result;
 }
 
-/// Of the functions of own code that hold kMostShare of everything, the innermost one, with its frames; or none.
+/// Of the functions of own code that hold kMinOwnShare of everything, the innermost one, with its frames; or none.
 std::optional<Keeper> keeper_of_most(const CodeFrames& frames, const HeldByNode& held,
                                      const std::vector<Keeper>& all) {
   std::uint64_t total = 0;
@@ -184,7 +184,7 @@ std::optional<Keeper> keeper_of_most(const CodeFrames& frames, const HeldByNode&
   std::vector<Keeper> candidates;
   for (const Keeper& keeper : all)
     if (frames.functions()[keeper.function].origin == Origin::kOwn &&
-        static_cast<double>(keeper.held.bytes) >= kMostShare * static_cast<double>(total))
+        static_cast<double>(keeper.held.bytes) >= kMinOwnShare * static_cast<double>(total))
       candidates.push_back(keeper);
   if (candidates.empty()) return std::nullopt;
   // An inner function allocates less than its callers, or as much.

@@ -8,8 +8,8 @@
 // functions contain the same memory (at least kSameShare of it), only the innermost counts, own code before third
 // parties' code that is built into the program.
 //
-// If own code holds kMostShare of everything below one function, and no function of own code among the first holds as
-// much, that function is the last one: what a library allocates is often held by many of its functions.
+// If own code holds kMinOwnShare of everything below one function, and no function of own code among the first holds
+// as much, that function is the last one: what a library allocates is often held by many of its functions.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ namespace heapprof::findings {
 /// Functions that have at least this share of their memory in common hold the same memory.
 inline constexpr double kSameShare = 0.95;
 
-inline constexpr double kMostShare = 0.8;
+/// Of all bytes that are held, 0 to 1.
+inline constexpr double kMinOwnShare = 0.8;
 
 struct Keeper {
   std::uint32_t function = 0;  ///< in CodeFrames::functions()

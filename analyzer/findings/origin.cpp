@@ -240,7 +240,7 @@ bool is_named_like_allocator(std::string_view function) {
     return contains_any(lower, kParts) || lower == "allocateheap" || lower == "reallocateheap" ||
            std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return lower.ends_with(end); });
   }
-  // A Rust program's own allocator: "<app::Counting as core::alloc::global::GlobalAlloc>::alloc_zeroed".
+  // An embedded allocator of Rust: "<app::Counting as core::alloc::global::GlobalAlloc>::alloc_zeroed".
   if (function.find("::GlobalAlloc>::") != std::string_view::npos ||
       function.find("::Allocator>::") != std::string_view::npos)
     return true;

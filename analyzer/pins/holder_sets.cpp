@@ -17,7 +17,7 @@ struct Kept {
   friend auto operator<=>(const Kept&, const Kept&) = default;
 };
 
-/// Calls visit(nodes, bytes) for each stretch of addresses that the same blocks keep. `kept` is sorted.
+/// Calls visit(nodes, bytes) for each range of addresses that the same blocks keep. `kept` is sorted.
 template <typename Visit>
 void sweep(const std::vector<Kept>& kept, Visit&& visit) {
   std::vector<Kept> open;  // ranges that contain `at`

@@ -15,7 +15,7 @@ namespace heapprof::rss {
 using allocators::AddressRange;
 using pins::PageRanges;
 
-/// Calls visit(range, within, begin, end) for each common stretch [begin, end).
+/// Calls visit(range, within, begin, end) for each common range [begin, end).
 template <typename Range, typename Within, typename Visit>
 void for_each_overlap(const std::vector<Range>& ranges, const std::vector<Within>& withins, Visit&& visit) {
   auto within = withins.begin();

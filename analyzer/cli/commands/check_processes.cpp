@@ -46,7 +46,7 @@ struct Verdicts {
 void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size_t figure,
                        const MergedRecordings& merged, const std::map<std::size_t, OfProcess>& of_member,
                        Verdicts& verdicts) {
-  constexpr std::size_t kMostLines = 10;
+  constexpr std::size_t kMaxLines = 10;
   const CheckVerdict* highest = nullptr;
   std::vector<CheckVerdict> of_process;
   const std::vector<model::ProcessFigures>& processes = merged.profile.together->processes;
@@ -68,11 +68,11 @@ void compare_processes(const CheckLimit& limit, std::uint64_t allowed, std::size
   std::ranges::stable_sort(of_process, std::ranges::greater(), &CheckVerdict::figure);
   const auto exceeding = static_cast<std::size_t>(std::ranges::count_if(of_process, &CheckVerdict::exceeded));
   verdicts.exceeded |= exceeding != 0;
-  for (std::size_t i = 0; i < std::min(exceeding, kMostLines); ++i)
+  for (std::size_t i = 0; i < std::min(exceeding, kMaxLines); ++i)
     verdicts.lines.push_back("FAILED  " + sentence_of(of_process[i]));
-  if (exceeding > kMostLines)
+  if (exceeding > kMaxLines)
     verdicts.lines.push_back("FAILED  " + std::string(limit.name) + ": so do " +
-                             render::exact_number(exceeding - kMostLines) + " more processes; --json lists all");
+                             render::exact_number(exceeding - kMaxLines) + " more processes; --json lists all");
   if (exceeding == of_process.size()) return;
   highest = &of_process[exceeding];
   CheckVerdict rest = *highest;

@@ -267,9 +267,9 @@ class TableColumns {
   }
   /// What the largest programs, and all others together, cost in each row.
   void add_programs(const Figure& figure, int drop) {
-    constexpr std::size_t kMost = 4;
+    constexpr std::size_t kMaxColumns = 4;
     const std::vector<RowsOfProgram>& programs = ranked_.programs;
-    const std::size_t single = programs.size() <= kMost ? programs.size() : kMost - 1;
+    const std::size_t single = programs.size() <= kMaxColumns ? programs.size() : kMaxColumns - 1;
     for (std::size_t i = 0; i < single; ++i) add_programs(figure, i, i + 1, programs[i].name(), drop++);
     if (single < programs.size()) add_programs(figure, single, programs.size(), "others", drop);
   }

@@ -156,8 +156,8 @@ class LineTable {
     constexpr std::size_t kShare = 6;  // "<0.01%"
     if (width < kNarrow) return width - std::min(width - 1, 2 + sizes_.text(answer_.memory.total_bytes()).size() + 4);
     const std::size_t used = 2 + sizes_.text(answer_.memory.total_bytes()).size() + 2 + kShare + 2 + label_width_ + 2;
-    constexpr std::size_t kLeast = 20;
-    return width > used + kLeast ? width - used : kLeast;
+    constexpr std::size_t kMinColumns = 20;
+    return width > used + kMinColumns ? width - used : kMinColumns;
   }
 
   /// The words are wrapped: a reader needs all of them.

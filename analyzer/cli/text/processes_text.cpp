@@ -26,7 +26,7 @@ std::string counted(std::size_t count, const char* one, const char* many) {
 /// The recordings with the highest peaks, and those of the processes that started them. What a process executed
 /// before, mostly a wrapper, is left out.
 std::vector<bool> worth_showing(const std::vector<ProcessFigures>& processes, bool all) {
-  constexpr std::size_t kMost = 15;
+  constexpr std::size_t kMaxRanked = 15;
   constexpr std::uint64_t kParts = 100;  // of the highest peak
   if (all) return std::vector<bool>(processes.size(), true);
   std::vector<std::size_t> by_peak(processes.size());
@@ -35,7 +35,7 @@ std::vector<bool> worth_showing(const std::vector<ProcessFigures>& processes, bo
   const std::uint64_t highest = processes[by_peak.front()].peak_bytes;
   std::vector<bool> shown(processes.size(), false);
   shown.front() = true;
-  for (std::size_t rank = 0; rank < std::min(kMost, by_peak.size()); ++rank) {
+  for (std::size_t rank = 0; rank < std::min(kMaxRanked, by_peak.size()); ++rank) {
     std::size_t at = by_peak[rank];
     if (processes[at].peak_bytes < highest / kParts) break;
     shown[at] = true;
@@ -133,7 +133,7 @@ void write_processes(TextPage& text, const model::Profile& profile, bool all) {
 }
 
 void write_leaking_processes(TextPage& text, const model::Together& together) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMaxRows = 5;
   std::vector<const ProcessFigures*> ranked;
   std::uint64_t total = 0, rest = 0;
   for (const ProcessFigures& process : together.processes) {
@@ -143,18 +143,18 @@ void write_leaking_processes(TextPage& text, const model::Together& together) {
   if (ranked.empty()) return;
   std::ranges::stable_sort(ranked, std::ranges::greater(),
                            [](const ProcessFigures* process) { return process->leaked_bytes; });
-  for (std::size_t i = kMost; i < ranked.size(); ++i) rest += ranked[i]->leaked_bytes;
+  for (std::size_t i = kMaxRows; i < ranked.size(); ++i) rest += ranked[i]->leaked_bytes;
   text.heading("By process");
   const render::ByteColumn sizes(ranked.front()->leaked_bytes);
   std::vector<std::vector<Cell>> rows;
-  for (std::size_t i = 0; i < std::min(kMost, ranked.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMaxRows, ranked.size()); ++i)
     rows.push_back({{sizes.text(ranked[i]->leaked_bytes), TextColour::kBold},
                     {render::percent(ranked[i]->leaked_bytes, total)},
                     {std::to_string(ranked[i]->pid) + " " + short_command(*ranked[i]) +
                      (ranked[i]->ended_well ? "" : ": " + ranked[i]->end)}});
   write_columns(text, {{"live"}, {"share", Column::Kind::kFigure, 1}, {"process", Column::Kind::kText}}, rows);
-  if (ranked.size() > kMost)
-    text.line("  +" + exact_number(ranked.size() - kMost) + " more, " + render::human_bytes(rest) +
+  if (ranked.size() > kMaxRows)
+    text.line("  +" + exact_number(ranked.size() - kMaxRows) + " more, " + render::human_bytes(rest) +
               "; 'heapprof report TRACE --by process' lists all");
 }
 
