@@ -4,6 +4,21 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+usage() {
+  cat <<'END'
+usage: tools/clang-tidy.sh
+
+Fetch clang-tidy from PyPI into lint/ in the build directory ($BUILD_DIR, by default build/), unless it is there.
+tools/lint.sh does this itself. Where it cannot be fetched, a line says so, and the exit status is 0.
+END
+}
+
+case ${1:-} in
+  '') ;;
+  -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
 version=22.1.8
 # Of the wheels for x86-64 and aarch64.
 hashes=(

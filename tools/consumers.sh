@@ -5,6 +5,24 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+usage() {
+  cat <<'END'
+usage: tools/consumers.sh
+
+Fetch the programs and Python modules that read exports, and that `tools/packages.sh test` does not install, into
+consumers/ in the build directory ($BUILD_DIR, by default build/), unless they are there: duckdb, prometheus_client,
+perfetto, speedscope, profiler-cli, promtool, prometheus, flamegraph.pl, inferno-flamegraph.
+
+What cannot be fetched is named; the exit status is 0 then, too, because tests that need it are skipped.
+END
+}
+
+case ${1:-} in
+  '') ;;
+  -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+
 directory=${BUILD_DIR:-build}/consumers
 mkdir -p "$directory"
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Run the commands that README.md, docs/guide.md and docs/python.md show, and write their output below them.
 
-usage: tools/guide-samples.py [BUILD_DIR [PAGE]]         # PAGE: README, guide or python; without it, all
+usage: tools/guide-samples.py [--build DIR] [PAGE...]
+
+--build DIR  build directory with heapprof and the recorder; default build/
+PAGE         README, guide or python; default: all three
 
 A sample is a block ```console``` after the comment `<!-- sample: N -->`: its lines that begin with `$ ` are run, and
 the first N lines of output follow (`all`: every line; `3-5`: these lines; `unrun`: the command is not run); `...`
@@ -11,6 +14,8 @@ or with orders.py and the extension module of fields.c, for the system's python3
 Each run has other times and process ids, so no test compares them; run this script after a change of what commands
 print.
 """
+
+import argparse
 import os
 import re
 import shutil
@@ -84,8 +89,17 @@ def renew_page(page, build):
 
 
 def main():
-    build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
-    for page in sys.argv[2:] or PAGES:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("pages", nargs="*", metavar="PAGE")
+    options = parser.parse_args()
+    for page in options.pages:
+        if page not in PAGES:
+            parser.error(f"unknown page '{page}'; expected {', '.join(PAGES)}")
+    build = options.build.resolve()
+    if not (build / "analyzer" / "heapprof").exists():
+        sys.exit(f"{build / 'analyzer' / 'heapprof'} does not exist: run tools/build.sh first, or set --build")
+    for page in options.pages or PAGES:
         renew_page(page, build)
 
 

@@ -60,7 +60,11 @@ def main():
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs/images")
     parser.add_argument("views", nargs="*", metavar="VIEW")
     options = parser.parse_args()
+    if unknown := set(options.views) - set(VIEWS):
+        parser.error(f"unknown view '{min(unknown)}'; expected {', '.join(VIEWS)}")
     heapprof = options.build.resolve() / "analyzer/heapprof"
+    if not heapprof.exists():
+        sys.exit(f"{heapprof} does not exist: run tools/build.sh first, or set --build")
     large = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         directory = Path(name)

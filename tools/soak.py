@@ -24,6 +24,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -87,6 +88,12 @@ def ask(socket, *command):
 
 
 def soak(options):
+    for program in ("redis-server", "redis-cli", "redis-benchmark"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is not installed: run tools/packages.sh demo")
+    library = (options.build / "preload" / "libheapprof.so").resolve()
+    if not library.exists():
+        sys.exit(f"{library} does not exist: run tools/build.sh first, or set --build")
     rounds = []
     clock = Clock()
     with tempfile.TemporaryDirectory(prefix="heapprof-soak-") as folder:
@@ -97,8 +104,7 @@ def soak(options):
             (folder / name).mkdir()
             environment = {"PATH": os.environ["PATH"]}
             if name == "recorded":
-                environment.update(LD_PRELOAD=str((options.build / "preload" / "libheapprof.so").resolve()),
-                                   HEAPPROF_OUTPUT=str(trace))
+                environment.update(LD_PRELOAD=str(library), HEAPPROF_OUTPUT=str(trace))
             servers[name] = subprocess.Popen(
                 ["redis-server", "--port", "0", "--unixsocket", folder / name / "socket", "--save", "", "--dir",
                  folder / name,

@@ -2,11 +2,15 @@
 """Create the picture of `heapprof top` in docs/guide.md, as SVG: the screen of a real session in a terminal of 108
 columns, while docs/examples/gateway.cpp runs.
 
-usage: tools/top-picture.py [BUILD_DIR] [FILE.svg]
+usage: tools/top-picture.py [--build DIR] [-o FILE.svg]
 
-Needs python3-pyte. Check the picture by eye.
+--build DIR  build directory with heapprof and the recorder; default build/
+-o FILE.svg  the picture; default docs/images/top.svg
+
+Needs g++ and python3-pyte. Check the picture by eye.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -69,8 +73,13 @@ def svg_of(screen):
 
 
 def main():
-    build = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
-    picture = Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "docs" / "images" / "top.svg")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "images" / "top.svg", metavar="FILE.svg")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    if not (build / "analyzer" / "heapprof").exists():
+        sys.exit(f"{build / 'analyzer' / 'heapprof'} does not exist: run tools/build.sh first, or set --build")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         subprocess.run(["g++", "-g", "-O1", "-I", ROOT / "preload", ROOT / "docs" / "examples" / "gateway.cpp", "-o",
@@ -91,7 +100,7 @@ def main():
         # The rest of the page.
         while terminal.read(0.1):
             pass
-        picture.write_text(svg_of(terminal.screen))
+        options.output.write_text(svg_of(terminal.screen))
         terminal.press("q")
         terminal.wait_for_end()
         terminal.close()

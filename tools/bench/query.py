@@ -16,8 +16,8 @@ import ranges
 
 QUERIES = (
     ("call sites", "SELECT name, sum(peak_bytes) FROM call_sites GROUP BY name ORDER BY 2 DESC"),
-    ("stacks by module of the innermost frame", "SELECT frames.module, sum(allocated_bytes), count(*) FROM stacks JOIN frames USING (stack_id) "
-     "WHERE position = 0 GROUP BY frames.module"),
+    ("stacks by module of the innermost frame", "SELECT frames.module, sum(allocated_bytes), count(*) FROM stacks "
+     "JOIN frames USING (stack_id) WHERE position = 0 GROUP BY frames.module"),
     ("allocations, counted", "SELECT count(*), sum(size_bytes) FROM allocations"),
     ("allocations, grouped by thread", "SELECT thread_id, count(*), sum(size_bytes) FROM allocations "
      "GROUP BY thread_id"),

@@ -13,6 +13,7 @@ resident memory, the same per stack.
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 
 import run
@@ -39,6 +40,8 @@ def main():
     options = parser.parse_args()
     analyzer = os.path.abspath(os.path.join(options.build, "analyzer/heapprof"))
     library = os.path.abspath(os.path.join(options.build, "preload/libheapprof.so"))
+    if not os.path.exists(library):
+        sys.exit(f"{library} does not exist: run tools/build.sh first, or set --build")
     rows = []
     with tempfile.TemporaryDirectory(prefix="heapprof-bench-") as temporary:
         work = os.path.abspath(options.work or temporary)

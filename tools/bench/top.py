@@ -32,10 +32,10 @@ while True:
 """
 
 
-def measure(name, command, arguments, environment, directory):
+def measure(name, command, library, arguments, environment, directory):
     trace = directory / f"{name}.heapprof"
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(
-        environment, LD_PRELOAD=str(library(arguments.build)), HEAPPROF_OUTPUT=str(trace)))
+        environment, LD_PRELOAD=str(library), HEAPPROF_OUTPUT=str(trace)))
     while not trace.exists() or trace.stat().st_size == 0:
         time.sleep(0.01)
     count = max(2, round(arguments.seconds / arguments.interval))
@@ -60,10 +60,6 @@ def measure(name, command, arguments, environment, directory):
             f"{100 * used / seconds:.1f} %"], used / seconds / max(1, events / seconds / 1e6)
 
 
-def library(build):
-    return next(path for path in (build / "preload").rglob("libheapprof.so"))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30)
@@ -71,6 +67,9 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
+    library = (arguments.build / "preload" / "libheapprof.so").resolve()
+    if not library.exists():
+        sys.exit(f"{library} does not exist: run tools/build.sh first, or set --build")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("HEAPPROF_")}
     environment["PYTHONMALLOC"] = "malloc"
     with tempfile.TemporaryDirectory() as name:
@@ -78,8 +77,9 @@ def main():
         stress = directory / "larson"
         subprocess.run(["c++", "-std=c++20", "-O2", "-pthread", "-o", stress, ROOT / "tools/bench/larson.cpp"],
                        check=True)
-        rows, shares = zip(*(measure(program, command, arguments, environment, directory) for program, command in (
-            ("larson", [str(stress), "1", "1000000"]), ("python3", [sys.executable, "-c", PYTHON]))))
+        programs = {"larson": [str(stress), "1", "1000000"], "python3": [sys.executable, "-c", PYTHON]}
+        rows, shares = zip(*(measure(program, command, library, arguments, environment, directory)
+                             for program, command in programs.items()))
     text = "| program | stacks | million events/s | ns per event | share of a core |\n"
     text += "|---|---|---|---|---|\n" + "".join("| " + " | ".join(row) + " |\n" for row in rows)
     if arguments.output:

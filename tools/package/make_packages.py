@@ -30,8 +30,8 @@ XZ_LEVEL = 2
 DOCUMENTS = "share/doc/heapprof/"
 SUMMARY = "heap profiler for native Linux programs"
 DESCRIPTION = """heapprof records every allocation of an unmodified program together with the
-call stack. It shows what held memory at the peak, what was never freed, what
-was allocated only to be freed at once, and how memory grew over time."""
+call stack. It shows what held memory at the peak, what was never freed, which
+allocations were short-lived, and how memory grew over time."""
 # The names that Debian and OCI have for an architecture.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
