@@ -1,6 +1,7 @@
 // heapprof flamegraph: all stacks at once, as a picture or as folded text.
 #include "analyzer/render/flamegraph.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -14,6 +14,7 @@
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/timeline.h"
 #include "analyzer/cli/text/processes_text.h"
+#include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/utf8.h"

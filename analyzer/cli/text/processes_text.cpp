@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -156,30 +157,6 @@ void write_leaking_processes(TextPage& text, const model::Together& together) {
   if (ranked.size() > kMaxRows)
     text.line("  +" + exact_number(ranked.size() - kMaxRows) + " more, " + render::human_bytes(rest) +
               "; 'heapprof report TRACE --by process' lists all");
-}
-
-void add_processes(Json& json, const model::Together& together) {
-  Json& list = json["processes"] = Json::array();
-  for (const ProcessFigures& process : together.processes)
-    list.push_back({{"pid", process.pid},
-                    {"parent_pid", process.parent_pid},
-                    {"program", process.program},
-                    {"command", process.command},
-                    {"began", process.began},
-                    {"from", process.from < 0 ? Json(nullptr) : Json(process.from)},
-                    {"start_ns", process.start_ns},
-                    {"end_ns", process.end_ns},
-                    {"end", process.end},
-                    {"complete", process.complete},
-                    {"events", process.events},
-                    {"peak_bytes", process.peak_bytes},
-                    {"peak_rss_bytes", process.peak_rss_bytes != 0 ? Json(process.peak_rss_bytes) : Json(nullptr)},
-                    {"leaked_bytes", process.leaked_bytes},
-                    {"trace", process.trace}});
-  json["unread"] = together.unread;
-  json["copies"] = together.copies;
-  json["outside"] = together.outside;
-  json["notes"] = together.notes;
 }
 
 }  // namespace heapprof::cli

@@ -1,11 +1,10 @@
-// Several recordings in words and JSON: which process started which, and what each of them used.
+// Several recordings in words: which process started which, and what each of them used.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/text/report_json.h"
 #include "analyzer/cli/text/text_page.h"
 #include "analyzer/model/profile.h"
 
@@ -28,8 +27,5 @@ std::string short_command(const model::ProcessFigures& process);
 
 /// "cc1plus, pid 12", clean.
 std::string name_of(const model::ProcessFigures& process);
-
-/// Keys of head_json() for several recordings: "processes", "unread", "copies", "outside", "notes".
-void add_processes(Json& json, const model::Together& together);
 
 }  // namespace heapprof::cli

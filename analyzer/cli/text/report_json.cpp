@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analyzer/cli/text/message.h"
-#include "analyzer/cli/text/processes_text.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
@@ -119,6 +118,30 @@ Json json_document() {
 void set_renamed(Json& json, const char* name, const char* old_name, const Json& value) {
   json[name] = value;
   json[old_name] = value;
+}
+
+void add_processes(Json& json, const model::Together& together) {
+  Json& list = json["processes"] = Json::array();
+  for (const model::ProcessFigures& process : together.processes)
+    list.push_back({{"pid", process.pid},
+                    {"parent_pid", process.parent_pid},
+                    {"program", process.program},
+                    {"command", process.command},
+                    {"began", process.began},
+                    {"from", process.from < 0 ? Json(nullptr) : Json(process.from)},
+                    {"start_ns", process.start_ns},
+                    {"end_ns", process.end_ns},
+                    {"end", process.end},
+                    {"complete", process.complete},
+                    {"events", process.events},
+                    {"peak_bytes", process.peak_bytes},
+                    {"peak_rss_bytes", process.peak_rss_bytes != 0 ? Json(process.peak_rss_bytes) : Json(nullptr)},
+                    {"leaked_bytes", process.leaked_bytes},
+                    {"trace", process.trace}});
+  json["unread"] = together.unread;
+  json["copies"] = together.copies;
+  json["outside"] = together.outside;
+  json["notes"] = together.notes;
 }
 
 Json head_json(const model::Profile& profile) {

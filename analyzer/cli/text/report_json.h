@@ -37,6 +37,8 @@ Json integrity_json(const model::Integrity& integrity);
 Json threads_json(const model::Profile& profile);
 /// A document with the keys that all commands write first: program, integrity, slice, selection.
 Json head_json(const model::Profile& profile);
+/// The keys of head_json() for several recordings: "processes", "unread", "copies", "outside", "notes".
+void add_processes(Json& json, const model::Together& together);
 /// A stack's frames, innermost first.
 Json stack_json(const StackNames& names, std::uint32_t node);
 Json frame_json(const Frame& frame);
