@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/export/rows.h"
+#include "analyzer/export/row_format.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 #include "analyzer/render/escape.h"

@@ -17,13 +17,13 @@
 #include <span>
 
 #include "analyzer/export/events.h"
+#include "analyzer/export/row_format.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/export/stack_table.h"
 
 namespace heapprof::exporter {
 
 enum class Rows { kEvents, kBlocks, kStacks, kPinned };
-enum class RowFormat { kNdjson, kCsv };
 
 struct PinnedRow {
   std::uint32_t stack = 0;  ///< one of StackTable::stacks
