@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analyzer/cli/text/findings.h"
 #include "analyzer/cli/text/report_json.h"

@@ -10,8 +10,10 @@
 // order, also of a running program, because opening fixed what the trace contains.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>

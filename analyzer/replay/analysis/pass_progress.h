@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "analyzer/replay/progress.h"
 #include "analyzer/replay/resolved_filter.h"
