@@ -1,7 +1,8 @@
 /* heapprof.h: lets a program control heapprof's recorder, and report the blocks of its own pools.
  *
  * Include it from C (C99 and later) or C++; nothing has to be linked. Without the recorder, each function tests one
- * pointer and does nothing. All functions may be called from any thread at any time.
+ * pointer and does nothing. All functions may be called from any thread and any signal handler at any time. None
+ * fails or changes errno; a null text or block is ignored.
  *
  * The functions find the recorder by weak references. So the program must be a dynamic executable, and the recorder
  * must be loaded when the program starts: by `heapprof record` or LD_PRELOAD.
@@ -26,22 +27,23 @@ extern "C" {
 #define HEAPPROF_FIND_(pointer, name) ((pointer) = 0)
 #endif
 
-/* Pauses recording: allocations that follow are not recorded. Frees of recorded blocks still are, so that these
- * blocks do not count as leaked. A forked child that is recorded begins paused if its parent was paused. */
+/* Pauses recording in all threads: allocations that follow are not recorded. Frees of recorded blocks still are, so
+ * that these blocks do not count as leaked. Pauses do not nest. A forked child that is recorded begins paused if its
+ * parent was paused. */
 static inline void heapprof_pause(void) {
   void (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_pause);
   if (recorder) recorder();
 }
 
-/* Resumes recording. */
+/* Resumes recording, however often it was paused. */
 static inline void heapprof_resume(void) {
   void (*recorder)(void);
   HEAPPROF_FIND_(recorder, heapprof_recorder_resume);
   if (recorder) recorder();
 }
 
-/* Adds a mark to the timeline ("level loaded"). `text` is truncated to 255 bytes. */
+/* Adds a mark to the timeline ("level loaded"). `text` ends with NUL; the recording has its first 256 bytes. */
 static inline void heapprof_mark(const char* text) {
   void (*recorder)(const char*);
   HEAPPROF_FIND_(recorder, heapprof_recorder_mark);
