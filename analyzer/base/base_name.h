@@ -1,10 +1,11 @@
+// The name of a file without its directories.
 #pragma once
 
 #include <string>
 
 namespace heapprof {
 
-/// The part of a path after its last slash.
+/// The part of a path after its last slash; the whole path if it has none. Empty if the path ends in a slash.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// The name of a source file where space is short: the base name, and its folder if many folders have a file of this

@@ -1,3 +1,4 @@
+// The state and the processor time of a process: for the launcher, and to find out whether a recorded process runs.
 #pragma once
 
 #include <cstdint>

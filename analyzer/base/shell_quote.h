@@ -1,3 +1,4 @@
+// Command lines that the user can copy into a shell.
 #pragma once
 
 #include <string>

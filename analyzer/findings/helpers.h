@@ -1,21 +1,10 @@
 // Helpers: functions that allocate for their callers, such as xmalloc, g_malloc, luaM_realloc_, or the growth
 // function of a string type. The call site of a stack is the first frame above them.
 //
-// A function is a helper by its name (is_named_like_allocator), by a pattern of the user (--helper), or by structure.
-// By structure it must meet all of these, over all stacks of the whole recording, whatever is selected
-// (Profile::whole), so that a stack has the same call site in every selection:
-//
-//   * at least 9/10 of the bytes that are allocated in it and below it are allocated by itself or through other
-//     helpers;
-//   * at most kMaxPositions of its lines allocate: a parser's main rule or an interpreter's loop has more;
-//   * at least kMinCallers functions call it. If its callers do nothing but call it, twice as many of their callers
-//     will do: those of `String::append` and `String::insert`, which call `String::grow`;
-//   * no caller has more than half of its blocks, or it has kManyCallers callers;
-//   * whether its blocks are freed depends on the caller: if nine tenths of the blocks of nearly every caller are
-//     never freed although the program frees most blocks, it keeps the memory itself (Cache::put).
-//
-// Functions that are recognised by name must allocate at least half of these bytes themselves: handle_malloc_stats()
-// allocates no memory for others.
+// A function is a helper by a pattern of the user (--helper), by its name (is_named_like_allocator), or by structure:
+// by what it allocates and who calls it. docs/concepts/analysis.md ("Call sites and helpers") has the rules. They are
+// applied to all stacks of the whole recording, whatever is selected (Profile::whole), so that a stack has the same
+// call site in every selection.
 //
 // Standard libraries and the runtime are not helpers but always skipped, by their origin.
 #pragma once
@@ -54,10 +43,12 @@ std::string explain(const Helper& helper);
 
 class Helpers {
  public:
+  // Rules by structure. If all callers of a function do nothing but call it, the callers of these count instead, of
+  // which there must be twice as many.
   static constexpr std::uint32_t kMinCallers = 6;
-  static constexpr std::uint32_t kManyCallers = 12;
-  static constexpr std::uint32_t kMaxPositions = 8;
-  static constexpr double kMinDirectShare = 0.9;
+  static constexpr std::uint32_t kManyCallers = 12;  ///< from here on, one caller may have most of the blocks
+  static constexpr std::uint32_t kMaxPositions = 8;  ///< lines of the function that allocate
+  static constexpr double kMinDirectShare = 0.9;     ///< of the bytes allocated in and below it: by it or by helpers
 
   /// Finds the helpers among all functions of the profile. `frames` must have the frames of all stacks that
   /// allocated.

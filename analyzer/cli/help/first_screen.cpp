@@ -1,3 +1,4 @@
+// What `heapprof` without arguments prints: the first commands, and the recording that they would read.
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/render/utf8.h"

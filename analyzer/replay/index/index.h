@@ -1,16 +1,11 @@
 // The index of a trace: its trace summary, and the sums of intervals with the state of the replay at their ends. With
-// it the analysis of a slice of time starts at the last interval before the slice instead of the beginning, and adds
-// the sums of the intervals within the slice instead of replaying them, with the same result. The history
-// (live_history.h) has the live bytes over time of the whole recording, its totals (recording_totals.h) are what it
-// allocated, and its lives (stack_lives.h) how long.
+// them the analysis of a slice of time replays only what is between its ends and the intervals, with the same result
+// (docs/concepts/analysis.md, "Index"). The history (live_history.h) has the live bytes over time of the whole
+// recording, the totals (recording_totals.h) what it allocated, and the lives (stack_lives.h) how long; a list of the
+// frames lets other processes open the trace without reading all frame headers.
 //
-// A compacted trace contains its index. Other traces have one in a file beside them (TRACE.idx, by `heapprof index`)
-// or in the user's cache directory (index_cache.h). An index file belongs to one trace by file id, size and
-// fingerprint, and is not used for another.
-//
-// A compacted trace has no intervals, but snapshots, each stored as a whole (snapshot_writer.h).
-//
-// A list of the frames lets other processes open the trace without reading the headers of all frames.
+// A compacted trace contains its index, which has snapshots instead of intervals (snapshot_writer.h). Other traces
+// have one in a file: TRACE.idx, or in the user's cache directory (index_cache.h).
 //
 //   index file = header (state sums [blocks])* [history] [lives] [frames] totals [python] summary    header:
 //   index.cpp; sections: analyzer/trace/compact/section.h

@@ -1,3 +1,4 @@
+// Return paths on aarch64: none are found yet.
 #include "preload/unwind/return_path.h"
 
 namespace heapprof::unwind {
