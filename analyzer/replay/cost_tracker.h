@@ -41,6 +41,19 @@ struct MovedBlocks {
   std::uint64_t blocks = 0;
 };
 
+/// The sums of a node. What is live and the peak stay 0.
+inline NodeSums counted_sums(std::uint32_t node, const NodeCosts& costs, const MovedBlocks& moved) noexcept {
+  NodeSums one;
+  one.node = node;
+  one.allocations = costs.allocations;
+  one.allocated_bytes = costs.allocated_bytes;
+  one.temporary = costs.temporary;
+  one.temporary_bytes = costs.temporary_bytes;
+  one.moved_blocks = moved.blocks;
+  one.moved_bytes = moved.bytes;
+  return one;
+}
+
 class CostTracker {
  public:
   void prefetch(std::uint32_t node) const noexcept {

@@ -17,15 +17,7 @@ bool has_changed(const CostTracker& tracker, std::uint32_t node, const LiveSums&
 /// The sums of a node, or of a thread, since `live` were its live sums, which become those of now.
 NodeSums sums_of_interval(const CostTracker& tracker, std::uint32_t node, LiveSums& live) {
   const NodeCosts costs = tracker.settled(node);
-  const MovedBlocks moved = tracker.moved_of(node);
-  NodeSums one;
-  one.node = node;
-  one.allocations = costs.allocations;
-  one.allocated_bytes = costs.allocated_bytes;
-  one.temporary = costs.temporary;
-  one.temporary_bytes = costs.temporary_bytes;
-  one.moved_blocks = moved.blocks;
-  one.moved_bytes = moved.bytes;
+  NodeSums one = counted_sums(node, costs, tracker.moved_of(node));
   one.live_blocks = std::int64_t{costs.live_blocks} - live.blocks;
   one.live_bytes = static_cast<std::int64_t>(costs.live_bytes - live.bytes);
   if (tracker.peak_bytes() != 0) {

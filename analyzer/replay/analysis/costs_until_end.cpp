@@ -11,18 +11,8 @@ namespace {
 /// By node, or by thread. What is live stays 0.
 std::vector<NodeSums> costs_of(const CostTracker& tracker) {
   std::vector<NodeSums> sums(tracker.node_count());
-  for (std::uint32_t node = 0; node < sums.size(); ++node) {
-    const NodeCosts costs = tracker.settled(node);
-    const MovedBlocks moved = tracker.moved_of(node);
-    NodeSums& one = sums[node];
-    one.node = node;
-    one.allocations = costs.allocations;
-    one.allocated_bytes = costs.allocated_bytes;
-    one.temporary = costs.temporary;
-    one.temporary_bytes = costs.temporary_bytes;
-    one.moved_blocks = moved.blocks;
-    one.moved_bytes = moved.bytes;
-  }
+  for (std::uint32_t node = 0; node < sums.size(); ++node)
+    sums[node] = counted_sums(node, tracker.settled(node), tracker.moved_of(node));
   return sums;
 }
 
