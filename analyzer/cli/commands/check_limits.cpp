@@ -48,7 +48,7 @@ CheckFigures check_figures_of(const CheckOptions& options, Suppressions suppress
     StackNames names(profile, options.trace.symbols);
     names.resolve(nodes_of(stacks));
     figures.suppressed = suppress(suppressions, names, stacks);
-    if (options.trace.traces.empty()) report_vain_rules(options.trace.trace, profile, figures.suppressed);
+    if (options.trace.traces.empty()) report_unmatched_rules(options.trace.trace, profile, figures.suppressed);
   }
   for (std::size_t i = 0; i < kCheckedFigures; ++i) {
     figures.compared[i] = kLimits[i].figure(profile);

@@ -64,7 +64,7 @@ struct Side {
   std::string selection_text;                 ///< "from 1.00 s to 2.00 s, --function parse"; empty: all
   std::optional<std::uint64_t> at_ns;         ///< the moment of TRACE@TIME; nullopt: neither recording has one
   std::string name;                           ///< of the recording, with its moment
-  std::vector<std::size_t> vain_own;          ///< patterns of --own that match nothing in the recording
+  std::vector<std::size_t> unmatched_own;     ///< patterns of --own that match nothing in the recording
   std::optional<model::Together> together{};  ///< of several recordings
 };
 
@@ -124,19 +124,19 @@ std::string words_for(Cost cost, const Side& side) {
 using Pairs = std::map<std::string, Pair>;
 
 /// A pattern may match code of one of the recordings only.
-void report_vain_own_code(const DiffOptions& options, const Side& before, const Side& after) {
-  std::vector<std::size_t> vain;
-  std::ranges::set_intersection(before.vain_own, after.vain_own, std::back_inserter(vain));
-  report_vain_own_code(vain, options.call_sites, "both recordings");
+void report_unmatched_own_code(const DiffOptions& options, const Side& before, const Side& after) {
+  std::vector<std::size_t> unmatched;
+  std::ranges::set_intersection(before.unmatched_own, after.unmatched_own, std::back_inserter(unmatched));
+  report_unmatched_own_code(unmatched, options.call_sites, "both recordings");
 }
 
-/// Calls visit(stack, frames) for the stacks that have the cost, largest first. Sets side.vain_own.
+/// Calls visit(stack, frames) for the stacks that have the cost, largest first. Sets side.unmatched_own.
 template <typename Visit>
 void for_each_stack(const DiffOptions& options, const model::Profile& profile, Side& side, Visit&& visit) {
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
   names.resolve(options.call_sites.own.empty() ? nodes_of(stacks) : nodes_with_costs(profile));
-  side.vain_own = vain_own_code(profile, names, options.call_sites);
+  side.unmatched_own = unmatched_own_code(profile, names, options.call_sites);
   const FrameFilter filter(profile, options.call_sites);
   for (const RankedStack& stack : stacks) {
     std::vector<Frame> frames = names.stack(stack.node);
@@ -411,7 +411,7 @@ int diff_as_picture(const DiffOptions& options) {
       throw replay::SelectionError(options.trace.trace +
                                    ": the first moment is after the second one; give the earlier "
                                    "moment first");
-    report_vain_own_code(options, before, after);
+    report_unmatched_own_code(options, before, after);
     write_output(options.trace.output, picture_of(options, before, after, tree));
     if (tree.nodes().size() == 1 && !(before.totals.empty() && after.totals.empty()))
       print_message("nothing to show: neither recording has a stack with this --cost");
@@ -431,7 +431,7 @@ int diff_as_text(const DiffOptions& options) {
   if (!is_read) return first;
   const int second = run_on_profile(options_after(options), [&](const model::Profile& profile) {
     add_recording(options, profile, &Pair::after, after, pairs);
-    report_vain_own_code(options, before, after);
+    report_unmatched_own_code(options, before, after);
     const std::vector<const Pair*> changed = ranked(pairs, ranks_by_blocks(options.cost));
     write_output(options.trace.output, options.trace.json ? dump(json_of(options, before, after, changed))
                                                           : text_of(options, before, after, changed));

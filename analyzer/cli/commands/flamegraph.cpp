@@ -183,8 +183,8 @@ render::FlameTree build_cost_tree(const FlamegraphOptions& options, const model:
   const std::vector<RankedStack> stacks = rank_stacks(profile, options.cost);
   StackNames names(profile, options.trace.symbols);
   names.resolve(options.call_sites.own.empty() ? nodes_of(stacks) : nodes_with_costs(profile));
-  report_vain_own_code(vain_own_code(profile, names, options.call_sites), options.call_sites,
-                       merged == nullptr ? "this recording" : "these recordings");
+  report_unmatched_own_code(unmatched_own_code(profile, names, options.call_sites), options.call_sites,
+                            merged == nullptr ? "this recording" : "these recordings");
   const FrameFilter filter(profile, options.call_sites);
   render::FlameTree tree;
   for (const ProgramStacks& one : stacks_by_program(profile, merged, options.cost)) {

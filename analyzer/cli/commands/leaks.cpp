@@ -238,7 +238,7 @@ void print_leaks(const LeaksOptions& options, const model::Profile& profile, con
   names.resolve(nodes_of_findings(profile));
   const bool any = !stacks.empty();
   const Suppressed suppressed = suppress(suppressions, names, stacks);
-  report_vain_rules(options.trace.trace, profile, suppressed);
+  report_unmatched_rules(options.trace.trace, profile, suppressed);
   findings::HeldByNode held(profile.nodes.size());
   for (const RankedStack& stack : stacks) held[stack.node] = {stack.bytes, stack.blocks};
   const Findings findings(profile, names, options.call_sites);

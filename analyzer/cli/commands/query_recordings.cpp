@@ -106,9 +106,9 @@ std::unique_ptr<replay::Analysis> QueryRecordings::open(const RecordedProcess& p
   resolve_peak(options, options.selection.live_at);
   replay::Selection selection = options.selection;
   fold_interpreter_frames(options.symbols, selection);
-  std::shared_ptr<const std::vector<VainValue>> vain;
+  std::shared_ptr<const std::vector<UnmatchedValue>> unmatched;
   try {
-    vain = resolve_selection(options.texts, options.symbols, selection);
+    unmatched = resolve_selection(options.texts, options.symbols, selection);
   } catch (const std::invalid_argument& error) {
     throw replay::SelectionError(error.what());
   }
@@ -123,20 +123,20 @@ std::unique_ptr<replay::Analysis> QueryRecordings::open(const RecordedProcess& p
       options.trace, selection, progress, replay::IndexUse{.use = options.use_index, .keep = options.use_index},
       symbols::decode_shared_symbols, request.visit_block, request.visit_mapping);
   line.reset();
-  report_once(process, options, *analysis, *vain);
+  report_once(process, options, *analysis, *unmatched);
   return analysis;
 }
 
 /// Of the first analysis of a recording. What it lacks is the same in all of them.
 void QueryRecordings::report_once(const RecordedProcess& process, const TraceOptions& options,
-                                  const replay::Analysis& analysis, const std::vector<VainValue>& vain) {
+                                  const replay::Analysis& analysis, const std::vector<UnmatchedValue>& unmatched) {
   const std::lock_guard lock(mutex_);
   if (!reported_.insert(process.id).second) return;
   for (const std::string& warning : analysis.warnings()) print_message(warning);
   if (!several_) {
-    std::vector<VainValue> all = vain;
-    std::ranges::move(vain_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(all));
-    for (const VainValue& value : all) print_message(options.trace + ": " + value.sentence);
+    std::vector<UnmatchedValue> all = unmatched;
+    std::ranges::move(unmatched_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(all));
+    for (const UnmatchedValue& value : all) print_message(options.trace + ": " + value.sentence);
   }
   const model::Integrity& integrity = analysis.profile().integrity;
   if (integrity.complete) return;

@@ -35,7 +35,7 @@ class QueryRecordings {
  private:
   std::unique_ptr<replay::Analysis> open(const RecordedProcess& process, const AnalysisRequest& request);
   void report_once(const RecordedProcess& process, const TraceOptions& options, const replay::Analysis& analysis,
-                   const std::vector<VainValue>& vain);
+                   const std::vector<UnmatchedValue>& unmatched);
 
   const TraceOptions options_;
   bool several_ = false;

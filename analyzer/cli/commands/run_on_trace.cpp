@@ -80,12 +80,12 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     TraceOptions options = given;
     resolve_peak(options);
     replay::Selection selection;
-    std::shared_ptr<const std::vector<VainValue>> vain_functions;
+    std::shared_ptr<const std::vector<UnmatchedValue>> unmatched_functions;
     try {
       resolve_own_peak(options);
       selection = options.selection;
       fold_interpreter_frames(options.symbols, selection);
-      vain_functions = resolve_selection(options.texts, options.symbols, selection);
+      unmatched_functions = resolve_selection(options.texts, options.symbols, selection);
     } catch (const std::invalid_argument& error) {
       print_message(error.what());
       return 2;
@@ -100,13 +100,15 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
                                     symbols::decode_shared_symbols, visit_leaked, visit_mapping, followed);
     progress.end();
     for (const std::string& warning : analysis.warnings()) print_message(warning);
-    std::vector<VainValue> vain;
+    std::vector<UnmatchedValue> unmatched;
     if (!options.one_of_several) {
-      vain = *vain_functions;
-      std::ranges::move(vain_modules_and_threads(analysis.profile(), options.texts), std::back_inserter(vain));
+      unmatched = *unmatched_functions;
+      std::ranges::move(unmatched_modules_and_threads(analysis.profile(), options.texts),
+                        std::back_inserter(unmatched));
     }
-    for (const VainValue& value : vain) print_message(options.trace + ": " + value.sentence);
-    const bool is_empty_explained = std::ranges::any_of(vain, [](const VainValue& one) { return !one.excludes; });
+    for (const UnmatchedValue& value : unmatched) print_message(options.trace + ": " + value.sentence);
+    const bool is_empty_explained =
+        std::ranges::any_of(unmatched, [](const UnmatchedValue& one) { return !one.excludes; });
     print(analysis);
     const bool unknown_mappings = lacks_mappings(analysis.profile());
     if (unknown_mappings) print_message(options.trace + ": " + kNoMappings);

@@ -35,18 +35,18 @@ Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::ve
     return true;
   });
   result.by = suppressions.hits();
-  result.vain = suppressions.vain();
+  result.unmatched = suppressions.unmatched();
   return result;
 }
 
-void report_vain_rules(const std::string& trace, const model::Profile& profile, const Suppressed& suppressed) {
+void report_unmatched_rules(const std::string& trace, const model::Profile& profile, const Suppressed& suppressed) {
   constexpr std::size_t kMaxNamed = 5;
-  if (suppressed.vain.empty() || profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return;
+  if (suppressed.unmatched.empty() || profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return;
   std::string names;
-  for (std::size_t i = 0; i < std::min(kMaxNamed, suppressed.vain.size()); ++i)
-    names += (i == 0 ? "leak:" : ", leak:") + suppressed.vain[i];
-  if (suppressed.vain.size() > kMaxNamed)
-    names += ", and " + render::exact_number(suppressed.vain.size() - kMaxNamed) + " more";
+  for (std::size_t i = 0; i < std::min(kMaxNamed, suppressed.unmatched.size()); ++i)
+    names += (i == 0 ? "leak:" : ", leak:") + suppressed.unmatched[i];
+  if (suppressed.unmatched.size() > kMaxNamed)
+    names += ", and " + render::exact_number(suppressed.unmatched.size() - kMaxNamed) + " more";
   print_message(trace + ": rules that suppress no leak: " + names);
 }
 

@@ -21,14 +21,14 @@ struct Suppressed {
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
   std::vector<Suppressions::Hits> by;  ///< largest first
-  std::vector<std::string> vain;       ///< rules that suppress nothing
+  std::vector<std::string> unmatched;  ///< rules that suppress nothing
 };
 
 /// Removes from `stacks` (of Cost::kLeaked, resolved in `names`) those that `suppressions` match.
 Suppressed suppress(Suppressions& suppressions, const StackNames& names, std::vector<RankedStack>& stacks);
 
 /// Prints which rules suppress nothing. Of a part of a recording nobody can say.
-void report_vain_rules(const std::string& trace, const model::Profile& profile, const Suppressed& suppressed);
+void report_unmatched_rules(const std::string& trace, const model::Profile& profile, const Suppressed& suppressed);
 
 /// Adds "suppressed_bytes", "suppressed_blocks" and "suppressed", which lists both by suppression.
 void add_suppressed(Json& json, const Suppressed& suppressed);

@@ -245,7 +245,7 @@ Suppressions::Hits* Suppressions::find(const std::vector<Frame>& stack, std::uin
   return name == nullptr ? nullptr : &built_in(name);
 }
 
-std::vector<std::string> Suppressions::vain() const {
+std::vector<std::string> Suppressions::unmatched() const {
   std::vector<std::string> names;
   for (const Hits& pattern : patterns_)
     if (pattern.blocks == 0) names.push_back(pattern.name);

@@ -34,7 +34,7 @@ class Suppressions {
   /// The suppressions that matched, most bytes first.
   std::vector<Hits> hits() const;
   /// The patterns that matched nothing, or nothing that an earlier pattern had not matched.
-  std::vector<std::string> vain() const;
+  std::vector<std::string> unmatched() const;
 
  private:
   Hits* find(const std::vector<Frame>& stack, std::uint64_t bytes, std::uint64_t blocks);

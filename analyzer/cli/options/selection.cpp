@@ -23,7 +23,8 @@ bool module_matches(const std::vector<std::string>& patterns, const std::string&
 }
 
 /// `names`: those that the value could have matched.
-VainValue vain_value(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
+UnmatchedValue unmatched_value(const std::string& option, const std::string& text,
+                               const std::vector<std::string>& names) {
   const bool excludes = option.starts_with("--not-");
   std::string near = suggested_names(text, names);
   if (near.empty())
@@ -96,7 +97,7 @@ std::optional<std::uint64_t> parse_duration_ns(const std::string& text) {
 }
 
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
-                                       const symbols::Options& symbols, std::vector<VainValue>& vain) {
+                                       const symbols::Options& symbols, std::vector<UnmatchedValue>& unmatched) {
   const std::vector<NamePattern> wanted = name_patterns(texts.functions);
   const std::vector<NamePattern> unwanted = name_patterns(texts.not_functions);
   // Expressions match the full name, also where names are printed short.
@@ -142,9 +143,10 @@ std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const Sele
                    (wanted.empty() || (of_node[node] & kFunction) != 0) && (of_node[node] & kExcluded) == 0;
   }
   for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (!wanted_occurs[i]) vain.push_back(vain_value("--function", texts.functions[i], all_names));
+    if (!wanted_occurs[i]) unmatched.push_back(unmatched_value("--function", texts.functions[i], all_names));
   for (std::size_t i = 0; i < unwanted.size(); ++i)
-    if (!unwanted_occurs[i]) vain.push_back(vain_value("--not-function", texts.not_functions[i], all_names));
+    if (!unwanted_occurs[i])
+      unmatched.push_back(unmatched_value("--not-function", texts.not_functions[i], all_names));
   return chosen;
 }
 
@@ -177,8 +179,9 @@ std::vector<SelectingOption> selecting_options(const SelectionTexts& texts, cons
   return options;
 }
 
-std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, const SelectionTexts& texts) {
-  std::vector<VainValue> vain;
+std::vector<UnmatchedValue> unmatched_modules_and_threads(const model::Profile& profile,
+                                                          const SelectionTexts& texts) {
+  std::vector<UnmatchedValue> unmatched;
   std::vector<std::string> names;
   for (const model::Module& module : profile.modules)
     if (!module.path.empty()) names.push_back(base_name(module.path));
@@ -186,7 +189,7 @@ std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, c
     for (const std::string& text : values)
       if (std::none_of(profile.modules.begin(), profile.modules.end(),
                        [&](const model::Module& module) { return module_matches({text}, module.path); }))
-        vain.push_back(vain_value(option, text, names));
+        unmatched.push_back(unmatched_value(option, text, names));
   };
   check_modules("--module", texts.modules);
   check_modules("--not-module", texts.not_modules);
@@ -197,11 +200,11 @@ std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, c
       if (std::none_of(profile.threads.begin(), profile.threads.end(), [&](const model::Thread& thread) {
             return thread.name == text || std::to_string(thread.tid) == text;
           }))
-        vain.push_back(vain_value(option, text, names));
+        unmatched.push_back(unmatched_value(option, text, names));
   };
   check_threads("--thread", texts.threads);
   check_threads("--not-thread", texts.not_threads);
-  return vain;
+  return unmatched;
 }
 
 namespace {
@@ -229,9 +232,9 @@ std::string description_of(const SelectionTexts& texts, const replay::Selection&
 
 }  // namespace
 
-std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionTexts& texts,
-                                                                const symbols::Options& symbols,
-                                                                replay::Selection& selection) {
+std::shared_ptr<const std::vector<UnmatchedValue>> resolve_selection(const SelectionTexts& texts,
+                                                                     const symbols::Options& symbols,
+                                                                     replay::Selection& selection) {
   read_threads(texts.threads, selection.thread_ids, selection.thread_names);
   read_threads(texts.not_threads, selection.excluded_thread_ids, selection.excluded_thread_names);
   const auto moment = [&](const char* option, const std::string& text,
@@ -266,15 +269,15 @@ std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionT
       *selection.min_lifetime_ns > *selection.max_lifetime_ns)
     throw std::invalid_argument("--min-lifetime exceeds --max-lifetime");
   selection.description = description_of(texts, selection);
-  const auto vain = std::make_shared<std::vector<VainValue>>();
-  if (!texts.selects_stacks()) return vain;
+  const auto unmatched = std::make_shared<std::vector<UnmatchedValue>>();
+  if (!texts.selects_stacks()) return unmatched;
   name_patterns(texts.functions);  // reports an invalid one before the trace is read
   name_patterns(texts.not_functions);
-  selection.select_stacks = [texts, symbols, vain](const model::Profile& profile) {
-    vain->clear();
-    return match_stacks(profile, texts, symbols, *vain);
+  selection.select_stacks = [texts, symbols, unmatched](const model::Profile& profile) {
+    unmatched->clear();
+    return match_stacks(profile, texts, symbols, *unmatched);
   };
-  return vain;
+  return unmatched;
 }
 
 }  // namespace heapprof::cli

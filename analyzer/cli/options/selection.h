@@ -60,7 +60,7 @@ std::optional<replay::Moment> parse_moment_or_mark(const std::string& text);
 std::optional<std::uint64_t> parse_duration_ns(const std::string& text);
 
 /// A value of --function, --module, --thread or their exclusions that matches nothing in the recording.
-struct VainValue {
+struct UnmatchedValue {
   bool excludes = false;  ///< of an exclusion: all is shown, as without it
   std::string sentence;   ///< with the nearest names; not clean
 };
@@ -68,18 +68,18 @@ struct VainValue {
 /// Turns the texts into `selection`, whose moments are kept where the texts have none. Throws std::invalid_argument
 /// with a sentence when one is invalid or two contradict each other. Returns where the selection, when it is applied
 /// to a recording, adds the functions that match nothing.
-std::shared_ptr<const std::vector<VainValue>> resolve_selection(const SelectionTexts& texts,
-                                                                const symbols::Options& symbols,
-                                                                replay::Selection& selection);
+std::shared_ptr<const std::vector<UnmatchedValue>> resolve_selection(const SelectionTexts& texts,
+                                                                     const symbols::Options& symbols,
+                                                                     replay::Selection& selection);
 
 /// For each node of the profile, whether its stack (all frames, inlined ones too) has a frame in one of the modules
 /// and none in one of the not_modules, has a frame that matches one of the functions, and none that matches one of
 /// the not_functions. Frames without a name are matched as "module+0xoffset". Adds the functions that match nothing
-/// to `vain`.
+/// to `unmatched`.
 std::vector<std::uint8_t> match_stacks(const model::Profile& profile, const SelectionTexts& texts,
-                                       const symbols::Options& symbols, std::vector<VainValue>& vain);
+                                       const symbols::Options& symbols, std::vector<UnmatchedValue>& unmatched);
 
 /// The modules and threads of the texts, excluded or not, that match nothing in the recording.
-std::vector<VainValue> vain_modules_and_threads(const model::Profile& profile, const SelectionTexts& texts);
+std::vector<UnmatchedValue> unmatched_modules_and_threads(const model::Profile& profile, const SelectionTexts& texts);
 
 }  // namespace heapprof::cli

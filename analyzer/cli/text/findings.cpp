@@ -43,13 +43,13 @@ bool occurs(const findings::CodeFrames& frames, const NamePattern& pattern) {
 }
 
 /// Positions in options.own. Of a part of a recording nobody can say: none.
-std::vector<std::size_t> vain_patterns(const findings::CodeFrames& frames, const CallSiteOptions& options) {
+std::vector<std::size_t> unmatched_patterns(const findings::CodeFrames& frames, const CallSiteOptions& options) {
   const model::Profile& profile = frames.profile();
-  std::vector<std::size_t> vain;
-  if (profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return vain;
+  std::vector<std::size_t> unmatched;
+  if (profile.slice || profile.live_at_ns || !profile.selection_text.empty()) return unmatched;
   for (std::size_t i = 0; i < options.own.size(); ++i)
-    if (!occurs(frames, NamePattern(options.own[i]))) vain.push_back(i);
-  return vain;
+    if (!occurs(frames, NamePattern(options.own[i]))) unmatched.push_back(i);
+  return unmatched;
 }
 
 }  // namespace
@@ -69,24 +69,24 @@ Findings::Findings(const model::Profile& profile, const StackNames& names, const
           profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins_,
           options.view.scope()),
       helpers_(frames_, helper_options(options)) {
-  report_vain_own_code(vain_patterns(frames_, options), options, "this recording");
+  report_unmatched_own_code(unmatched_patterns(frames_, options), options, "this recording");
 }
 
-std::vector<std::size_t> vain_own_code(const model::Profile& profile, const StackNames& names,
-                                       const CallSiteOptions& options) {
+std::vector<std::size_t> unmatched_own_code(const model::Profile& profile, const StackNames& names,
+                                            const CallSiteOptions& options) {
   if (options.own.empty()) return {};
   const findings::OriginRules origins = origin_rules(profile, options);
-  return vain_patterns(findings::CodeFrames(
-                           profile, [&names](std::uint32_t address) { return names.sources_of(address); }, origins,
-                           options.view.scope()),
-                       options);
+  return unmatched_patterns(findings::CodeFrames(
+                                profile, [&names](std::uint32_t address) { return names.sources_of(address); },
+                                origins, options.view.scope()),
+                            options);
 }
 
-void report_vain_own_code(const std::vector<std::size_t>& vain, const CallSiteOptions& options,
-                          const std::string& where) {
+void report_unmatched_own_code(const std::vector<std::size_t>& unmatched, const CallSiteOptions& options,
+                               const std::string& where) {
   std::string of_options;
   std::string of_file;
-  for (const std::size_t i : vain) {
+  for (const std::size_t i : unmatched) {
     std::string& list = i < options.own_options ? of_options : of_file;
     list += (list.empty() ? "'" : ", '") + options.own[i] + "'";
   }

@@ -56,11 +56,11 @@ class Findings {
 
 /// For commands without Findings: the positions in options.own of patterns that match nothing in the recording; none
 /// if only a part of it is selected. `names` must have resolved all nodes with costs.
-std::vector<std::size_t> vain_own_code(const model::Profile& profile, const StackNames& names,
-                                       const CallSiteOptions& options);
+std::vector<std::size_t> unmatched_own_code(const model::Profile& profile, const StackNames& names,
+                                            const CallSiteOptions& options);
 /// Prints a message about these patterns. `where`: "this recording".
-void report_vain_own_code(const std::vector<std::size_t>& vain, const CallSiteOptions& options,
-                          const std::string& where);
+void report_unmatched_own_code(const std::vector<std::size_t>& unmatched, const CallSiteOptions& options,
+                               const std::string& where);
 
 /// Which frames are shown where all frames of a stack count and there are no Findings: flame graphs.
 class FrameFilter {
