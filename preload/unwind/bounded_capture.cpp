@@ -2,6 +2,7 @@
 
 #include "preload/unwind/frame.h"
 #include "preload/unwind/step.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

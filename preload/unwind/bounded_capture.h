@@ -5,7 +5,7 @@
 #include "common/ids.h"
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
-#include "preload/unwind/unwinder.h"
+#include "preload/unwind/definitions.h"
 
 namespace heapprof::unwind {
 

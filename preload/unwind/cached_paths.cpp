@@ -2,6 +2,7 @@
 
 #include "preload/sys/kernel.h"
 #include "preload/unwind/thread_data.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

@@ -9,6 +9,7 @@
 
 #include "common/ids.h"
 #include "preload/arch/arch.h"
+#include "preload/unwind/definitions.h"
 #include "preload/unwind/frame.h"
 #include "preload/unwind/rule.h"
 #include "preload/unwind/step.h"

@@ -5,6 +5,7 @@
 #include "preload/sys/difference.h"
 #include "preload/unwind/stack_walk.h"
 #include "preload/unwind/thread_data.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

@@ -6,7 +6,7 @@
 
 #include "common/ids.h"
 #include "preload/arch/arch.h"
-#include "preload/unwind/unwinder.h"
+#include "preload/unwind/definitions.h"
 
 namespace heapprof::unwind {
 

@@ -6,9 +6,9 @@
 
 #include "common/ids.h"
 #include "common/trace_format.h"
+#include "preload/unwind/definitions.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/step.h"
-#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

@@ -2,6 +2,7 @@
 
 #include "preload/sys/kernel.h"
 #include "preload/sys/loader.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

@@ -16,9 +16,9 @@
 #include <cstdint>
 
 #include "common/ids.h"
+#include "preload/unwind/definitions.h"
 #include "preload/unwind/elf_object.h"
 #include "preload/unwind/invalidation.h"
-#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

@@ -8,6 +8,7 @@
 #include "preload/sys/kernel.h"
 #include "preload/unwind/cfi.h"
 #include "preload/unwind/modules.h"
+#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 

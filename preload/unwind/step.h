@@ -10,13 +10,13 @@
 
 #include "common/trace_format.h"
 #include "preload/arch/arch.h"
+#include "preload/unwind/definitions.h"
 #include "preload/unwind/frame_address.h"
 #include "preload/unwind/full_unwind.h"
 #include "preload/unwind/modules.h"
 #include "preload/unwind/rule_cache.h"
 #include "preload/unwind/stack_bounds.h"
 #include "preload/unwind/stack_word.h"
-#include "preload/unwind/unwinder.h"
 
 namespace heapprof::unwind {
 
