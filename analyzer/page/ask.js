@@ -1,5 +1,6 @@
 // Questions and answers. A question is a command and its options; its answer is what `heapprof COMMAND --json`
-// prints, or a text of another --format. With a server it is asked there; a file that `heapprof html` wrote has its answers inside.
+// prints, or a text of another --format. With a server it is asked there; a file that `heapprof html` wrote has its
+// answers inside.
 'use strict';
 
 const ask = (() => {
