@@ -37,14 +37,20 @@ seconds=600
 install_option=()
 names=()
 all=(trace_file trace_events compacted codec residency symbols cfi recorder_elf texts settings side_files serve_request)
+number() {
+  [[ ${2:-} =~ ^[0-9]+$ ]] || { echo "tools/fuzz.sh: $1: expected a number" >&2; exit 2; }
+}
 while [ $# -gt 0 ]; do
   case $1 in
-    --runs) runs=$2; shift ;;
-    --seconds) seconds=$2; shift ;;
+    --runs) number "$@"; runs=$2; shift ;;
+    --seconds) number "$@"; seconds=$2; shift ;;
     --no-install) install_option=(--no-install) ;;
     -h | --help) usage; exit 0 ;;
     *)
-      if [[ " ${all[*]} " != *" $1 "* ]]; then usage >&2; exit 2; fi
+      if [[ " ${all[*]} " != *" $1 "* ]]; then
+        echo "tools/fuzz.sh: unknown target '$1'; expected some of ${all[*]}" >&2
+        exit 2
+      fi
       names+=("$1")
       ;;
   esac
