@@ -3,7 +3,7 @@
 // Each process's timeline gives the least and the most that it had live in each piece of its time. Where the sum of
 // the highest values is below what the sum has somewhere for certain, the peak is not; only the events of what is
 // left are read (windows_of_peak). Where that is still too much, the windows with the highest bounds are read, and
-// the result says how much the peak can exceed what was found (SumPeak::at_most_bytes).
+// Windows::at_most_elsewhere says how high the sum can be outside of them.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct Window {
 
 struct Windows {
   std::vector<Window> chosen;           ///< ascending, disjoint; empty: nothing was ever live
-  std::uint64_t at_most_elsewhere = 0;  ///< the sum is nowhere else higher
+  std::uint64_t at_most_elsewhere = 0;  ///< bytes: the sum is nowhere else higher
 };
 
 /// Where the peak of the sum can be: windows with about `max_changes` changes, at least one window.

@@ -61,7 +61,7 @@ struct Selection {
   /// As model::FindFolded, of a profile that has its modules and what is known of the process. Null: nothing is
   /// folded.
   std::function<std::vector<std::uint8_t>(const model::Profile&, const std::vector<model::CodeAddress>&)> find_folded;
-  bool reads_marks = false;  ///< Analysis::ns_of() must know all marks
+  bool reads_marks = false;  ///< Analysis::moment_of() must know all marks
   std::string description;   ///< the selecting options but --from, --to, --survivors and --kind; empty: none
   std::uint64_t min_size = 0;
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
