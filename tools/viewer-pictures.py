@@ -225,6 +225,9 @@ PICTURES = ("serve", "flamegraph", "diff", "timeline", "folded", "heaptrack", "p
 
 def main():
     words = sys.argv[1:]
+    if words in (["-h"], ["--help"]):
+        print(__doc__)
+        return
     if len(words) < 2 or words[0].startswith("-"):
         sys.exit(__doc__)
     names = [word for word in words[2:] if word in PICTURES] or PICTURES

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fetches and builds the cases of the corpus (see corpus.py).
 
-usage: tools/answers/build.py [--fixed] [CASE...]
+usage: tools/answers/build.py [--fixed] [--jobs N] [CASE...]
 
 Sources come from the repositories of the projects, by `git clone`. $HEAPPROF_ANSWERS_MIRRORS can name a directory of
 bare clones, called OWNER+NAME/repo, which is used instead where it has the repository. Everything goes to the cache

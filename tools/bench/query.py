@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measure `heapprof query` on a large recording, and print a table.
 
-usage: tools/bench/query.py --work DIR [--build DIR] [--events N] [--live N] [--rounds N]
+usage: tools/bench/query.py --work DIR [--build DIR] [--events N] [--live N] [--turnover N] [--rounds N]
 
 Records ranges.cpp once (DIR/ranges.heapprof, the recording of tools/bench/ranges.py), indexes it, and runs each query
 in each round in turn. The table has medians: processor time of all threads, wall time, peak resident memory.
+--turnover is the number of live blocks that are replaced in each million events.
 """
 
 import argparse

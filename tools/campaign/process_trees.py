@@ -340,7 +340,14 @@ def run_with_a_large_stack():
     sys.setrecursionlimit(200_000)
     threading.stack_size(1 << 30)
     status = []
-    thread = threading.Thread(target=lambda: status.append(main()))
+
+    def run():
+        try:
+            status.append(main())
+        except SystemExit as end:  # --help, or a wrong command line
+            status.append(end.code)
+
+    thread = threading.Thread(target=run)
     thread.start()
     thread.join()
     return status[0] if status else 1

@@ -15,7 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chdb import session
+try:
+    from chdb import session
+except ModuleNotFoundError:
+    sys.exit("chdb_fleet.py: chdb is not installed: pip install chdb")
 
 SQL = Path(__file__).resolve().parent / "clickhouse"
 QUERIES = sorted(path.stem for path in SQL.glob("*.sql") if path.stem != "tables")

@@ -22,9 +22,12 @@ import argparse
 import json
 import sys
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession, functions
-from pyspark.sql.types import (ArrayType, BooleanType, LongType, MapType, StringType, StructField, StructType)
+try:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession, functions
+    from pyspark.sql.types import (ArrayType, BooleanType, LongType, MapType, StringType, StructField, StructType)
+except ModuleNotFoundError:
+    sys.exit("spark_fleet.py: pyspark is not installed: pip install pyspark (it needs Java 17)")
 
 FIGURES = ("peak_bytes", "peak_blocks", "leaked_bytes", "leaked_blocks", "allocated_bytes", "allocations",
            "temporary_allocations", "temporary_bytes")

@@ -2,7 +2,11 @@
 """Write the packages from one tree of installed files; tools/package.sh calls this.
 
 usage: tools/package/make_packages.py --tree DIR --install-into FILE --version V --commit C --output DIR
-                                      [--relink DIR]
+                                      [--relink DIR] [--architecture x86_64|aarch64]
+
+--tree          what the packages install
+--install-into  the program by which the image copies the recorder (install_into.c)
+--relink        also pack this directory, which relink_kit.py wrote
 
 Two runs with the same Python write the same bytes if the files, the version, the commit and SOURCE_DATE_EPOCH are
 the same: names are sorted, and owner, mode and time are set. Exit status 1: a package is larger than 15 MB.
@@ -35,7 +39,7 @@ allocations were short-lived, and how memory grew over time."""
 # The names that Debian and OCI have for an architecture.
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
-EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
+EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH") or 0)
 MAINTAINER = os.environ.get("HEAPPROF_MAINTAINER", "The heapprof authors <heapprof@heapprof.invalid>")
 
 
@@ -242,6 +246,8 @@ def main():
     parser.add_argument("--relink", metavar="DIR")
     parser.add_argument("--architecture", choices=ARCHITECTURES, default="x86_64")
     options = parser.parse_args()
+    if not EPOCH:
+        parser.error("SOURCE_DATE_EPOCH is not set: it is the time of all files, in seconds since 1970")
     version, architecture = options.version, options.architecture
     files = read_tree(options.tree)
     name = f"heapprof-{version}-{architecture}"
