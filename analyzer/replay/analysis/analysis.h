@@ -1,9 +1,10 @@
 // The analysis of a trace: opens it, replays it into a profile and, on request, replays its events again.
 //
-// The constructor is a list of passes (analysis.cpp). Without a selection there is one pass. A slice of time and
-// stacks selected by name need the trace summary first, because the clock and the call tree are complete only at the
-// end of the trace; an index or a compacted trace has it, else it takes a pass. Lifetimes need another pass, with one
-// bit of memory for each allocation. An overview takes no pass if an index has it.
+// The constructor is a list of passes (analysis.cpp), whose parts are in resolve_selection.cpp and counting_pass.cpp.
+// Without a selection there is one pass. A slice of time and stacks selected by name need the trace summary first,
+// because the clock and the call tree are complete only at the end of the trace; an index or a compacted trace has
+// it, else it takes a pass. Lifetimes need another pass, with one bit of memory for each allocation. An overview
+// takes no pass if an index has it.
 //
 // for_each_event() is for uses that need the profile before the events: an export that writes stacks before
 // events, a timeline of the largest call sites. It takes as long as the replay and gives the same events in the same
