@@ -9,7 +9,8 @@ Tables make_tables(Recordings& recordings) {
   Tables tables;
   add_process_tables(recordings, tables);
   add_stack_tables(recordings, tables);
-  add_block_tables(recordings, tables);
+  add_allocations_table(recordings, tables);
+  add_live_blocks_table(recordings, tables);
   add_memory_tables(recordings, tables);
   return tables;
 }

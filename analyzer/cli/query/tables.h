@@ -17,11 +17,12 @@ Tables make_tables(Recordings& recordings);
 /// What a query of these tables needs of the recordings.
 NeededParts parts_needed(const std::vector<const query::Table*>& tables);
 
-// Their parts: processes, labels, threads, modules, timeline, marks; stacks, call_sites, frames; allocations,
+// Their parts: processes, labels, threads, modules, timeline, marks; stacks, call_sites, frames; allocations;
 // live_blocks; mappings, samples, residency.
 void add_process_tables(Recordings& recordings, Tables& tables);
 void add_stack_tables(Recordings& recordings, Tables& tables);
-void add_block_tables(Recordings& recordings, Tables& tables);
+void add_allocations_table(Recordings& recordings, Tables& tables);
+void add_live_blocks_table(Recordings& recordings, Tables& tables);
 void add_memory_tables(Recordings& recordings, Tables& tables);
 
 }  // namespace heapprof::cli
