@@ -168,6 +168,29 @@ zpty -d session
         for variable in ("HEAPPROF_OUTPUT", "HEAPPROF_EMBEDDED_ALLOCATORS", "HEAPPROF_MAX_FILE_SIZE"):
             self.assertIn(f"| `{variable}` |", reference)
 
+    def test_reference_has_all_options_of_each_command(self):
+        """In the command's table, or in that of a group that many commands share, to which the command links. The
+        link says which options of the group the command does not have."""
+        reference = self.heapprof("manual", "--markdown")
+
+        def listed(text):
+            return {name for line in text.splitlines() if line.startswith("| `")
+                    for name in re.findall(r"`(--[\w-]+)", line.split(" | ")[0])}
+        sections = dict(re.findall(r"(?ms)^### heapprof ([^\n]+)\n(.*?)(?=^##)", reference))
+        groups = dict(re.findall(r"(?ms)^## (Call sites|Selection|Symbols)\n(.*?)(?=^## )", reference))
+        self.assertEqual(len(groups), 3)
+        self.assertGreater(len(sections), 30)
+        for command, text in sections.items():
+            options = listed(text)
+            for name, group in groups.items():
+                if link := re.search(rf"\[{name.lower()}\]\(#[\w-]+\)(?: \(not ([^)]*)\))?", text):
+                    options |= listed(group) - set(re.findall(r"`(--[\w-]+)`", link[1] or ""))
+            help_text = self.heapprof(*command.split(), "--help")
+            shown = {name for names in re.findall(r"(?m)^  (-[^ ,]+(?:, -[^ ,]+)*)", help_text)
+                     for name in re.findall(r"--[\w-]+", names)}
+            self.assertEqual(options, shown - {"--help"}, command)
+        self.assertEqual(reference.count("| `--helper REGEX` |"), 1)
+
     def test_json_page(self):
         """docs/json.md lists every key that commands write, except the old names of renamed ones."""
         old = {"command_line_cut", "growth", "kept", "released_blocks", "not_released", "released", "crossed",

@@ -1,6 +1,8 @@
 // docs/reference.md, which `heapprof manual --markdown` prints.
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/cli/help/help.h"
 #include "analyzer/launch/recorder_settings.h"
@@ -8,12 +10,47 @@
 namespace heapprof::cli {
 namespace {
 
-/// Options that so many commands share are described once.
-constexpr const char* kSharedGroups[] = {"Selection", "Symbols"};
+/// Groups of options that many commands share are described once.
+struct SharedGroup {
+  std::string name;
+  std::string link;
+  std::string description;
+  std::vector<OptionHelp> options;
+};
 
-bool is_shared(const OptionHelp& option) {
-  return std::any_of(std::begin(kSharedGroups), std::end(kSharedGroups),
-                     [&](const char* group) { return option.group == group; });
+/// `report` has all options of these groups.
+std::vector<SharedGroup> shared_groups(const std::vector<CommandHelp>& commands) {
+  std::vector<SharedGroup> groups = {
+      {"Call sites",
+       "[call sites](#call-sites)",
+       "Options that decide which function of a call stack is its call site, whose code a function is, and how names "
+       "are printed.",
+       {}},
+      {"Selection",
+       "[selection](#selection)",
+       "Options that select blocks, events and a slice of time, of every command that analyzes a trace, except "
+       "`pins`, `rss`, `top` and `export rows`.",
+       {}},
+      {"Symbols", "[symbols](#symbols)", "Options about the names of functions, files and lines.", {}}};
+  for (const CommandHelp& command : commands)
+    if (command.name == "report")
+      for (const OptionHelp& option : command.options)
+        for (SharedGroup& group : groups)
+          if (group.name == option.group) group.options.push_back(option);
+  return groups;
+}
+
+bool has_name(const std::vector<OptionHelp>& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const OptionHelp& option) { return option.names.back() == name; });
+}
+
+/// Whether the group describes the option as its command does.
+bool describes(const SharedGroup& group, const OptionHelp& option) {
+  return std::any_of(group.options.begin(), group.options.end(), [&](const OptionHelp& one) {
+    return one.group == option.group && one.names == option.names && one.value == option.value &&
+           one.help == option.help;
+  });
 }
 
 /// Text for a table: bars end cells, angle brackets are tags.
@@ -52,7 +89,16 @@ std::string anchor(const std::string& command) {
   return "#" + name;
 }
 
-std::string command_section(const CommandHelp& command) {
+/// The group of options and, if the command does not have all of them, which are missing.
+std::string link_to(const SharedGroup& group, const CommandHelp& command) {
+  std::string missing;
+  for (const OptionHelp& option : group.options)
+    if (!has_name(command.options, option.names.back()))
+      missing += (missing.empty() ? " (not " : ", ") + code(option.names.back());
+  return group.link + (missing.empty() ? "" : missing + ")");
+}
+
+std::string command_section(const CommandHelp& command, const std::vector<SharedGroup>& groups) {
   std::string text = "### heapprof " + command.name + "\n\n" + command.summary + ".\n\n";
   text += "```\nheapprof " + command.name + " [options]" + (command.usage.empty() ? "" : " " + command.usage) +
           "\n```\n\n";
@@ -64,16 +110,17 @@ std::string command_section(const CommandHelp& command) {
     shown.value.clear();
     text += option_row(shown);
   }
-  bool shares = false;
+  std::string links;
+  for (const SharedGroup& group : groups)
+    if (std::any_of(command.options.begin(), command.options.end(),
+                    [&](const OptionHelp& option) { return describes(group, option); }))
+      links += (links.empty() ? "" : ", ") + link_to(group, command);
   for (const OptionHelp& option : command.options) {
-    shares |= is_shared(option);
-    if (!is_shared(option) && option.names.back() != "--help") text += option_row(option);
+    const bool is_shared = std::any_of(groups.begin(), groups.end(),
+                                       [&](const SharedGroup& group) { return describes(group, option); });
+    if (!is_shared && option.names.back() != "--help") text += option_row(option);
   }
-  if (shares) {
-    const bool selects = std::any_of(command.options.begin(), command.options.end(),
-                                     [](const OptionHelp& option) { return option.group == "Selection"; });
-    text += std::string("\nAlso: ") + (selects ? "[selection](#selection), " : "") + "[symbols](#symbols).\n";
-  }
+  if (!links.empty()) text += "\nAlso: " + links + ".\n";
   if (!command.footer.empty()) {
     text += "\n";
     for (const char c : command.footer)
@@ -83,15 +130,10 @@ std::string command_section(const CommandHelp& command) {
   return text + "\n";
 }
 
-std::string shared_options(const std::vector<CommandHelp>& commands, const std::string& group) {
-  for (const CommandHelp& command : commands) {
-    if (command.name != "report") continue;
-    std::string text = "| option | effect |\n|---|---|\n";
-    for (const OptionHelp& option : command.options)
-      if (option.group == group) text += option_row(option);
-    return text + "\n";
-  }
-  return {};
+std::string group_section(const SharedGroup& group) {
+  std::string text = "## " + group.name + "\n\n" + group.description + "\n\n| option | effect |\n|---|---|\n";
+  for (const OptionHelp& option : group.options) text += option_row(option);
+  return text + "\n";
 }
 
 std::string exit_status_table(const std::vector<ExitStatus>& statuses) {
@@ -130,6 +172,7 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
       "Commands, options, environment variables and exit statuses. `heapprof manual --markdown` prints this file;\n"
       "`heapprof COMMAND --help` and the manual pages have the same descriptions.\n\n"
       "* [Commands](#commands)\n"
+      "* [Call sites](#call-sites)\n"
       "* [Selection](#selection)\n"
       "* [Symbols](#symbols)\n"
       "* [Environment variables](#environment-variables)\n"
@@ -150,16 +193,12 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
       text += (&one == &command.subcommands.front() ? "[" : ", [") + one.name + "](" + anchor(one.name) + ")";
   }
   text += " |\n\n";
+  const std::vector<SharedGroup> groups = shared_groups(commands);
   for (const CommandHelp& command : commands) {
-    if (command.subcommands.empty()) text += command_section(command);
-    for (const CommandHelp& one : command.subcommands) text += command_section(one);
+    if (command.subcommands.empty()) text += command_section(command, groups);
+    for (const CommandHelp& one : command.subcommands) text += command_section(one, groups);
   }
-  text +=
-      "## Selection\n\nOptions that select blocks, events and a slice of time, of every command that analyzes a "
-      "trace, except `pins`, `rss`, `top` and `export rows`.\n\n" +
-      shared_options(commands, "Selection");
-  text += "## Symbols\n\nOptions about the names of functions, files and lines.\n\n" +
-          shared_options(commands, "Symbols");
+  for (const SharedGroup& group : groups) text += group_section(group);
   text +=
       "## Environment variables\n\nSettings of the recorder, read when the program starts. An option of "
       "`heapprof record` sets its variable. In the effects, FILE, SIZE and N stand for the value.\n\n" +
