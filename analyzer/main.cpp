@@ -21,6 +21,7 @@ using namespace heapprof;
 /// Runs the command whose options were parsed; returns the exit status.
 struct Run {
   int operator()(const cli::RecordOptions& options) const { return cli::run_record(options); }
+  int operator()(const cli::RecorderPathOptions& options) const { return cli::run_recorder_path(options); }
   int operator()(const cli::ControlOptions& options) const { return cli::run_control(options); }
   int operator()(const cli::InstallSecureOptions& options) const { return cli::run_install_secure(options); }
 

@@ -45,6 +45,15 @@ class Loading(harness.Case):
         self.assertEqual(heaps[0], heaps[1])
         self.assertEqual(heaps[0], heaps[2])
 
+    def test_path_of_the_recorder(self):
+        """As in LD_PRELOAD=$(heapprof --recorder-path)."""
+        path = self.heapprof("--recorder-path")
+        self.assertEqual(path, f"{os.path.realpath(harness.LIBRARY)}\n")
+        self.assertIn("--recorder-path", self.heapprof("--help"))
+        done = self.run_heapprof("--recorder-path", "more")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("unexpected argument 'more'", done.stderr)
+
     def test_exec(self):
         for how in harness.WAYS:
             with self.subTest(how=how):

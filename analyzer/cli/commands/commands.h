@@ -12,6 +12,7 @@ namespace heapprof::cli {
 
 /// Returns the exit status of the program, or 2, 125, 126 or 127.
 int run_record(const RecordOptions& options);
+int run_recorder_path(const RecorderPathOptions& options);
 int run_control(const ControlOptions& options);
 int run_install_secure(const InstallSecureOptions& options);
 

@@ -81,6 +81,15 @@ std::string no_directory(int error, const char* option) {
 
 }  // namespace
 
+/// For whoever sets LD_PRELOAD: it depends on the package.
+int run_recorder_path(const RecorderPathOptions&) {
+  std::string recorder;
+  std::string error;
+  if (!launch::find_recorder(recorder, error)) return fail(1, error);
+  std::printf("%s\n", recorder.c_str());
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
 int run_record(const RecordOptions& options) {
   std::string error;
   if (!launch::check_environment(error)) return fail(kWrongUsage, error);

@@ -112,7 +112,7 @@ std::string bash_completions(const std::vector<CommandHelp>& all) {
       "    else\n"
       "      COMPREPLY=($(compgen -W '" +
       join(words, " ") +
-      " --help -V --version' -- \"$cur\")\n"
+      " --help -V --version --recorder-path' -- \"$cur\")\n"
       "                 $(compgen -G \"$cur*.heapprof\") $(compgen -G \"$cur*.hprof\"))\n"
       "    fi\n"
       "    return\n"
@@ -211,7 +211,7 @@ std::string zsh_completions(const std::vector<CommandHelp>& all) {
   text +=
       "  )\n"
       "  if ((CURRENT == 2)); then\n"
-      "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version\n"
+      "    if [[ $words[2] == -* ]]; then compadd -- --help -V --version --recorder-path\n"
       "    else\n"
       "      _describe -t commands command commands\n"
       "      # A recording instead of a command is reported.\n"
@@ -307,7 +307,9 @@ std::string fish_completions(const std::vector<CommandHelp>& all) {
       "    end\n"
       "end\n"
       "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l help -d 'Print help'\n"
-      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -s V -l version -d 'Print the version'\n";
+      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -s V -l version -d 'Print the version'\n"
+      "complete -c heapprof -n 'test (count (commandline -opc)) -eq 1' -l recorder-path -d 'Print the path of the "
+      "recorder'\n";
   const auto line = [&](const std::string& rest) { text += "complete -c heapprof " + rest + "\n"; };
   for (const CommandHelp& command : all)
     line("-f -n 'test (count (commandline -opc)) -eq 1' -a " + in_quotes(command.name, true) + " -d " +

@@ -96,7 +96,8 @@ std::string help_overview(const std::vector<CommandHelp>& commands) {
     text += row(command.name, command.summary);
   }
   text += "\nOptions:\n" + row("-h, --help", "Print this help; after a command, the help of that command") +
-          row("-V, --version", "Print the version");
+          row("-V, --version", "Print the version") +
+          row("--recorder-path", "Print the path of the recorder, for LD_PRELOAD");
   return text;
 }
 

@@ -63,7 +63,8 @@ std::string overview() {
       ".PP\nWithout a command, heapprof prints how to begin. \\fBheapprof\\fR \\fITRACE\\fR is\n"
       "\\fBheapprof report\\fR \\fITRACE\\fR. A command whose only argument is the trace reads the newest recording\n"
       "in the current directory when none is given.\n"
-      "\\fB\\-V\\fR or \\fB\\-\\-version\\fR prints the version.\n"
+      "\\fB\\-V\\fR or \\fB\\-\\-version\\fR prints the version, \\fB\\-\\-recorder\\-path\\fR the path of the\n"
+      "recorder, for LD_PRELOAD.\n"
       ".SH COMMANDS\n";
   for (const CommandHelp& command : describe_commands())
     text += ".TP\n\\fBheapprof " + roff(command.name) + "\\fR\n" + roff(command.summary) + ".\n";

@@ -181,7 +181,8 @@ std::string reference_markdown(const std::vector<CommandHelp>& commands) {
       "## Commands\n\n"
       "TRACE is a recording; its program may have ended, been killed, or still run. `heapprof TRACE` is\n"
       "`heapprof report TRACE`. A command whose only argument is TRACE reads the newest recording in the current\n"
-      "directory when none is given. `-h` and `--help` print the help of a command.\n\n"
+      "directory when none is given. `-h` and `--help` print the help of a command. `heapprof --version` prints the\n"
+      "version, and `heapprof --recorder-path` the path of the recorder, for `LD_PRELOAD`.\n\n"
       "| task | commands |\n|---|---|\n";
   std::string group;
   for (const CommandHelp& command : commands) {

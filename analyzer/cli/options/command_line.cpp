@@ -366,6 +366,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
   if (words.empty()) return {FirstScreenOptions{}, 0};
   if (words.front() == "record") return parse_record({words.begin() + 1, words.end()});
+  if (words.front() == "--recorder-path") {
+    if (words.size() > 1) return wrong("unexpected argument '" + words[1] + "'", "heapprof");
+    return {RecorderPathOptions{}, 0};
+  }
 
   // `help` takes the name of any command.
   const bool is_one = words.front() != "help" && is_command(words.front());

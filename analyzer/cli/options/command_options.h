@@ -357,6 +357,9 @@ struct HelpOptions {
   std::string command;  ///< "report", "export csv"; empty: the list of all commands
 };
 
+/// `heapprof --recorder-path`.
+struct RecorderPathOptions {};
+
 /// `heapprof` without arguments.
 struct FirstScreenOptions {};
 
@@ -366,6 +369,6 @@ using CommandOptions =
                  RssOptions, HistogramOptions, ChurnOptions, ReallocsOptions, ThreadsOptions, FreesOptions,
                  TopOptions, TimelineOptions, ServeOptions, HtmlOptions, DiffOptions, CheckOptions, ExportOptions,
                  QueryOptions, PushOptions, BundleOptions, CompactOptions, IndexOptions, CompletionsOptions,
-                 ManualOptions, HelpOptions, FirstScreenOptions>;
+                 ManualOptions, HelpOptions, RecorderPathOptions, FirstScreenOptions>;
 
 }  // namespace heapprof::cli
