@@ -23,6 +23,8 @@ constexpr std::size_t kHashes = 32;  // a power of two, more than kGroupAhead
 /// Threads beyond this count as the last one.
 constexpr std::size_t kMaxThreads = 100'000;
 
+constexpr std::size_t kMaxTies = 255;  // kTieWindow of analyzer/replay/replay.cpp, without the event itself
+
 }  // namespace
 
 LiveState::LiveState(const FileHeader& header) : clock_(header) {}
@@ -81,7 +83,7 @@ inline void LiveState::allocate(const MergedEvent& event, std::uint64_t hash) {
   Block* block = &blocks_.insert(event.address, hash, fresh);
   if (!fresh) [[unlikely]] {
     remove(*block);
-    replaced_.push_back({event.address, event.time, event.stream()});
+    add_tie(replaced_, event);
   }
   if (reallocs_.can_have(hash)) [[unlikely]]
     count_reuse(event.address, hash);
@@ -114,11 +116,19 @@ inline void LiveState::free(const MergedEvent& event, std::uint64_t hash) {
     return;
   Block* const block = event.address == 0 ? nullptr : blocks_.find(event.address, hash);
   if (block == nullptr) [[unlikely]] {
-    early_frees_.push_back({event.address, event.time, event.stream()});
+    add_tie(early_frees_, event);
     return;
   }
   remove(*block);
   blocks_.erase(block, hash);
+}
+
+/// Remembers the event until its other half comes. As in a replay, the two are not far from each other: of any number
+/// of events with one time, each would otherwise be compared with all before it.
+[[gnu::noinline]] void LiveState::add_tie(std::vector<Tie>& ties, const MergedEvent& event) {
+  if (!ties.empty() && ties.back().ticks != event.time) ties.clear();
+  if (ties.size() == kMaxTies) ties.erase(ties.begin());
+  ties.push_back({event.address, event.time, event.stream()});
 }
 
 /// Whether an event of equal time in another stream, one of `ties`, is the other half of this one. Forgets those of
@@ -150,7 +160,7 @@ void LiveState::realloc_begin(const MergedEvent& event) {
     pending.block = *block;
     blocks_.erase(block);
   } else if (event.address != 0) {
-    early_frees_.push_back({event.address, event.time, event.stream()});
+    add_tie(early_frees_, event);
   }
   stream(event.stream()).reallocs.push_back(reallocs_.add(pending));
 }

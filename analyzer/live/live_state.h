@@ -102,7 +102,8 @@ class LiveState {
   void take_rare(const trace::MergedEvent& event, std::vector<trace::EventText>* texts);
   void take_text(const trace::MergedEvent& event, trace::EventText& text);
   void remove(const replay::Block& block);
-  bool settles(std::vector<Tie>& ties, const trace::MergedEvent& event);
+  static void add_tie(std::vector<Tie>& ties, const trace::MergedEvent& event);
+  static bool settles(std::vector<Tie>& ties, const trace::MergedEvent& event);
   void abandon_calls(Stream& stream);
   std::uint32_t start_thread(std::uint32_t tid, std::string name);
   LiveSums& node(std::uint32_t index);
@@ -116,6 +117,7 @@ class LiveState {
   std::vector<LiveThread> threads_;
   std::vector<Stream> streams_;
   replay::PendingReallocs reallocs_;
+  // Of one time each, the latest ones.
   std::vector<Tie> early_frees_;  // of blocks that are unknown so far
   std::vector<Tie> replaced_;     // blocks whose addresses were allocated again
   trace::TickClock clock_;

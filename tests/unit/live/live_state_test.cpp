@@ -142,6 +142,34 @@ TEST_CASE("Events of equal time in two streams are paired in either order") {
   CHECK(read.state->frees() == 2);
 }
 
+TEST_CASE("Of many events of equal time, those are paired that a replay pairs: they are near each other") {
+  constexpr std::uint64_t kEvents = 300;
+  const auto address = [](std::uint64_t i) { return 0x1000 + 16 * i; };
+  SECTION("frees before the allocations") {
+    TraceBuilder trace;
+    auto& first = trace.stream();
+    auto& second = trace.stream();
+    for (std::uint64_t i = 0; i < kEvents; ++i) first.free(5, address(i));
+    second.alloc(5, address(0), 50);
+    second.alloc(5, address(kEvents - 1), 7);
+    const Read read(trace);
+    CHECK(read.state->totals().live_bytes == 50);
+    CHECK(Replayed(read.file.path()).replay.heap().leaked_bytes == 50);
+  }
+  SECTION("allocations of live addresses before the frees") {
+    TraceBuilder trace;
+    auto& first = trace.stream();
+    auto& second = trace.stream();
+    for (std::uint64_t i = 0; i < kEvents; ++i) second.alloc(1, address(i), 100);
+    for (std::uint64_t i = 0; i < kEvents; ++i) first.alloc(5, address(i), 7);
+    second.free(5, address(0));
+    second.free(5, address(kEvents - 1));
+    const Read read(trace);
+    CHECK(read.state->totals().live_blocks == kEvents - 1);
+    CHECK(Replayed(read.file.path()).replay.heap().leaked_blocks == kEvents - 1);
+  }
+}
+
 TEST_CASE("A free of an unknown block does not free a block that is allocated there later") {
   TraceBuilder trace;
   auto& first = trace.stream();
