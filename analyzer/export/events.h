@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/replay/analysis/analysis.h"
 
 namespace heapprof::exporter {
@@ -14,6 +15,6 @@ namespace heapprof::exporter {
 using EventSource = std::function<void(const std::function<void(std::span<const replay::ProfileEvent>)>&)>;
 
 /// The allocation events of the live blocks, by address.
-using LiveBlocks = std::unordered_map<std::uint64_t, replay::ProfileEvent>;
+using LiveBlocks = std::unordered_map<std::uint64_t, replay::ProfileEvent, ChosenKeyHash>;
 
 }  // namespace heapprof::exporter

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/export/row_writer.h"
 #include "analyzer/render/utf8.h"
 
@@ -70,7 +71,7 @@ void write_blocks(const StackTable& table, const EventSource& source, RowFormat 
     std::uint64_t order;
     replay::ProfileEvent event;
   };
-  std::unordered_map<std::uint64_t, Block> live;
+  std::unordered_map<std::uint64_t, Block, ChosenKeyHash> live;
   std::uint64_t order = 0;
   source([&](std::span<const replay::ProfileEvent> events) {
     for (const replay::ProfileEvent& event : events) {

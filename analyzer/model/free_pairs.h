@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
+
 namespace heapprof::model {
 
 struct BlockSum {
@@ -40,7 +42,7 @@ class PairSums {
 
  private:
   std::vector<Entry> entries_;
-  std::unordered_map<std::uint64_t, std::uint32_t> index_;
+  std::unordered_map<std::uint64_t, std::uint32_t, ChosenKeyHash> index_;
   std::uint64_t last_key_ = 0;
   std::uint32_t last_ = 0;
 };

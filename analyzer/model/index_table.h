@@ -1,5 +1,5 @@
 // Finds entries of a vector by their contents: an open-addressing hash table of indices, 4 bytes each, at most half
-// full. It does not grow.
+// full. It does not grow. A recording chooses the contents, but not which of them are in one place.
 #pragma once
 
 #include <bit>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/base/mix_bits.h"
 
 namespace heapprof::model {
@@ -21,7 +22,7 @@ class IndexTable {
   template <typename Matches, typename Add>
   std::uint32_t find_or_add(std::uint64_t first, std::uint64_t second, Matches&& matches, Add&& add) {
     const std::size_t mask = slots_.size() - 1;
-    for (std::size_t i = mix_bits(mix_bits(first) + second) & mask;; i = (i + 1) & mask) {
+    for (std::size_t i = mix_bits(mix_bits(kHashSeed ^ first) + second) & mask;; i = (i + 1) & mask) {
       if (slots_[i] == kFree) return slots_[i] = add();
       if (matches(slots_[i])) return slots_[i];
     }

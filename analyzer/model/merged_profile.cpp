@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/symbols/module_symbols.h"
 
 namespace heapprof::model {
@@ -19,12 +20,11 @@ struct ProfileMerger::Names {
 };
 
 std::size_t ProfileMerger::Hash::operator()(const NodeKey& key) const noexcept {
-  const std::uint64_t both = std::uint64_t{key.parent} << 32 | key.address;
-  return std::hash<std::uint64_t>()(both * 0x9e3779b97f4a7c15 ^ (both >> 29));
+  return ChosenKeyHash()(std::uint64_t{key.parent} << 32 | key.address);
 }
 
 std::size_t ProfileMerger::Hash::operator()(const CodeAddress& address) const noexcept {
-  return std::hash<std::uint64_t>()((address.offset * 0x9e3779b97f4a7c15) ^ address.module);
+  return ChosenKeyHash()(mix_bits(kHashSeed + address.offset) + address.module);
 }
 
 ProfileMerger::ProfileMerger() : python_(std::make_unique<PythonLines>()) {

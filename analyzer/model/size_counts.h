@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::model {
@@ -37,6 +38,14 @@ class SizeCounts {
     return result;
   }
 
+  /// How many sizes a lookup compares at most, for tests.
+  std::size_t max_compared() const {
+    std::size_t most = 0;
+    for (std::size_t bucket = 0; bucket < large_.bucket_count(); ++bucket)
+      most = std::max(most, large_.bucket_size(bucket));
+    return most;
+  }
+
  private:
   static constexpr std::uint64_t kSmallSizes = 4096;
   static constexpr std::size_t kMaxSizes = 1'000'000;
@@ -48,7 +57,7 @@ class SizeCounts {
   }
 
   std::vector<std::uint64_t> small_;
-  std::unordered_map<std::uint64_t, std::uint64_t> large_;
+  std::unordered_map<std::uint64_t, std::uint64_t, ChosenKeyHash> large_;
   std::array<std::uint64_t, 64> coarse_{};
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/allocators/allocator_model.h"
+#include "analyzer/base/chosen_key_hash.h"
 
 namespace heapprof::pins {
 
@@ -51,7 +52,7 @@ class PageCollector {
   void add_pages(const AddressRange& range);
   void add_long(const AddressRange& range);
 
-  std::unordered_map<std::uint64_t, Chunk> chunks_;  // by address / kChunkBytes
+  std::unordered_map<std::uint64_t, Chunk, ChosenKeyHash> chunks_;  // by address / kChunkBytes
   std::uint64_t last_chunk_ = ~std::uint64_t{0};
   Chunk* last_words_ = nullptr;
   std::vector<AddressRange> long_;

@@ -1,4 +1,4 @@
-// Addresses as a hostile recording has them: chosen so that their hashes have equal bits (BlockTable::hash_of()).
+// Numbers as a hostile recording has them: chosen so that their hashes have equal bits.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,21 @@
 
 namespace heapprof::test {
 
-/// The first address of the cluster whose BlockTable::hash_of() is `hash`; 0: there is none. It undoes mix_bits().
-inline std::uint64_t address_with_hash(std::uint64_t hash) {
+/// The number of which mix_bits() makes `mixed`.
+inline std::uint64_t undo_mix_bits(std::uint64_t mixed) {
   const auto divided_by = [](std::uint64_t number, std::uint64_t factor) {
     std::uint64_t inverse = factor;  // modulo 8; each step doubles the number of right bits
     for (int step = 0; step < 5; ++step) inverse *= 2 - factor * inverse;
     return number * inverse;
   };
-  std::uint64_t number = hash ^ hash >> 31 ^ hash >> 62;
-  number = divided_by(number, 0x94d049bb133111eb);
+  std::uint64_t number = divided_by(mixed ^ mixed >> 31 ^ mixed >> 62, 0x94d049bb133111eb);
   number = divided_by(number ^ number >> 27 ^ number >> 54, 0xbf58476d1ce4e5b9);
-  number = number ^ number >> 30 ^ number >> 60;
+  return number ^ number >> 30 ^ number >> 60;
+}
+
+/// The first address of the cluster whose BlockTable::hash_of() is `hash`; 0: there is none.
+inline std::uint64_t address_with_hash(std::uint64_t hash) {
+  const std::uint64_t number = undo_mix_bits(hash);
   return number >> 58 != 0 ? 0 : number >> 4 << 10 | (number & 15);
 }
 

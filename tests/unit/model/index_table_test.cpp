@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/mix_bits.h"
 #include "analyzer/model/index_table.h"
+#include "tests/support/chosen_addresses.h"
 
 using heapprof::model::IndexTable;
 
@@ -77,6 +79,15 @@ TEST_CASE("a table of indices compares few entries, wherever code is loaded") {
     CHECK(mean_comparisons(20'000, [&](std::uint64_t i) { return Key{i % 300, (i / 300) << stride_bits}; }) < 2);
     CHECK(mean_comparisons(20'000, [&](std::uint64_t i) { return Key{0, 0x7f0000000000 + (i << stride_bits)}; }) < 2);
   }
+}
+
+TEST_CASE("a table of indices compares few entries, also if the numbers were chosen for mix_bits()") {
+  // Without a number that nobody knows, all entries would be in one place: the lower 20 bits of their hashes are 0.
+  const auto second = [](std::uint64_t i) {
+    return heapprof::test::undo_mix_bits((i + 1) << 20) - heapprof::mix_bits(1);
+  };
+  REQUIRE((heapprof::mix_bits(heapprof::mix_bits(1) + second(7)) & 0xfffff) == 0);
+  CHECK(mean_comparisons(5'000, [&](std::uint64_t i) { return Key{1, second(i)}; }) < 3);
 }
 
 TEST_CASE("a table of indices distinguishes entries with equal hashes") {

@@ -1,0 +1,22 @@
+// The hash of numbers that a recording chooses, such as sizes and addresses, for unordered containers.
+//
+// std::hash of a number is the number itself, and numbers of buckets are known: of numbers that are in one bucket, each
+// lookup would compare all. The order of a container with this hash differs from run to run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "analyzer/base/mix_bits.h"
+#include "analyzer/base/random_seed.h"
+
+namespace heapprof {
+
+/// Of this process.
+inline const std::uint64_t kHashSeed = random_seed();
+
+struct ChosenKeyHash {
+  std::size_t operator()(std::uint64_t key) const noexcept { return mix_bits(kHashSeed ^ key); }
+};
+
+}  // namespace heapprof
