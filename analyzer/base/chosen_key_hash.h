@@ -1,7 +1,8 @@
 // The hash of numbers that a recording chooses, such as sizes and addresses, for unordered containers.
 //
-// std::hash of a number is the number itself, and numbers of buckets are known: of numbers that are in one bucket, each
-// lookup would compare all. The order of a container with this hash differs from run to run.
+// std::hash of a number is the number itself, and the numbers of buckets are known: a recording could choose numbers
+// that are all in one bucket, and each lookup would compare all. The order of a container with this hash differs from
+// run to run.
 #pragma once
 
 #include <cstddef>

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::model {
@@ -85,11 +86,26 @@ class ReallocChains {
   /// After the last event.
   void finish() {
     while (!pending_.empty()) settle_oldest();
-    for (const auto& [address, chain] : live_) settle(chain);
+    // Of chains with equally many steps the first one counts, so that their order must not depend on addresses.
+    std::vector<Chain> left;
+    left.reserve(live_.size());
+    for (const auto& [address, chain] : live_) left.push_back(chain);
+    std::sort(left.begin(), left.end(), [](const Chain& a, const Chain& b) {
+      return a.last_bytes != b.last_bytes ? a.last_bytes > b.last_bytes : a.first_bytes > b.first_bytes;
+    });
+    for (const Chain& chain : left) settle(chain);
     live_.clear();
   }
 
   const std::vector<ChainCosts>& costs() const noexcept { return costs_; }  ///< by node, up to the last that has any
+
+  /// How many blocks a lookup compares at most, for tests.
+  std::size_t max_compared() const {
+    std::size_t most = 0;
+    for (std::size_t bucket = 0; bucket < live_.bucket_count(); ++bucket)
+      most = std::max(most, live_.bucket_size(bucket));
+    return most;
+  }
 
  private:
   static constexpr std::size_t kMaxPending = 64;  // threads that are inside a realloc at the same time
@@ -126,8 +142,8 @@ class ReallocChains {
     pending_.erase(pending_.begin());
   }
 
-  std::unordered_map<std::uint64_t, Chain> live_;  // by address
-  std::vector<Step> pending_;                      // in order
+  std::unordered_map<std::uint64_t, Chain, ChosenKeyHash> live_;  // by address
+  std::vector<Step> pending_;                                     // in order
   std::vector<ChainCosts> costs_;
 };
 

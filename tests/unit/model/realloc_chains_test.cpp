@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include <cstdint>
+#include <unordered_map>
+
 #include "analyzer/model/realloc_chains.h"
 
 using namespace heapprof::model;
@@ -41,4 +44,33 @@ TEST_CASE("Steps of two blocks that had one address are told apart by when these
   CHECK(chains.costs()[1].longest_first_bytes == 1'000);
   CHECK(chains.costs()[2].copied_bytes == 10);
   CHECK(chains.costs()[2].longest_first_bytes == 10);
+}
+
+TEST_CASE("Few blocks are compared, also if their addresses were chosen for one bucket of a hash map") {
+  constexpr std::uint64_t kBlocks = 20'000;
+  std::unordered_map<std::uint64_t, std::uint64_t> usual;
+  for (std::uint64_t i = 0; i < kBlocks; ++i) usual[i] = i;
+  const std::uint64_t buckets = usual.bucket_count();
+  ReallocChains chains;
+  for (std::uint64_t i = 1; i <= kBlocks; ++i) {
+    chains.begin_step(1, i, 10);
+    chains.stepped(1, i, i * buckets, 20, 1);
+  }
+  CHECK(chains.max_compared() < 30);
+  chains.finish();
+  CHECK(chains.costs()[1].chains == kBlocks);
+}
+
+TEST_CASE("Of chains with equally many steps, the one with the largest block is the longest, at whatever addresses") {
+  for (const std::uint64_t first_address : {0x1000, 0x9000}) {
+    ReallocChains chains;
+    for (const std::uint64_t size : {30, 50, 40}) {
+      const std::uint64_t address = first_address ^ size << 4;
+      chains.begin_step(1, size, size - 10);
+      chains.stepped(1, size, address, size, 1);
+    }
+    chains.finish();
+    CHECK(chains.costs()[1].longest_last_bytes == 50);
+    CHECK(chains.costs()[1].longest_first_bytes == 40);
+  }
 }
