@@ -5,6 +5,7 @@ import collections
 import json
 import shutil
 import struct
+import tempfile
 from pathlib import Path
 
 import harness
@@ -23,11 +24,11 @@ class Together(harness.Case):
     def setUp(self):
         super().setUp()
         if Together.recorded is None:
-            Together.recorded = harness.shared_folder() / "relatives"
-            done = self.run_heapprof("record", "--children", "-o", f"{Together.recorded}/", "--",
-                                     harness.program("relatives"))
+            folder = Path(tempfile.mkdtemp(dir=harness.shared_folder())) / "relatives"
+            done = self.run_heapprof("record", "--children", "-o", f"{folder}/", "--", harness.program("relatives"))
             self.assertEqual(done.returncode, 0, done.stderr)
             Together.truth = json.loads(done.stdout)
+            Together.recorded = folder
         self.folder = self.dir / "all"
         shutil.copytree(Together.recorded, self.folder)
         self.traces = sorted(self.folder.iterdir())
