@@ -62,11 +62,13 @@ Mailbox::Answer Mailbox::send(MailboxCommand command, std::string_view text, std
   FileHeader::Mailbox& box = mapped_->mailbox;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto acknowledged_by = [&](auto until) {
-    while (request_pending()) {
-      if (std::chrono::steady_clock::now() >= until) return false;
+    for (;;) {
+      // Before the state: what was acknowledged in time is seen, however late this thread continues.
+      const bool is_last = std::chrono::steady_clock::now() >= until;
+      if (!request_pending()) return true;
+      if (is_last) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    return true;
   };
   // One sender at a time. Only senders take this lock, the recorder does not.
   while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
