@@ -126,7 +126,7 @@ class Html(harness.Case):
         suppressions = self.dir / "suppressions"
         os.mkfifo(suppressions)
         html = self.popen([harness.HEAPPROF, "html", trace, "-o", self.dir / "page.html", "--suppressions",
-                           suppressions, "--max-size", "1M"],
+                           suppressions, "--max-size", "1M"], env=harness.analyzer_environment(),
                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         suppressions.write_text("")
         return html, suppressions
@@ -154,7 +154,7 @@ class Html(harness.Case):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             return html.poll() is not None
-        harness.wait_until(ends, "html")
+        harness.wait_until(ends, "html", seconds=240)
         messages = html.stderr.read()
         self.assertEqual(html.returncode, 1, messages)
         content = self.content((self.dir / "page.html").read_text())
@@ -184,7 +184,7 @@ class Html(harness.Case):
             with contextlib.suppress(OSError):
                 os.close(os.open(suppressions, os.O_WRONLY | os.O_NONBLOCK))
             return html.poll() is not None
-        harness.wait_until(ends, "html")
+        harness.wait_until(ends, "html", seconds=240)
         messages = html.stderr.read()
         self.assertEqual(html.returncode, 1, messages)
         self.assertRegex(messages, f"answers about .* failed: .*{re.escape(trace.name)}")
