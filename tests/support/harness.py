@@ -28,6 +28,7 @@ from pathlib import Path
 
 import case_runner
 import ledger as ledger_module
+import process_group
 import trace_reader
 from case_runner import skip_unless  # noqa: F401: tests take it from here
 
@@ -252,15 +253,22 @@ class Case(unittest.TestCase):
         of the test."""
         process = subprocess.Popen(*arguments, **options)
         own_group = options.get("start_new_session") or options.get("process_group") == 0
+        if own_group:
+            process_group.adopt(process)
 
         def end():
+            children = []
             if process.poll() is None:
                 children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-                os.killpg(process.pid, signal.SIGKILL) if own_group else process.kill()
-                process.wait()
-                for child in map(int, children):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(child, signal.SIGKILL)
+                if own_group:
+                    process_group.end(process)
+                else:
+                    process.kill()
+                    process.wait()
+            process_group.forget(process)
+            for child in map(int, children):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     with contextlib.suppress(BrokenPipeError):

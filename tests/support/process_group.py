@@ -18,7 +18,11 @@ _started = set()  # (process that has started the group, number of the group)
 
 def start(command, **options):
     """subprocess.Popen() of a program that leads a session and a process group of its own."""
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    return adopt(subprocess.Popen(command, start_new_session=True, **options))
+
+
+def adopt(process):
+    """Returns the process, which leads a group of its own."""
     _started.add((os.getpid(), process.pid))
     return process
 
@@ -36,7 +40,8 @@ def members(group):
 
 
 def end(process, seconds=60):
-    """Kills all processes of the group of start(), and waits until none is left: then nobody writes to their files."""
+    """Kills all processes of the group of the process, and waits until none is left: then nobody writes to their
+    files."""
     deadline = time.monotonic() + seconds
     while process.poll() is None or members(process.pid):
         if time.monotonic() > deadline:
@@ -45,6 +50,11 @@ def end(process, seconds=60):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         time.sleep(0.005)
+    forget(process)
+
+
+def forget(process):
+    """It has ended: another process can get its number."""
     _started.discard((os.getpid(), process.pid))
 
 
