@@ -61,9 +61,7 @@ class Browser:
         self.loaded = set()  # of each document that is loaded, its number (loaderId)
         self.page = "about:blank"  # the address of the document that is shown
         try:
-            page = next(target["targetId"] for target in self.call("Target.getTargets")["targetInfos"]
-                        if target["type"] == "page")
-            self.session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+            self.session = self.call("Target.attachToTarget", targetId=self._first_page(), flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Log"):
                 self.call(f"{domain}.enable")
             self.call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -72,6 +70,16 @@ class Browser:
         except BaseException:
             self.close()
             raise
+
+    def _first_page(self, seconds=60):
+        """The target of about:blank, which the browser may open later than it gives its first answer."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for target in self.call("Target.getTargets")["targetInfos"]:
+                if target["type"] == "page":
+                    return target["targetId"]
+            time.sleep(0.01)
+        raise TimeoutError(f"the browser has no page within {seconds} s")
 
     def __enter__(self):
         return self
@@ -116,7 +124,10 @@ class Browser:
         os.write(self.input, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + timeout
         while True:
-            answer = self._receive(deadline)
+            try:
+                answer = self._receive(deadline)
+            except TimeoutError:
+                raise TimeoutError(f"{method}: no answer of the browser within {timeout} s") from None
             if answer.get("id") == self.number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
