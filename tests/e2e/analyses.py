@@ -39,7 +39,7 @@ class Growth(harness.Case):
 
     def setUp(self):
         super().setUp()
-        run = self.record_once(harness.program("ledger_growth"))
+        run = self.recorded_evenly_once("request_steady", harness.program("ledger_growth"))
         self.trace = run.trace
         self.truth = json.loads(run.stdout)
         timeline = json.loads(self.call_once(self.heapprof, "timeline", self.trace, "--json", "--sites", 0))
