@@ -411,7 +411,7 @@ class Lists(pages.PageCase):
             self.trace = self.record(program).trace
             rows = self.json("report", "--by", "function", "--columns", "over-time", "--top", "0")["rows"]
             parts = {row["name"]: row["live_over_time"] for row in rows}
-            # The first part of the time has the first blocks, and no others, unless the process waits for the processor.
+            # The first part of the time has only the first blocks, unless the process waits for the processor.
             if parts["take_1"][0] == 39_900 and parts["take_78"][0] == 32_200:
                 break
         self.open(self.trace, view="table", by="function", metric="peak", sort="-growth")

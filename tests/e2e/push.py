@@ -237,9 +237,9 @@ class Push(harness.Case):
                 heap = self.report(moved)["heap"]
                 self.assertEqual(sum(one["alloc_objects"].total for one in profiles), heap["allocations"])
                 self.assertEqual(profiles[-1]["inuse_space"].total, heap["leaked_bytes"])
-                # By the times of the profiles, because the receiver may be late. One follows another at once if that took
-                # longer than its interval, but so many whole intervals have gone by since the start of push. The last
-                # one comes with the end of the program; a second is for one that waits for the processor.
+                # By the times of the profiles, because the receiver may be late. One follows another at once if that
+                # took longer than its interval, but so many whole intervals have gone by since the start of push. The
+                # last one comes with the end of the program; a second is for one that waits for the processor.
                 one = profiles[-2]["inuse_space"]
                 self.assertGreater(one.time_ns + one.duration_ns - begin, (len(profiles) - 2) * 0.5e9 - 1e9)
 

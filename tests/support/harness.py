@@ -248,9 +248,9 @@ class Case(unittest.TestCase):
         return RECORDED_ONCE[key]
 
     def recorded_evenly(self, function, *command, **options):
-        """record() of a program that leaks in `function` all the time. If it waits for the processor for more than one of
-        the 16 parts of the time by which leaks are judged (analyzer/model/rises.h), they look like something else: then
-        it is recorded again."""
+        """record() of a program that leaks in `function` all the time. If it waits for the processor for more than one
+        of the 16 parts of the time by which leaks are judged (analyzer/model/rises.h), they look like something else:
+        then it is recorded again."""
         for _ in range(10):
             run = self.record(*command, **options)
             blocks = self.heapprof("blocks", run.trace, "--function", function, "--json", status=(0, 1))

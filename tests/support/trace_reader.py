@@ -185,9 +185,9 @@ class Snapshot:
 
     @property
     def had_too_little_time(self):
-        """Whether one that has 50 ms by the clock (the last one of a program, or one on request) is incomplete after most
-        of them: then it shows nothing. The process has waited for the processor, or the processor stood still, which
-        many virtual machines count as processor time of the process."""
+        """Whether one that has 50 ms by the clock (the last one of a program, or one on request) is incomplete after
+        most of them: then it shows nothing. The process has waited for the processor, or the processor stood still,
+        which many virtual machines count as processor time of the process."""
         return not self.complete and self.end_ns - self.begin_ns > 25_000_000
 
     def add(self, data):
