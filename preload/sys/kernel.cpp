@@ -1,6 +1,7 @@
 #include "preload/sys/kernel.h"
 
 #include <sys/auxv.h>
+#include <sys/utsname.h>
 
 namespace heapprof::sys {
 
@@ -26,7 +27,13 @@ long retry_call(long number, long a, long b, long c, long d, long e) noexcept {
 void host_name(char (&name)[66]) noexcept {
   // At most 64 bytes (__NEW_UTS_LEN), a line break and a NUL.
   const size_t length = read_file("/proc/sys/kernel/hostname", name, sizeof name);
-  if (length != 0 && name[length - 1] == '\n') name[length - 1] = '\0';
+  if (length != 0) {
+    if (name[length - 1] == '\n') name[length - 1] = '\0';
+    return;
+  }
+  static utsname names;
+  static_assert(sizeof names.nodename <= sizeof name);
+  if (!failed(call(SYS_uname, word(&names)))) __builtin_memcpy(name, names.nodename, sizeof names.nodename);
 }
 
 uint64_t vdso_address() noexcept {
