@@ -26,6 +26,7 @@ PROGRAM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chrom
 # All pages in one process: a new process for every page needs some 0.1 s of processor time more. Not for measuring how
 # long a page takes to load.
 ONE_PROCESS = ("--renderer-process-limit=1", "--disable-features=IsolateOrigins,site-per-process,BackForwardCache")
+TIMEOUT_S = 120  # of an answer, and until a page is loaded
 ALT, SHIFT = 1, 8  # of `modifiers`
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "Home": (36, ""), "End": (35, ""),
         "PageUp": (33, ""),
@@ -71,15 +72,15 @@ class Browser:
             self.close()
             raise
 
-    def _first_page(self, seconds=60):
+    def _first_page(self):
         """The target of about:blank, which the browser may open later than it gives its first answer."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             for target in self.call("Target.getTargets")["targetInfos"]:
                 if target["type"] == "page":
                     return target["targetId"]
             time.sleep(0.01)
-        raise TimeoutError(f"the browser has no page within {seconds} s")
+        raise TimeoutError(f"the browser has no page within {TIMEOUT_S} s")
 
     def __enter__(self):
         return self
@@ -116,7 +117,7 @@ class Browser:
             self.errors.append(f"console.{call['type']}: {' '.join(texts)[:300]}")
         return message
 
-    def call(self, method, timeout=60, **parameters):
+    def call(self, method, timeout=TIMEOUT_S, **parameters):
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -137,7 +138,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
-    def open(self, address, dark=False, timeout=60):
+    def open(self, address, dark=False, timeout=TIMEOUT_S):
         self.set_dark(dark)
         # An address that differs only in its fragment is not loaded again, unless another page was between.
         page = address.partition("#")[0]
@@ -147,7 +148,7 @@ class Browser:
             self._wait_for_load(lambda document=document: document is None or document in self.loaded, step, timeout)
         self.page = page
 
-    def reload(self, timeout=60):
+    def reload(self, timeout=TIMEOUT_S):
         before = self.loaded | {self.call("Page.getFrameTree")["frameTree"]["frame"]["loaderId"]}
         self.call("Page.reload")
         self._wait_for_load(lambda: self.loaded - before, self.page, timeout)
@@ -160,7 +161,7 @@ class Browser:
             except TimeoutError:
                 raise TimeoutError(f"{address} is not loaded within {timeout} s") from None
 
-    def evaluate(self, expression, timeout=60):
+    def evaluate(self, expression, timeout=TIMEOUT_S):
         """The value of a JavaScript expression; waits for promises."""
         result = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True,
                            returnByValue=True)
