@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <ctime>
 #include <string>
 
@@ -16,8 +17,9 @@ namespace heapprof::launch {
 
 namespace {
 
-/// An idle process that was stopped with its group answers when it is continued, which may be never.
-constexpr int kTimeoutMs = 200;
+/// How long an answer is waited for before the state of the idle process is looked at, and at all.
+constexpr int kStepMs = 50;
+constexpr std::chrono::seconds kLongest{10};
 
 /// The idle process: clears its pending signals for each byte that it receives, and sends the byte back.
 [[noreturn]] void idle(int socket, int parent) {
@@ -60,6 +62,20 @@ GroupSignalDetector::~GroupSignalDetector() {
   waitpid(pid_, nullptr, 0);
 }
 
+/// Returns whether the idle process has answered. It may wait for the processor: until it answers, the signals that it
+/// has would be taken for later ones, and it would clear later ones. But if it was stopped with its group, it answers
+/// when it is continued, which may be never.
+bool GroupSignalDetector::wait_for_answer() const {
+  const auto deadline = std::chrono::steady_clock::now() + kLongest;
+  for (;;) {
+    const bool is_last = std::chrono::steady_clock::now() >= deadline;
+    pollfd answer{socket_, POLLIN, 0};
+    if (poll(&answer, 1, kStepMs) == 1) return true;
+    const auto stat = read_process_stat(std::to_string(pid_));
+    if (is_last || !stat || stat->state == 'T') return false;
+  }
+}
+
 bool GroupSignalDetector::was_sent_to_group(int signal) {
   if (pid_ <= 0) return false;
   if (!contains_signal(read_signals(std::to_string(pid_), "ShdPnd"), signal)) return false;
@@ -68,10 +84,7 @@ bool GroupSignalDetector::was_sent_to_group(int signal) {
   char byte = 0;
   while (recv(socket_, &byte, 1, MSG_DONTWAIT) == 1) {
   }
-  if (send(socket_, &byte, 1, MSG_NOSIGNAL) == 1) {
-    pollfd answer{socket_, POLLIN, 0};
-    if (poll(&answer, 1, kTimeoutMs) == 1 && read(socket_, &byte, 1) != 1) pid_ = -1;
-  }
+  if (send(socket_, &byte, 1, MSG_NOSIGNAL) == 1 && wait_for_answer() && read(socket_, &byte, 1) != 1) pid_ = -1;
   return true;
 }
 

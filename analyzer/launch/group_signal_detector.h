@@ -22,6 +22,8 @@ class GroupSignalDetector {
   bool was_sent_to_group(int signal);
 
  private:
+  bool wait_for_answer() const;
+
   int pid_ = -1;
   int socket_ = -1;
 };
