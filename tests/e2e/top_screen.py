@@ -101,12 +101,21 @@ class TopScreen(harness.Case):
         self.assertEqual(self.program.stdout.readline(), "up\n")
         screen = self.screen(100, 24, self.trace, "--interval", "0.05")
         screen.wait_for(lambda text: "since the start of top" in text, "growth")
+        # The screen waits for an answer of the recorder for 0.2 s, and sends nothing before it has the one before.
+        def has_answer():
+            return not json.loads(self.heapprof("control", self.trace, "status", "--json"))["request_pending"]
         screen.press("m")
         screen.wait_for(lambda text: "since top mark 1" in text, "growth since the mark")
+        harness.wait_until(lambda: json.loads(self.heapprof("info", self.trace, "--json"))["marks"] and has_answer(),
+                           "the mark does not arrive")
         screen.press("p")
-        screen.wait_for(lambda text: ", paused, " in text and "paused: only frees" in text, "that it is paused")
+        screen.wait_for(lambda text: ", paused, " in text and re.search("paused: only frees|pausing is pending", text),
+                        "that it is paused")
+        harness.wait_until(has_answer, "the pause is not answered")
         screen.press("p")
-        screen.wait_for(lambda text: ", recording, " in text and "resumed: " in text, "that it is recorded again")
+        screen.wait_for(lambda text: ", recording, " in text and re.search("resumed: |resuming is pending", text),
+                        "that it is recorded again")
+        harness.wait_until(has_answer, "the end of the pause is not answered")
         self.program.send_signal(signal.SIGTERM)
         self.program.communicate(timeout=60)
         screen.wait_for(lambda text: ", exited after " in text, "the end")
