@@ -112,7 +112,8 @@ class Server(consumers.Case):
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=harness.analyzer_environment())
         with prometheus.Prometheus(PROMETHEUS, self.dir, served.stdout.readline().strip()) as scraper:
             self.check_scraped(scraper, trace, 19)
-            self.assertEqual({entry["type"] for name, entries in scraper.ask("metadata").items() for entry in entries
+            metadata = harness.wait_until(lambda: scraper.ask("metadata"), "prometheus has no metadata")
+            self.assertEqual({entry["type"] for name, entries in metadata.items() for entry in entries
                               if name.startswith("heapprof_live_")}, {"gauge"})
             before = self.heap(trace)["leaked_bytes"]
             command("a")

@@ -20,9 +20,10 @@ class Prometheus:
         address = urllib.parse.urlsplit(address)
         (token,) = urllib.parse.parse_qs(address.query)["token"]
         directory = Path(directory)
-        # JSON is YAML.
+        # JSON is YAML. An answer has as much time as there is between two questions: some take a second on a busy
+        # machine.
         (directory / "prometheus.yml").write_text(json.dumps({
-            "global": {"scrape_interval": "1s"},
+            "global": {"scrape_interval": "3s"},
             "scrape_configs": [{"job_name": "heapprof", "authorization": {"type": "Bearer", "credentials": token},
                                 "static_configs": [{"targets": [address.netloc]}]}]}))
         self.log_path = directory / "prometheus.log"
