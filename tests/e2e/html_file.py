@@ -47,7 +47,7 @@ class Html(harness.Case):
 
     def test_a_page(self):
         """One page is enough for several checks, since each takes a hundred answers."""
-        run = self.record(harness.program("known_leaks"), "secret-argument")
+        run = self.recorded_evenly("open_session", harness.program("known_leaks"), "secret-argument")
         trace = run.trace
         page = self.page(trace)
         self.check_answers(page, trace)

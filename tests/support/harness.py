@@ -247,16 +247,20 @@ class Case(unittest.TestCase):
                 self.dir = own
         return RECORDED_ONCE[key]
 
-    def recorded_evenly(self, function, *command, **options):
-        """record() of a program that leaks in `function` all the time. If it waits for the processor for more than one
-        of the 16 parts of the time by which leaks are judged (analyzer/model/rises.h), they look like something else:
-        then it is recorded again."""
+    def recorded_evenly(self, function, *command, until_end=True, **options):
+        """record() of a program that leaks in `function` all the time, or until it is idle. If it waits for the
+        processor for more than one of the 16 parts of the time by which leaks are judged (analyzer/model/rises.h), they
+        look like something else: then it is recorded again. Before the first leak and after the last one, a wait may be
+        longer."""
         for _ in range(10):
             run = self.record(*command, **options)
-            blocks = self.heapprof("blocks", run.trace, "--function", function, "--json", status=(0, 1))
-            times = sorted(block["allocated_ns"] for block in json.loads(blocks)["blocks"])
+            answer = json.loads(self.heapprof("blocks", run.trace, "--function", function, "--json", status=(0, 1)))
+            times = sorted(block["allocated_ns"] for block in answer["blocks"])
+            if not times:
+                break
             longest = max((later - time for time, later in zip(times, times[1:])), default=0)
-            if not times or 16 * longest < times[-1] - times[0]:
+            rest = answer["duration_ns"] - times[-1] if until_end else 0
+            if 16 * longest < times[-1] - times[0] and 3 * times[0] < times[-1] and 8 * rest < answer["duration_ns"]:
                 break
         return run
 
