@@ -139,7 +139,8 @@ class Input(pages.PageCase):
             #include <unistd.h>
             int main(void) {
               static void* volatile blocks[60];
-              for (int i = 0; i < 60; ++i) blocks[i] = malloc(i % 2 ? 100 : 5000);
+              static const unsigned long sizes[] = {100, 5000, 50000};
+              for (int i = 0; i < 60; ++i) blocks[i] = malloc(sizes[i % 3]);
               for (int i = 0; i < 20; ++i) free(blocks[i]);
               usleep(50000);
               for (int i = 20; i < 40; ++i) free(blocks[i]);
@@ -147,6 +148,7 @@ class Input(pages.PageCase):
             """)).trace
         self.open(self.trace, view="lifetimes")
         cells = self.printed()["cells"]
+        # Of each size some blocks are freed, after a time that depends on the machine, and some are not.
         self.assertGreater(len(cells), 5)
         ranges = [line[1] for line in self.saved_rows() if line[0] == "cell"]
         self.assertEqual(
