@@ -75,10 +75,12 @@ zpty -r session out '*DONE*'
 print -r -- $out
 zpty -d session
 """)
-        out = subprocess.run(["timeout", "40", "zsh", "-f", str(driver)], capture_output=True, text=True,
-                             errors="replace", timeout=60, cwd=self.dir,
-                             env=harness.clean_environment(HOME=self.dir, TERM="dumb")).stdout
-        return re.findall(r"START-(\S+?)-HIT", out)
+        seconds = 100
+        result = subprocess.run(["timeout", str(seconds), "zsh", "-f", str(driver)], capture_output=True, text=True,
+                                errors="replace", timeout=seconds + 20, cwd=self.dir,
+                                env=harness.clean_environment(HOME=self.dir, TERM="dumb"))
+        self.assertNotEqual(result.returncode, 124, f"zsh has not completed {line!r} within {seconds} s")
+        return re.findall(r"START-(\S+?)-HIT", result.stdout)
 
     @unittest.skipUnless(shutil.which("bash"), "bash is not installed")
     def test_bash(self):
