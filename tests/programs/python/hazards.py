@@ -207,7 +207,8 @@ def thread_exits(result):
     for number in range(6):
         threading.Thread(target=ends, args=(number % 3,), daemon=True).start()
         while len(os.listdir("/proc/self/task")) != 1:
-            recursion(number)
+            # The thread may wait long for a processor, and each instant has a block that is not freed.
+            recursion(number) if len(instants) < 2000 else time.sleep(0.001)
     recursion(3)
     write(result)
 
