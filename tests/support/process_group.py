@@ -60,7 +60,7 @@ def forget(process):
 
 def kill_all():
     """Kills the groups that this process has started and not ended."""
-    for starter, group in _started:
+    for starter, group in list(_started):  # in a signal handler, while a thread may start another one
         if starter == os.getpid():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
