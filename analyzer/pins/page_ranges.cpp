@@ -1,6 +1,7 @@
 #include "analyzer/pins/page_ranges.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace heapprof::pins {
@@ -47,7 +48,9 @@ void PageCollector::add_pages(const AddressRange& range) {
     const std::uint64_t chunk = page / kChunkPages;
     if (chunk != last_chunk_) {
       last_chunk_ = chunk;
-      last_words_ = &chunks_[chunk];  // references to elements stay valid
+      const auto [at, fresh] = chunks_.try_emplace(chunk);
+      if (fresh) chunk_numbers_.insert(chunk);
+      last_words_ = &at->second;  // references to elements stay valid
     }
     const std::uint64_t bit = page % kChunkPages;
     (*last_words_)[bit / 64] |= std::uint64_t{1} << bit % 64;
@@ -55,39 +58,57 @@ void PageCollector::add_pages(const AddressRange& range) {
 }
 
 void PageCollector::add_long(const AddressRange& range) {
-  long_.push_back(range);
-  if (long_.size() < join_at_) return;
-  long_ = joined(std::move(long_));
-  join_at_ = std::max<std::size_t>(1024, 2 * long_.size());
+  if (range.begin >= range.end) return;
+  AddressRange one = range;
+  auto at = long_.upper_bound(one.begin);
+  if (at != long_.begin() && std::prev(at)->second >= one.begin) {
+    --at;
+    if (at->second >= one.end) return;
+    one.begin = at->first;
+  }
+  while (at != long_.end() && at->first <= one.end) {
+    one.end = std::max(one.end, at->second);
+    at = long_.erase(at);
+  }
+  long_.emplace_hint(at, one.begin, one.end);
 }
 
 void PageCollector::remove(const AddressRange& range) {
   if (range.begin >= range.end) return;
   last_ = {};
-  const auto is_cut = [&](const AddressRange& one) { return one.begin < range.end && range.begin < one.end; };
-  if (std::ranges::any_of(long_, is_cut)) long_ = difference(joined(std::move(long_)), {range});
-  const auto clear = [&](std::uint64_t chunk, Chunk& words) {
-    const std::uint64_t first = std::max(range.begin / kPageBytes, chunk * kChunkPages);
-    const std::uint64_t end = std::min(range.end / kPageBytes, (chunk + 1) * kChunkPages);
-    for (std::uint64_t page = first; page < end; ++page) {
+  auto cut = long_.upper_bound(range.begin);
+  if (cut != long_.begin() && std::prev(cut)->second > range.begin) --cut;
+  while (cut != long_.end() && cut->first < range.end) {
+    const AddressRange one{cut->first, cut->second};
+    cut = long_.erase(cut);
+    if (one.begin < range.begin) long_.emplace_hint(cut, one.begin, range.begin);
+    if (one.end > range.end) long_.emplace_hint(cut, range.end, one.end);
+  }
+
+  const std::uint64_t first_page = range.begin / kPageBytes;
+  const std::uint64_t end_page = range.end / kPageBytes;
+  last_chunk_ = kNoChunk;
+  auto number = chunk_numbers_.lower_bound(first_page / kChunkPages);
+  while (number != chunk_numbers_.end() && *number * kChunkPages < end_page) {
+    const std::uint64_t chunk_begin = *number * kChunkPages;
+    const std::uint64_t chunk_end = chunk_begin + kChunkPages;
+    if (first_page <= chunk_begin && chunk_end <= end_page) {
+      chunks_.erase(*number);
+      number = chunk_numbers_.erase(number);
+      continue;
+    }
+    Chunk& words = chunks_.find(*number)->second;
+    for (std::uint64_t page = std::max(first_page, chunk_begin); page < std::min(end_page, chunk_end); ++page) {
       const std::uint64_t bit = page % kChunkPages;
       words[bit / 64] &= ~(std::uint64_t{1} << bit % 64);
     }
-  };
-  const std::uint64_t first_chunk = range.begin / kChunkBytes;
-  const std::uint64_t last_chunk = (range.end - 1) / kChunkBytes;
-  // A range of the whole address space has more chunks than there are.
-  if (last_chunk - first_chunk >= chunks_.size()) {
-    for (auto& [chunk, words] : chunks_)
-      if (chunk >= first_chunk && chunk <= last_chunk) clear(chunk, words);
-    return;
+    ++number;
   }
-  for (std::uint64_t chunk = first_chunk; chunk <= last_chunk; ++chunk)
-    if (const auto at = chunks_.find(chunk); at != chunks_.end()) clear(chunk, at->second);
 }
 
 PageRanges PageCollector::ranges() const {
-  std::vector<AddressRange> all = long_;
+  std::vector<AddressRange> all;
+  for (const auto& [begin, end] : long_) all.push_back({begin, end});
   for (const auto& [chunk, words] : chunks_)
     for (std::size_t bit = 0; bit < kWords * 64; ++bit) {
       if ((words[bit / 64] >> bit % 64 & 1) == 0) continue;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -26,7 +28,9 @@ PageRanges difference(const PageRanges& ranges, const PageRanges& without);
 std::uint64_t bytes_of(const PageRanges& ranges) noexcept;
 
 /// Collects pages, most of which are added many times: a bit for each page, and ranges where they are long. Takes
-/// memory for the pages that are added, at most some hundred bytes for each call of add().
+/// memory for the pages that are added, at most some hundred bytes for each call of add(). What remove() visits is
+/// gone then, but for two chunks and two parts of ranges: all calls together take a time in proportion to what was
+/// added.
 class PageCollector {
  public:
   /// `range` consists of whole pages.
@@ -42,6 +46,10 @@ class PageCollector {
 
   PageRanges ranges() const;
 
+  /// For tests: chunks and long ranges that have memory.
+  std::size_t chunks() const noexcept { return chunks_.size(); }
+  std::size_t long_ranges() const noexcept { return long_.size(); }
+
  private:
   static constexpr std::uint64_t kChunkBytes = std::uint64_t{2} << 20;
   static constexpr std::size_t kWords = kChunkBytes / allocators::kPageBytes / 64;
@@ -52,11 +60,12 @@ class PageCollector {
   void add_pages(const AddressRange& range);
   void add_long(const AddressRange& range);
 
+  static constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
   std::unordered_map<std::uint64_t, Chunk, ChosenKeyHash> chunks_;  // by address / kChunkBytes
-  std::uint64_t last_chunk_ = ~std::uint64_t{0};
+  std::set<std::uint64_t> chunk_numbers_;                           // the keys of chunks_, in order
+  std::uint64_t last_chunk_ = kNoChunk;
   Chunk* last_words_ = nullptr;
-  std::vector<AddressRange> long_;
-  std::size_t join_at_ = 1024;  // long ranges; then they are joined
+  std::map<std::uint64_t, std::uint64_t> long_;  // begin and end; neither overlapping nor touching
   AddressRange last_;
 };
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/findings/tree_walk.h"
 
 namespace heapprof::pins {
@@ -133,7 +134,8 @@ std::vector<std::uint64_t> bytes_at_common_callers(const model::Profile& profile
     return a;
   };
   std::vector<std::uint64_t> bytes(nodes.size(), 0);
-  std::unordered_map<std::uint64_t, std::uint32_t> known;  // many sets have the same first and last member
+  std::unordered_map<std::uint64_t, std::uint32_t, ChosenKeyHash>
+      known;  // many sets have the same first and last member
   for (std::size_t set = 0; set < sets.size(); ++set) {
     const auto [first, last] =
         std::ranges::minmax_element(sets.holders(set), {}, [&](std::uint32_t node) { return preorder[node]; });

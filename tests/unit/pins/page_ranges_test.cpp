@@ -49,6 +49,27 @@ TEST_CASE("a collector forgets pages that are removed, and can get them again") 
   CHECK(collector.ranges() == PageRanges{{4096, 8192}});
 }
 
+TEST_CASE("a collector keeps nothing of what was removed, and overlapping ranges as one") {
+  // Otherwise each of many calls of remove() would visit all that was ever added.
+  constexpr std::uint64_t kMiB = 1 << 20;
+  PageCollector collector;
+  for (std::uint64_t i = 0; i < 1'000; ++i) {
+    collector.add({i * 4 * kMiB, i * 4 * kMiB + 4096});
+    collector.add({8'192 * kMiB + i * kMiB, 8'195 * kMiB + i * kMiB});
+    collector.add({i * 16'384 * kMiB + 10'000 * kMiB, i * 16'384 * kMiB + 10'003 * kMiB});
+  }
+  CHECK(collector.chunks() == 1'000);
+  CHECK(collector.long_ranges() == 1'001);
+  collector.remove({0, 2'000 * kMiB});
+  CHECK(collector.chunks() == 500);
+  collector.remove({8'192 * kMiB + 4096, allocators::kMaxAddress});
+  CHECK(collector.long_ranges() == 1);
+  CHECK(collector.chunks() == 500);
+  collector.remove({0, 4'000 * kMiB});
+  CHECK(collector.chunks() == 0);
+  CHECK(collector.ranges() == PageRanges{{8'192 * kMiB, 8'192 * kMiB + 4096}});
+}
+
 TEST_CASE("a collector has every page that was added, once") {
   std::mt19937_64 random(test::given_seed());
   PageCollector collector;
