@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/export/sink.h"
 
 namespace heapprof::exporter {
@@ -128,7 +129,7 @@ class HeaptrackWriter {
   const std::uint64_t page_bytes_;
 
   std::unordered_map<std::string, HeaptrackString> strings_;
-  std::unordered_map<std::uint64_t, HeaptrackTrace> traces_;  // ip << 32 | parent
+  std::unordered_map<std::uint64_t, HeaptrackTrace, ChosenKeyHash> traces_;  // ip << 32 | parent
   std::uint64_t ip_count_ = 0;
 
   std::vector<ClassFigures> classes_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 
 namespace heapprof::findings {
 namespace {
@@ -72,7 +73,7 @@ class FunctionNumbers {
 CodeFrames::CodeFrames(const model::Profile& profile, const Resolve& resolve, const OriginRules& rules, Scope scope)
     : profile_(profile), scope_(scope) {
   FunctionNumbers functions(profile, rules, functions_);
-  std::unordered_map<std::uint64_t, std::uint32_t> lines;
+  std::unordered_map<std::uint64_t, std::uint32_t, ChosenKeyHash> lines;
   const auto add = [&](const symbols::SourceFrame* source, std::uint32_t address, std::uint32_t index) {
     const std::uint32_t function = functions.of(source, address, index);
     const auto line = source == nullptr ? 0 : static_cast<std::uint32_t>(source->line);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/symbols/module_symbols.h"
 #include "analyzer/symbols/python/code_lines.h"
 #include "analyzer/trace/events/python_code.h"
@@ -43,11 +44,11 @@ class PythonFrames {
   std::uint64_t unified_lost(std::uint32_t number);
 
   const trace::PythonDefinitions& python_;
-  std::vector<Code> codes_;                                       // distinct
-  std::unordered_map<std::uint32_t, std::size_t> code_of_;        // by number: in codes_, or kLost
-  std::unordered_map<std::string, std::size_t> code_of_content_;  // in codes_
-  std::unordered_map<std::uint64_t, std::uint64_t> known_;        // by offset
-  std::map<std::uint64_t, symbols::SourceFrame> frames_;          // by unified offset
+  std::vector<Code> codes_;                                                // distinct
+  std::unordered_map<std::uint32_t, std::size_t> code_of_;                 // by number: in codes_, or kLost
+  std::unordered_map<std::string, std::size_t> code_of_content_;           // in codes_
+  std::unordered_map<std::uint64_t, std::uint64_t, ChosenKeyHash> known_;  // by offset
+  std::map<std::uint64_t, symbols::SourceFrame> frames_;                   // by unified offset
   std::uint64_t lost_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::render {
@@ -103,7 +104,7 @@ void write_folded(const FlameTree& tree, const TextSink& out, bool comparison) {
   };
   std::vector<Folded> folded(1);
   std::vector<std::uint32_t> folded_of(nodes.size(), 0);
-  std::unordered_map<std::uint64_t, std::uint32_t> index;
+  std::unordered_map<std::uint64_t, std::uint32_t, ChosenKeyHash> index;
   folded[0].self = nodes[0].self;
   folded[0].before = nodes[0].before;
   for (std::size_t i = 1; i < nodes.size(); ++i) {

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/render/text_sink.h"
 
 namespace heapprof::render {
@@ -76,8 +77,8 @@ class FlameTree {
   std::vector<FrameData> frames_;
   std::vector<NodeData> nodes_{NodeData{}};
   std::unordered_map<std::string, std::uint32_t> function_index_;
-  std::unordered_map<std::uint64_t, Frame> frame_index_;  ///< function << 32 | line
-  std::unordered_map<std::uint64_t, Node> children_;      ///< parent << 32 | function
+  std::unordered_map<std::uint64_t, Frame, ChosenKeyHash> frame_index_;  ///< function << 32 | line
+  std::unordered_map<std::uint64_t, Node, ChosenKeyHash> children_;      ///< parent << 32 | function
 };
 
 /// Writes a line per stack, `outermost;...;innermost value`, for flamegraph.pl, inferno and speedscope, sorted

@@ -98,7 +98,7 @@ class PendingReallocs {
   }
 
  private:
-  static constexpr std::size_t kMinChains = 256;  // a power of two
+  static constexpr std::size_t kMinChains = 256;   // a power of two
   static constexpr std::uint32_t kMaxChain = 256;  // by chance it is a few, and 64 more from one cluster
 
   struct Entry {

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/symbols/file_descriptor.h"
 
 namespace heapprof::symbols {
@@ -57,8 +58,8 @@ class DwarfPackage {
 
   FileDescriptor file_;
   std::uint64_t file_bytes_;
-  Contribution strings_;                         ///< .debug_str.dwo, which all units share
-  std::unordered_map<std::uint64_t, Row> rows_;  ///< by unit id
+  Contribution strings_;                                        ///< .debug_str.dwo, which all units share
+  std::unordered_map<std::uint64_t, Row, ChosenKeyHash> rows_;  ///< by unit id
 };
 
 }  // namespace heapprof::symbols

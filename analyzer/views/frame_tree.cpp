@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/findings/call_sites.h"
 #include "analyzer/findings/tree_walk.h"
 
@@ -39,7 +40,7 @@ std::uint32_t FrameTree::key_of(findings::FrameRef frame) const {
 void FrameTree::add_stacks(const findings::Helpers& helpers) {
   const std::vector<model::CallNode>& calls = frames_.profile().nodes;
   const std::vector<findings::FrameRef> sites = findings::find_site_frames(frames_, helpers, scope_);
-  std::unordered_map<std::uint64_t, std::uint32_t> known;  // by parent and key
+  std::unordered_map<std::uint64_t, std::uint32_t, ChosenKeyHash> known;  // by parent and key
   leaf_of_stack_.assign(calls.size(), 0);
   site_of_stack_.assign(calls.size(), 0);
   for (std::uint32_t call = 1; call < calls.size(); ++call) {

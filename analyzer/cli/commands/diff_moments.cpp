@@ -17,6 +17,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/cli/commands/next_commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/figures.h"
@@ -128,8 +129,8 @@ std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analys
   std::vector<replay::ResolvedMoment> times = {moments.before, moments.after};
   if (moments.survivors_ns) times.push_back({*moments.survivors_ns, {}});
   // Of blocks with the time of a moment, the address and the moment decide whether they are older.
-  std::unordered_set<std::uint64_t> live_before;
-  std::unordered_set<std::uint64_t> live_after;
+  std::unordered_set<std::uint64_t, ChosenKeyHash> live_before;
+  std::unordered_set<std::uint64_t, ChosenKeyHash> live_after;
   ProgressLine progress("Reading " + options.trace + " again");
   analysis.for_each_live_at(
       times,

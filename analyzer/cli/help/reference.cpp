@@ -116,8 +116,8 @@ std::string command_section(const CommandHelp& command, const std::vector<Shared
                     [&](const OptionHelp& option) { return describes(group, option); }))
       links += (links.empty() ? "" : ", ") + link_to(group, command);
   for (const OptionHelp& option : command.options) {
-    const bool is_shared = std::any_of(groups.begin(), groups.end(),
-                                       [&](const SharedGroup& group) { return describes(group, option); });
+    const bool is_shared =
+        std::any_of(groups.begin(), groups.end(), [&](const SharedGroup& group) { return describes(group, option); });
     if (!is_shared && option.names.back() != "--help") text += option_row(option);
   }
   if (!links.empty()) text += "\nAlso: " + links + ".\n";

@@ -79,7 +79,7 @@ struct TraceCommand {
   bool several = false;  ///< the command takes several TRACE and directories; with another argument, one directory
   /// With `several`: they are taken only to be refused with a word on what to use instead (refuse_for_several()).
   bool refuses_several = false;
-  bool output = true;  ///< false: there is no -o
+  bool output = true;          ///< false: there is no -o
   bool declares_trace = true;  ///< false: the command declares TRACE itself
 };
 

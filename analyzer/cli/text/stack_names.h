@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/model/profile.h"
 #include "analyzer/symbols/symbolizer.h"
 
@@ -51,7 +52,7 @@ class KnownFrames {
   /// Path, build ID, and without one the length of the mapping: a file can be replaced while the program runs, and
   /// loaded again.
   using Key = std::tuple<std::string, std::string, std::uint64_t>;
-  using Frames = std::unordered_map<std::uint64_t, std::vector<symbols::SourceFrame>>;
+  using Frames = std::unordered_map<std::uint64_t, std::vector<symbols::SourceFrame>, ChosenKeyHash>;
   static Key key_of(const model::Module& module);
   std::map<Key, Frames> by_module_;
 };

@@ -116,9 +116,9 @@ model::Recording describe_recording(const trace::TraceFile& file, const trace::D
     recording.rounded = !compacted->exact;
     recording.original_bytes = compacted->original_bytes;
   }
-  recording.trace_version =
-      file.is_version_known() ? std::to_string(header.version_major) + "." + std::to_string(header.version_minor)
-                              : "unknown";
+  recording.trace_version = file.is_version_known()
+                                ? std::to_string(header.version_major) + "." + std::to_string(header.version_minor)
+                                : "unknown";
   recording.clock = header.clock == Clock::kTsc ? "tsc" : header.clock == Clock::kCntvct ? "cntvct" : "monotonic";
   recording.forked_child = (header.flags & kHeaderForkedChild) != 0;
   recording.tail_not_kill_safe = (header.flags & kHeaderTailNotKillSafe) != 0;

@@ -196,8 +196,8 @@ class Compactor {
   /// The numbers of threads and nodes that readers accept depend on the file size, which compaction may have made too
   /// small.
   void write_padding(AtomicFile& out) const {
-    const std::uint64_t wanted = std::max(trace::min_bytes_for_threads(threads_),
-                                          trace::min_bytes_for_nodes(summary_.definitions.node_count));
+    const std::uint64_t wanted =
+        std::max(trace::min_bytes_for_threads(threads_), trace::min_bytes_for_nodes(summary_.definitions.node_count));
     trace::SectionHeader section{};
     section.file_id = file_.file_id();
     while (out.bytes() < wanted) out.append(trace::make_padding(section, wanted - out.bytes()));

@@ -47,8 +47,8 @@ constexpr std::uint64_t max_nodes(std::uint64_t file_bytes) noexcept {
 /// Nodes of a trace summary that are kept: without the limit, a node that is not defined takes two bytes of zeros, of
 /// which zstd leaves nothing. A node that is defined takes at least five bytes, so a file whose nodes compress 20:1
 /// has no more. A compacted trace whose nodes compress better, as those of a recursion do, is padded
-/// (min_bytes_for_nodes). Before that was done, heapprof wrote such traces without padding: the events of nodes beyond
-/// the limit have no stack then, but none is lost.
+/// (min_bytes_for_nodes). Before that was done, heapprof wrote such traces without padding: the events of nodes
+/// beyond the limit have no stack then, but none is lost.
 inline constexpr std::uint64_t kUncountedNodes = 256u << 10;
 inline constexpr std::uint64_t kNodesPerFileByte = 4;
 constexpr std::uint64_t max_summary_nodes(std::uint64_t file_bytes) noexcept {
