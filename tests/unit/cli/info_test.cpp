@@ -30,8 +30,9 @@ TEST_CASE("info --json describes the recording") {
 
 TEST_CASE("info gives the version of the trace, and none if the header is damaged") {
   TraceBuilder builder;
-  builder.stream().thread(1, "main");
-  builder.stream().alloc(10, 0x1000, 64);
+  auto& stream = builder.stream();
+  stream.thread(1, "main");
+  stream.alloc(10, 0x1000, 64);
   auto bytes = builder.bytes();
   const TemporaryFile trace;
   TraceBuilder::write_bytes(trace.path(), bytes);

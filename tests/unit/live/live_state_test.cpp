@@ -160,7 +160,7 @@ TEST_CASE("Of many events of equal time, those are paired that a replay pairs: t
     TraceBuilder trace;
     auto& first = trace.stream();
     auto& second = trace.stream();
-    for (std::uint64_t i = 0; i < kEvents; ++i) second.alloc(1, address(i), 100);
+    for (std::uint64_t i = 0; i < kEvents; ++i) first.alloc(1, address(i), 100);
     for (std::uint64_t i = 0; i < kEvents; ++i) first.alloc(5, address(i), 7);
     second.free(5, address(0));
     second.free(5, address(kEvents - 1));

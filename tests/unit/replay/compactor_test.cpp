@@ -132,7 +132,8 @@ TEST_CASE("A trace of many nodes that compress to nearly nothing keeps all of th
   std::vector<char> without(bytes.begin(), bytes.begin() + file.header().header_bytes);
   trace::Section section;
   for (std::uint64_t at = file.header().header_bytes;
-       trace::read_section(file.input(), file.file_id(), at, file.bytes(), section); at = trace::next_section(section))
+       trace::read_section(file.input(), file.file_id(), at, file.bytes(), section);
+       at = trace::next_section(section))
     if (!is_padding(section))
       without.insert(without.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at),
                      bytes.begin() + static_cast<std::ptrdiff_t>(trace::next_section(section)));
