@@ -62,9 +62,9 @@ GroupSignalDetector::~GroupSignalDetector() {
   waitpid(pid_, nullptr, 0);
 }
 
-/// Returns whether the idle process has answered. It may wait for the processor: until it answers, the signals that it
-/// has would be taken for later ones, and it would clear later ones. But if it was stopped with its group, it answers
-/// when it is continued, which may be never.
+/// Returns whether the idle process has answered. It may wait for the processor: until it answers, the signals that
+/// it has would be taken for later ones, and it would clear later ones. But if it was stopped with its group, it
+/// answers when it is continued, which may be never.
 bool GroupSignalDetector::wait_for_answer() const {
   const auto deadline = std::chrono::steady_clock::now() + kLongest;
   for (;;) {

@@ -271,7 +271,8 @@ bool has_most_functions(const ElfFile& file, const ElfW(Shdr) & table) noexcept 
   constexpr std::uint64_t kMaxCodePerSymbol = 16u << 10;  // bytes; others have some hundred
   std::uint64_t code = 0;
   for (unsigned i = 0; i < file.segment_count; ++i)
-    if (file.segments[i].p_type == PT_LOAD && (file.segments[i].p_flags & PF_X) != 0) code += file.segments[i].p_filesz;
+    if (file.segments[i].p_type == PT_LOAD && (file.segments[i].p_flags & PF_X) != 0)
+      code += file.segments[i].p_filesz;
   return code / kMaxCodePerSymbol <= table.sh_size / sizeof(ElfW(Sym));
 }
 

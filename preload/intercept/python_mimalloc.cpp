@@ -32,8 +32,7 @@ bool python_leaves_mimalloc_unused(const link_map& map, sys::GuardedReader& read
       __builtin_memcmp(description.cookie, "xdebugpy", sizeof description.cookie) != 0 ||
       description.free_threaded != 0)
     return false;
-  const char* const chosen =
-      environ == nullptr ? nullptr : recorder::environment_value(environ, "PYTHONMALLOC");
+  const char* const chosen = environ == nullptr ? nullptr : recorder::environment_value(environ, "PYTHONMALLOC");
   return chosen == nullptr || after_prefix(chosen, "mimalloc") == nullptr;  // also mimalloc_debug
 }
 

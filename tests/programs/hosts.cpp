@@ -494,7 +494,8 @@ struct NamedCall {
   const char* name;
   unsigned number;
 };
-#define CALL(name) {#name, SYS_##name}
+#define CALL(name) \
+  { #name, SYS_##name }
 constexpr NamedCall kCalls[] = {
     CALL(brk),
     CALL(capget),

@@ -172,8 +172,8 @@ TEST_CASE("Every name of an allocator function has one of the hashes") {
   for (const std::string& first : words)
     for (const std::string& second : words) names.push_back(second.empty() ? first : first + "_" + second);
   std::set<std::string> found;
-  for (const std::string prefix :
-       {"", "_rjem_", "duckdb_je_", "je_arrow_", "je_", "mi_", "mi_heap_", "tc_", "TCMallocInternal", "sn_", "scudo_"})
+  for (const std::string prefix : {"", "_rjem_", "duckdb_je_", "je_arrow_", "je_", "mi_", "mi_heap_", "tc_",
+                                   "TCMallocInternal", "sn_", "scudo_"})
     for (const std::string& name : names) {
       if (is_unknown((prefix + name).c_str())) continue;
       found.insert(prefix + name);
