@@ -107,7 +107,7 @@ class Harness(unittest.TestCase):
         with subprocess.Popen([sys.executable, "-c", WAITING], text=True, stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**os.environ, "PYTHONPATH": os.path.dirname(case_runner.__file__)}) as process:
-            group, word = process.stdout.readline().split()
+            *_, group, word = process.stdout.readline().split()
             self.assertEqual(word, "waits")
             self.assertEqual(len(process_group.members(int(group))), 2)
             process.send_signal(signal.SIGTERM)
