@@ -31,17 +31,17 @@ NodeId CallTree::intern(NodeId parent, ModuleId module, std::uint64_t offset, st
     return NodeId::kNone;
   if (key == 0) [[unlikely]]
     return define(parent, module, offset, flags, stream);
-  std::uint32_t& first = node(raw(parent)).child;
-  const std::uint32_t seen = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
+  std::uint32_t* link = &node(raw(parent)).child;
   std::uint32_t listed = 0;
-  for (std::uint32_t child = seen; child != 0; ++listed) {
-    const Node& at = node(child);
+  while (const std::uint32_t child = __atomic_load_n(link, __ATOMIC_ACQUIRE)) {
+    Node& at = node(child);
     if (at.key == key) return NodeId{child};
-    child = at.sibling;
+    link = &at.sibling;
+    ++listed;
   }
   if (listed < kMaxListed) [[likely]] {
     const NodeId id = define(parent, module, offset, flags, stream);
-    return id == NodeId::kNone ? id : add_to_list(first, seen, key, id);
+    return id == NodeId::kNone ? id : append(link, key, id);
   }
   if (const NodeId found = table_.find(parent, key); found != NodeId::kNone) [[likely]]
     return found;
@@ -49,19 +49,17 @@ NodeId CallTree::intern(NodeId parent, ModuleId module, std::uint64_t offset, st
   return id == NodeId::kNone ? id : table_.insert(parent, key, id);
 }
 
-/// Adds the node `id` to the list that begins with `first`; the children from `seen` on have other keys. Returns the
-/// node of `key` that another thread has added meanwhile, if there is one.
-NodeId CallTree::add_to_list(std::uint32_t& first, std::uint32_t seen, std::uint64_t key, NodeId id) noexcept {
-  Node& added = node(raw(id));
-  added.key = key;
-  added.sibling = seen;
-  std::uint32_t now = seen;
-  while (!__atomic_compare_exchange_n(&first, &now, raw(id), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    for (std::uint32_t child = now; child != added.sibling; child = node(child).sibling)
-      if (node(child).key == key) return NodeId{child};
-    added.sibling = now;
+/// Appends the node `id`, whose own link is 0, to the list whose last link was `link`. Returns the node of `key` that
+/// another thread has appended meanwhile, if there is one.
+NodeId CallTree::append(std::uint32_t* link, std::uint64_t key, NodeId id) noexcept {
+  node(raw(id)).key = key;
+  for (;;) {
+    std::uint32_t other = 0;
+    if (__atomic_compare_exchange_n(link, &other, raw(id), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return id;
+    Node& at = node(other);
+    if (at.key == key) return NodeId{other};
+    link = &at.sibling;
   }
-  return id;
 }
 
 /// Gives a new node its number and defines it in `stream`. Returns kNone if that fails.

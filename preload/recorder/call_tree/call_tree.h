@@ -2,11 +2,12 @@
 //
 // Nodes are stored by number, and numbers are given in the order in which nodes are added. The children of a node are
 // a list, so nodes that a program visits one after another are near each other in memory; with many different stacks,
-// cache misses are most of the cost of a lookup. The few nodes with more than kMaxListed children have the others in
-// a hash table (child_table.h).
+// cache misses are most of the cost of a lookup. A list has its oldest child first: what a program calls often it
+// also calls early, and the first child was usually added directly after its parent, so it is in the same cache line.
+// The few nodes with more than kMaxListed children have the others in a hash table (child_table.h).
 //
 // Adding takes no lock: the node's definition is committed to the adding thread's stream, and then one
-// compare-and-swap makes it the first child in the parent's list. If two threads add the same node at once, it may be
+// compare-and-swap makes it the last child in the parent's list. If two threads add the same node at once, it may be
 // defined twice, under two numbers. Readers merge such nodes (common/ids.h).
 //
 // Memory: 16 bytes per node, and 26 to 52 bytes per child in the table.
@@ -40,8 +41,8 @@ class CallTree {
  private:
   struct Node {
     std::uint64_t key;      ///< module, offset and flags (key_of)
-    std::uint32_t child;    ///< number of the first child in the list: the one that was added last; 0: none
-    std::uint32_t sibling;  ///< number of the next child of the parent; 0: none. Never changes once others can see it
+    std::uint32_t child;    ///< number of the first child in the list: the one that was added first; 0: none
+    std::uint32_t sibling;  ///< number of the next child of the parent; 0: none yet. Changes once
   };
   static_assert(sizeof(Node) == 16);
 
@@ -51,7 +52,7 @@ class CallTree {
   Node& node(std::uint32_t number) const noexcept { return chunks_[number / kChunkNodes][number % kChunkNodes]; }
   bool have_chunk(std::uint32_t chunk) noexcept;
   NodeId define(NodeId parent, ModuleId module, std::uint64_t offset, std::uint32_t flags, Stream& stream) noexcept;
-  NodeId add_to_list(std::uint32_t& first, std::uint32_t seen, std::uint64_t key, NodeId id) noexcept;
+  NodeId append(std::uint32_t* link, std::uint64_t key, NodeId id) noexcept;
 
   std::uint32_t next_ = 1;
   Node* chunks_[kMaxChunks] = {};  ///< node 0 has the nodes without a parent as children
