@@ -1,6 +1,7 @@
 #include "preload/python/freed_code.h"
 
 #include "preload/python/broken_rule.h"
+#include "preload/recorder/thread/thread_state.h"
 #include "preload/unwind/stack_bounds.h"
 
 // The address of the hook of free (preload/hooks/heap.cpp). Absent in programs that contain the recorder's core
@@ -173,6 +174,7 @@ VersionWord version_of_code(std::uint64_t code) noexcept {
     // The version last: if a signal handler leaves by longjmp before, frees at the address may not be counted, but
     // its version remains 0, which identifies nothing.
     __atomic_store_n(&detail::code_is_watched, true, __ATOMIC_RELAXED);
+    recorder::watch_frees();
     const std::uint64_t bit = detail::hash_of_block(code) >> (64 - detail::kFilterBits);
     __atomic_fetch_or(&detail::code_filter[bit / 8], static_cast<std::uint8_t>(1u << bit % 8), __ATOMIC_RELAXED);
     __atomic_store_n(&slot.version, 1, __ATOMIC_RELEASE);

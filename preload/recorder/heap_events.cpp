@@ -178,7 +178,7 @@ inline void notice_free(const void* block) noexcept {
 [[gnu::noinline]] void freed_timed(ThreadState* thread, const void* block, ProgramCounter pc, StackPointer sp,
                                    std::uint64_t fp) noexcept {
   Stream& stream = thread->stream;
-  if (is_mode(kPythonFrames)) python::block_freed(block);
+  if (__atomic_load_n(&g_free_mode, __ATOMIC_RELAXED) == &kPythonFrames) python::block_freed(block);
   const bool single_threaded = is_single_threaded();
   if (!single_threaded && !multi_threaded_is_noted()) [[unlikely]]
     return freed_entered(thread, block, pc, sp, fp);
@@ -223,7 +223,7 @@ void detail::freed(const void* block, ProgramCounter pc, StackPointer sp, std::u
   Stream& stream = thread->stream;
   if (unwind::is_loader(pc) || !stream.in_run()) [[unlikely]]
     return freed_entered(thread, block, pc, sp, fp);
-  if (*__atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED) == 0) return freed_timed(thread, block, pc, sp, fp);
+  if (*__atomic_load_n(&g_free_mode, __ATOMIC_RELAXED) == 0) return freed_timed(thread, block, pc, sp, fp);
   if (!in_forked_child()) [[likely]]
     stream.commit_next(block, op_size(Op::kFree, 0), 0);
   leave(*thread);

@@ -1,5 +1,7 @@
 #include "preload/recorder/thread/thread_state.h"
 
+#include <initializer_list>
+
 #include "preload/base/text.h"
 #include "preload/python/interpreter.h"
 #include "preload/recorder/call_tree/call_tree.h"
@@ -32,6 +34,7 @@ constinit const char kMultiThreaded = 0;
 constinit const char* g_single_threaded = &kMultiThreaded;
 constinit const char kPythonFrames = 0;
 constinit const char* g_allocation_mode = &kMultiThreaded;
+constinit const char* g_free_mode = &kMultiThreaded;
 
 namespace {
 
@@ -53,9 +56,11 @@ constexpr std::uint64_t kNameIntervalNs = 10'000'000;
 /// Sets where it is stored whether the process has one thread.
 void set_single_threaded(const char* source) noexcept {
   __atomic_store_n(&g_single_threaded, source, __ATOMIC_RELAXED);
-  const char* mode = __atomic_load_n(&g_allocation_mode, __ATOMIC_RELAXED);
-  while (mode != &kPythonFrames &&
-         !__atomic_compare_exchange_n(&g_allocation_mode, &mode, source, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  for (const char** const each : {&g_allocation_mode, &g_free_mode}) {
+    const char* mode = __atomic_load_n(each, __ATOMIC_RELAXED);
+    while (mode != &kPythonFrames &&
+           !__atomic_compare_exchange_n(each, &mode, source, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
   }
 }
 
@@ -319,6 +324,8 @@ bool begin_python_frames(ThreadState& thread) noexcept {
 }
 
 void set_multi_threaded() noexcept { set_single_threaded(&kMultiThreaded); }
+
+void watch_frees() noexcept { __atomic_store_n(&g_free_mode, &kPythonFrames, __ATOMIC_RELAXED); }
 
 namespace {
 

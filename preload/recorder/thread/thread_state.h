@@ -67,10 +67,16 @@ extern std::uint32_t g_process_generation;
 extern const char* g_single_threaded [[gnu::visibility("hidden")]];
 extern const char kMultiThreaded [[gnu::visibility("hidden")]];
 
-/// Determines the fast path of allocations and frees. Points to kPythonFrames, which is 0, once frames of Python are
-/// recorded; until then it equals g_single_threaded.
+/// Determines the fast path of allocations. Points to kPythonFrames, which is 0, once frames of Python are recorded;
+/// until then it equals g_single_threaded.
 extern const char* g_allocation_mode [[gnu::visibility("hidden")]];
 extern const char kPythonFrames [[gnu::visibility("hidden")]];
+
+/// The same for frees: points to kPythonFrames after watch_frees(); until then it equals g_single_threaded.
+extern const char* g_free_mode [[gnu::visibility("hidden")]];
+
+/// From now on python::block_freed() is called for every free. May be called again, from any thread.
+void watch_frees() noexcept;
 
 inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != 0; }
 

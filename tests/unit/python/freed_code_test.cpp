@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "preload/recorder/thread/thread_state.h"
 #include "preload/unwind/stack_bounds.h"
 
 namespace {
@@ -165,6 +166,7 @@ TEST_CASE("The free of a code object changes its version, and that of no other o
     CHECK(versions.back() != 0);
   }
   CHECK(python::detail::code_is_watched);
+  CHECK(recorder::g_free_mode == &recorder::kPythonFrames);
   const std::uint64_t freed = freed_code_objects();
   for (std::uint64_t block = 0x7f0000002000; block != 0x7f0000202000; block += 16)
     if (block != codes[2]) block_freed(reinterpret_cast<const void*>(block));
