@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 
 import harness
@@ -54,6 +55,31 @@ class Symbols:
         size, name = self.functions[begin]
         # Compilers split rare parts of a function off, and append clones' kinds to names.
         return name.partition(".")[0] if offset < begin + size else ""
+
+
+@functools.cache
+def segments_of(path):
+    """[(offset in the file, offset in the module, bytes)]"""
+    listed = subprocess.run(["readelf", "-W", "-l", path], capture_output=True, text=True, check=True).stdout
+    return [tuple(int(word, 16) for word in words)
+            for words in re.findall(r"LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+)", listed)]
+
+
+def code_at(path, offset, count):
+    """`count` bytes of a module's file."""
+    for in_file, begin, size in segments_of(path):
+        if begin <= offset < begin + size:
+            with open(path, "rb") as file:
+                return os.pread(file.fileno(), count, in_file + offset - begin)
+    raise AssertionError(f"{offset:#x} is in no segment of {path}")
+
+
+def called_from(path, returns_to):
+    """What the instruction before an offset calls: ("table", address) or ("function", offset); None: another call."""
+    code = code_at(path, returns_to - 7, 7)
+    if code.startswith(b"\xff\x14\xc5"):  # call *table(,%rax,8)
+        return "table", struct.unpack_from("<I", code, 3)[0]
+    return ("function", returns_to + struct.unpack_from("<i", code, 3)[0]) if code[2] == 0xe8 else None
 
 
 @functools.cache
@@ -187,7 +213,9 @@ class Frames(harness.Case):
         # The symbol may cover only a small part of the function.
         named = any(outside == (EVALUATION, False) and inside[1]
                     for stack in stacks.values() for outside, inside in zip(stack[1:], stack))
-        if not named:
+        if python.tail_calls:
+            self.check_dispatches(trace, found.values())
+        elif not named:
             self.check_unnamed_evaluations(trace, found.values())
         # Debian's interpreter exports only the API, so its other functions have no names.
         stripped = "map_next" not in symbols_of(self.interpreter_path(trace)).names
@@ -199,7 +227,7 @@ class Frames(harness.Case):
                         frames = frames[:frames.index("delegating") + 1]
                     else:
                         frames = [name for name in frames if name != "delegating"]
-                elif named:
+                elif named and not python.tail_calls:
                     self.check_evaluations(stacks[size])
                 self.check_between(stacks[size], frames, stripped)
         print(f"{python}: {len(cases)} callbacks through C{'' if named else ', functions without symbols'}"
@@ -232,6 +260,26 @@ class Frames(harness.Case):
         self.assertLessEqual(len(outside), MAX_PIECES, outside)
         self.assertEqual({path for path, _ in outside}, {self.interpreter_path(trace)})
         self.assertEqual(set(outside) & set(others), set())
+
+    def check_dispatches(self, trace, events):
+        """The same for an interpreter whose instructions are functions that jump to each other: compilers put the
+        function that calls the first one into its callers. So all frames outside of Python frames, and no others, have
+        called a function of the table of instructions, through the table or directly; what is left of the function
+        itself also calls those that raise exceptions in generators."""
+        path = self.interpreter_path(trace)
+        outside, others = set(), set()
+        for event in events:
+            stack = trace.stack(event.node)
+            for (module, offset), inside in zip(stack, [None, *(frame[0] for frame in stack)]):
+                if module not in trace.modules or pythons.ROOT + trace.modules[module].path != path:
+                    continue
+                if symbols_of(path).name(offset) != EVALUATION:
+                    (outside if inside == trace_reader.MODULE_PYTHON else others).add(called_from(path, offset + 1))
+        (table,) = (place for how, place in filter(None, outside) if how == "table")
+        functions = set(struct.unpack("<256Q", code_at(path, table, 256 * 8)))
+        dispatches = {("table", table)} | {("function", function) for function in functions}
+        self.assertEqual(outside - dispatches, set())
+        self.assertEqual(others & dispatches, set())
 
     def check_between(self, stack, frames, stripped):
         """`frames` as in callbacks.py. `stripped`: only C functions of the test's library are sure to have names."""

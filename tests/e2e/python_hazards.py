@@ -213,29 +213,44 @@ def symbol(library, name):
 
 
 class NotRead(harness.Case):
-    """Interpreters whose frames are not read: copies of a library with other words."""
+    """Interpreters whose frames are not read: copies of a program or of a library with other words."""
 
-    def check(self, minimum, change, reason, shown):
-        """`change` gets the library's bytes and a function that finds variables in them."""
+    @staticmethod
+    def file_of(python):
+        """The file with the interpreter's code; None: it is in another system, not there, or named by its path."""
+        program = Path(python.path).resolve()
+        if pythons.ROOT or not program.exists():
+            return None
+        listed = subprocess.run(["readelf", "-W", "-d", program], capture_output=True, text=True).stdout
+        needed = re.search(r"NEEDED.*\[(.*libpython3\..*)\]", listed)
+        if needed is None:
+            return program
+        return None if "/" in needed.group(1) else program.parent.parent / "lib" / needed.group(1)
+
+    def check(self, minimum, change, reason, shown=None):
+        """`change` gets the file's bytes and a function that finds variables in them."""
         for python in pythons.supported_pythons():
-            libraries = list(Path(python.path).resolve().parent.parent.glob("lib/libpython3.*.so.1.0"))
-            if python.version >= minimum and libraries:
+            file = self.file_of(python)
+            if python.version >= minimum and file is not None and file.exists():
                 break
         else:
-            self.skipTest("no interpreter with a shared library")
-        data = bytearray(libraries[0].read_bytes())
-        change(data, lambda name: symbol(libraries[0], name))
-        copy = self.dir / libraries[0].name
+            self.skipTest("no interpreter that can be changed")
+        data = bytearray(file.read_bytes())
+        change(data, lambda name: symbol(file, name))
+        copy = self.dir / file.name
         copy.write_bytes(data)
-        shutil.copymode(libraries[0], copy)
+        shutil.copymode(file, copy)
         result = self.dir / "result.json"
-        run = self.record(python.path, PROGRAMS / "hazards.py", "ordinary", result, PYTHON=1,
-                          _LD_LIBRARY_PATH=self.dir)
+        program, variables = python.path, {"_LD_LIBRARY_PATH": self.dir}
+        if file == Path(python.path).resolve():
+            program, variables = copy, {"_PYTHONHOME": file.parent.parent}
+        run = self.record(program, PROGRAMS / "hazards.py", "ordinary", result, PYTHON=1, **variables)
         trace = run.read()
         self.assertEqual([text for _, text in trace.interpreters], [reason])
         self.assertEqual(trace.python_code, {})
         self.assertNotIn(trace_reader.MODULE_PYTHON, {module for _, module, _, _ in trace.nodes.values()})
         info = self.heapprof("info", run.trace)
+        shown = shown or "{}.{}".format(*python.version)
         self.assertIn(f"the program contains Python {shown}, but its Python frames are not recorded: {reason}",
                       " ".join(info.split()))
         print(f"{python}, changed: {reason}", flush=True)
@@ -245,7 +260,7 @@ class NotRead(harness.Case):
             position = find("_PyRuntime") + 16
             self.assertEqual(struct.unpack_from("<Q", data, position), (0,))
             struct.pack_into("<Q", data, position, 1)
-        self.check((3, 13), change, "interpreters without the global interpreter lock are not supported", "3.13")
+        self.check((3, 13), change, "interpreters without the global interpreter lock are not supported")
 
     def test_unknown_version(self):
         def change(data, find):
@@ -259,7 +274,7 @@ class NotRead(harness.Case):
             # The first offset of 72 is that of a thread's innermost frame.
             self.assertIn(72, words)
             struct.pack_into("<Q", data, position + 8 * words.index(72), 80)
-        self.check((3, 13), change, "the interpreter's layout is not that of its version", "3.13")
+        self.check((3, 13), change, "the interpreter's layout is not that of its version")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Python:
     path: str
     version: tuple  # (major, minor, micro)
     free_threaded: bool
+    tail_calls: bool  # its instructions are functions that jump to each other (from 3.14 on)
 
     @property
     def supported(self):
@@ -43,11 +44,12 @@ def all_pythons():
         if not os.access(ROOT + path, os.X_OK):
             continue
         asked = subprocess.run([*harness.EMULATOR, path, "-c", "import sys, sysconfig; print(*sys.version_info[:3], "
-                                "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))"],
+                                "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), "
+                                "int('--with-tail-call-interp' in (sysconfig.get_config_var('CONFIG_ARGS') or '')))"],
                                capture_output=True, text=True)
         if asked.returncode == 0:
-            *version, free_threaded = map(int, asked.stdout.split())
-            found.append(Python(path, tuple(version), bool(free_threaded)))
+            *version, free_threaded, tail_calls = map(int, asked.stdout.split())
+            found.append(Python(path, tuple(version), bool(free_threaded), bool(tail_calls)))
     return sorted(found, key=lambda python: (python.version, python.path))
 
 
