@@ -21,7 +21,7 @@ bool StreamDecoder::load() {
     else load_staging();
     if (shared_.node_index.exceeds_limit() && !std::exchange(shared_.nodes_exceed_limit, true)) {
       shared_.damage.lost_unknown();
-      shared_.damage.note("the stacks exceed what a file of this size can hold; the others are empty");
+      shared_.damage.note("the stacks exceed what a file of this size can hold; further ones are empty");
     }
     at = buffer_.data();
     end = out_;
@@ -403,7 +403,7 @@ bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
   if (shared_.module_bytes <= limit) return true;
   if (had_room) {
     shared_.damage.lost_unknown();
-    shared_.damage.note("the modules exceed what a file of this size can hold; the others are ignored");
+    shared_.damage.note("the modules exceed what a file of this size can hold; further ones are ignored");
   }
   return false;
 }
@@ -417,7 +417,7 @@ bool StreamDecoder::admit_python(std::uint64_t text_bytes) {
   if (had_room) {
     shared_.damage.lost_unknown();
     shared_.damage.note(
-        "the code objects of Python exceed what a file of this size can hold; the others are ignored");
+        "the code objects of Python exceed what a file of this size can hold; further ones are ignored");
   }
   return false;
 }

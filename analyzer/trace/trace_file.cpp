@@ -280,7 +280,7 @@ void TraceFile::open_compacted() {
            {&compacted->sections.snapshots, &compacted->sections.pinned, &compacted->sections.totals})
         of->clear();
       damage_.lost_unknown();
-      damage_.note("the stacks exceed what a file of this size can hold; the others are empty");
+      damage_.note("the stacks exceed what a file of this size can hold; further ones are empty");
     }
   } catch (const FormatError& error) {
     throw TraceError(input_.path() + ": cannot be read as a compacted trace: " + error.what());

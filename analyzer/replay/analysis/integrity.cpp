@@ -98,9 +98,9 @@ model::Integrity integrity_of(const IntegrityInput& input, const model::Profile&
     notes.push_back(count_of(damage.notes_left_out, "further note", "further notes") + " about damage left out");
   if (input.threads_merged)
     notes.push_back("the threads exceed the " + std::to_string(trace::max_threads(input.file.bytes())) +
-                    " that a file of this size can hold; the others are shown as '(other threads)'");
+                    " that a file of this size can hold; further ones are shown as '(other threads)'");
   if (input.thread_names_left_out)
-    notes.push_back("the names of threads exceed what a file of this size can hold; the others are left out");
+    notes.push_back("the names of threads exceed what a file of this size can hold; further ones are left out");
   if (input.bad_events != 0)
     notes.push_back(count_of(input.bad_events, "event", "events") + " without an address ignored");
   if (input.unfinished != 0)
