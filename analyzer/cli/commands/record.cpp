@@ -81,7 +81,7 @@ std::string no_directory(int error, const char* option) {
 
 }  // namespace
 
-/// For whoever sets LD_PRELOAD: it depends on the package.
+/// Prints the path of the recorder for LD_PRELOAD, because the path depends on the package.
 int run_recorder_path(const RecorderPathOptions&) {
   std::string recorder;
   std::string error;

@@ -23,7 +23,7 @@ std::vector<SharedGroup> shared_groups(const std::vector<CommandHelp>& commands)
   std::vector<SharedGroup> groups = {
       {"Call sites",
        "[call sites](#call-sites)",
-       "Options that decide which function of a call stack is its call site, whose code a function is, and how names "
+       "Options that choose the call site of a call stack, define which code is the program's own, and set how names "
        "are printed.",
        {}},
       {"Selection",
