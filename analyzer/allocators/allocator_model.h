@@ -10,15 +10,9 @@
 #include <memory>
 #include <string>
 
-namespace heapprof::allocators {
+#include "analyzer/base/address_range.h"
 
-/// Addresses from `begin` to before `end`.
-struct AddressRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t bytes() const noexcept { return end - begin; }
-  friend bool operator==(const AddressRange&, const AddressRange&) = default;
-};
+namespace heapprof::allocators {
 
 enum class Allocator : std::uint8_t { kGlibc, kJemalloc, kTcmalloc, kMimalloc, kUnknown };
 

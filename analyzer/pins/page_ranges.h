@@ -14,8 +14,6 @@
 
 namespace heapprof::pins {
 
-using allocators::AddressRange;
-
 /// Sorted by address; neither overlapping nor touching.
 using PageRanges = std::vector<AddressRange>;
 

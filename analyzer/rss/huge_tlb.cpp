@@ -8,7 +8,6 @@
 namespace heapprof::rss {
 namespace {
 
-using trace::AddressRange;
 using trace::PageState;
 using trace::ResidencySnapshot;
 using trace::ResidentMapping;

@@ -6,7 +6,6 @@
 namespace heapprof::rss {
 namespace {
 
-using allocators::AddressRange;
 using allocators::AllocatorModel;
 using allocators::kMaxAddress;
 

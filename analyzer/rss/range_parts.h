@@ -12,7 +12,6 @@
 
 namespace heapprof::rss {
 
-using allocators::AddressRange;
 using pins::PageRanges;
 
 /// Calls visit(range, within, begin, end) for each common range [begin, end).

@@ -96,18 +96,15 @@ SnapshotPages pages_of(const ResidencySnapshot& snapshot, const std::vector<Mapp
   PageTables tables(snapshot.pages.page_bytes());
   for (std::uint32_t i = 0; i < snapshot.mappings.size(); ++i) {
     const ResidentMapping& mapping = snapshot.mappings[i];
-    snapshot.pages.for_each_range(mapping.begin, mapping.end,
-                                  [&](const trace::AddressRange& range, const PageState& state) {
-                                    if (!state.present && !state.swapped) return;
-                                    // Pages of hugetlbfs need no table of the lowest level.
-                                    if (kinds[i] != MappingKind::kHugeTlb) tables.add(range.begin, range.end);
-                                    if (state.swapped && !state.present)
-                                      result.swapped.push_back({range.begin, range.end});
-                                    if (!state.resident() || kinds[i] == MappingKind::kNotCounted) return;
-                                    if (kinds[i] == MappingKind::kHugeTlb)
-                                      result.huge_tlb.push_back({range.begin, range.end});
-                                    else result.resident.push_back({range.begin, range.end, i, state.huge});
-                                  });
+    snapshot.pages.for_each_range(mapping.begin, mapping.end, [&](const AddressRange& range, const PageState& state) {
+      if (!state.present && !state.swapped) return;
+      // Pages of hugetlbfs need no table of the lowest level.
+      if (kinds[i] != MappingKind::kHugeTlb) tables.add(range.begin, range.end);
+      if (state.swapped && !state.present) result.swapped.push_back({range.begin, range.end});
+      if (!state.resident() || kinds[i] == MappingKind::kNotCounted) return;
+      if (kinds[i] == MappingKind::kHugeTlb) result.huge_tlb.push_back({range.begin, range.end});
+      else result.resident.push_back({range.begin, range.end, i, state.huge});
+    });
   }
   result.page_table_bytes = tables.bytes();
   return result;
@@ -241,7 +238,7 @@ class Classifier {
 
   void take_recorder() {
     std::vector<AddressRange> ranges;
-    for (const trace::AddressRange& range : snapshot_.recorder_ranges)
+    for (const AddressRange& range : snapshot_.recorder_ranges)
       if (range.begin < range.end && range.end < allocators::kMaxAddress) ranges.push_back({range.begin, range.end});
     recorder_ = rounded_out(pins::joined(std::move(ranges)), snapshot_.pages.page_bytes());
     for (const Pages& pages : take(recorder_)) {

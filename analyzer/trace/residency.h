@@ -15,17 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/address_range.h"
 #include "analyzer/trace/events/merged_event.h"
 #include "analyzer/trace/trace_file.h"
 #include "common/residency_codec.h"
 
 namespace heapprof::trace {
-
-struct AddressRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  bool operator==(const AddressRange&) const = default;
-};
 
 /// A line of /proc/PID/maps.
 struct ResidentMapping : AddressRange {

@@ -21,7 +21,7 @@ void check_ranges(const trace::PageStates& pages, std::uint64_t begin, std::uint
   bool first = true;
   trace::PageState before;
   std::uint64_t resident = 0;
-  pages.for_each_range(begin, end, [&](const trace::AddressRange& range, const trace::PageState& state) {
+  pages.for_each_range(begin, end, [&](const AddressRange& range, const trace::PageState& state) {
     check(range.begin == at && range.begin < range.end && (first || state != before));
     check(pages.at(range.begin) == state && pages.at(range.end - 1) == state);
     if (state.resident()) resident += range.end - range.begin;

@@ -10,7 +10,7 @@ namespace {
 
 std::uint64_t resident_bytes(const pins::PageRanges& ranges, const trace::PageStates& pages) {
   std::uint64_t bytes = 0;
-  for (const pins::AddressRange& range : ranges) bytes += pages.resident_bytes(range.begin, range.end);
+  for (const AddressRange& range : ranges) bytes += pages.resident_bytes(range.begin, range.end);
   return bytes;
 }
 

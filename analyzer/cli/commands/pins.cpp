@@ -106,7 +106,7 @@ Json pins_json(const PinsOptions& options, const PinsAnswer& answer) {
 
 bool overlaps(const pins::PageRanges& ranges, const replay::LiveMapping& mapping) {
   const auto next =
-      std::ranges::upper_bound(ranges, mapping.begin, {}, [](const pins::AddressRange& one) { return one.end; });
+      std::ranges::upper_bound(ranges, mapping.begin, {}, [](const AddressRange& one) { return one.end; });
   return next != ranges.end() && next->begin < mapping.end;
 }
 

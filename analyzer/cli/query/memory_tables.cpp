@@ -222,7 +222,7 @@ void add_mappings_of(const trace::ResidencySnapshot& snapshot, Stream<ResidentRo
     row.begin = mapping.begin;
     row.size = mapping.end - mapping.begin;
     snapshot.pages.for_each_range(mapping.begin, mapping.end,
-                                  [&](const trace::AddressRange& range, const trace::PageState& state) {
+                                  [&](const AddressRange& range, const trace::PageState& state) {
                                     if (state.resident()) row.resident += range.end - range.begin;
                                     if (state.swapped) row.swapped += range.end - range.begin;
                                   });
