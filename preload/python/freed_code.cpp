@@ -1,7 +1,7 @@
 #include "preload/python/freed_code.h"
 
 #include "preload/python/broken_rule.h"
-#include "preload/recorder/thread/thread_state.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/unwind/stack_bounds.h"
 
 // The address of the hook of free (preload/hooks/heap.cpp). Absent in programs that contain the recorder's core

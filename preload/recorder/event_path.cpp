@@ -7,6 +7,7 @@
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/control/sampler.h"
 #include "preload/recorder/lifecycle.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/residency/snapshots.h"
 
 namespace heapprof::recorder {

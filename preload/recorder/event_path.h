@@ -13,6 +13,7 @@
 #include "preload/python/interpreter.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/thread/thread_state.h"

@@ -5,6 +5,7 @@
 // tools/bench/instructions.json has their cost.
 #include "preload/python/freed_code.h"
 #include "preload/recorder/event_path.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/settings.h"
 
 namespace heapprof::recorder {

@@ -99,7 +99,7 @@ case_runner.main()
     def test_hazards_that_a_version_does_not_have_are_skipped(self):
         with tempfile.TemporaryDirectory() as folder:
             interpreter, tests = Path(folder) / "python3", Path(folder) / "hazards.py"
-            interpreter.write_text("#!/bin/sh\necho 3 8 18 0\n")  # the answer to tests/support/pythons.py
+            interpreter.write_text("#!/bin/sh\necho 3 8 18 0 0\n")  # the answer to tests/support/pythons.py
             interpreter.chmod(0o755)
             tests.write_text(self.TESTS)
             environment = {key: value for key, value in os.environ.items() if not key.startswith("HEAPPROF_TEST_")}

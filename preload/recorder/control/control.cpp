@@ -2,6 +2,7 @@
 
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/residency/snapshots.h"
 #include "preload/recorder/trace/recording.h"

@@ -1,12 +1,11 @@
 #include "preload/recorder/thread/thread_state.h"
 
-#include <initializer_list>
-
 #include "preload/base/text.h"
 #include "preload/python/interpreter.h"
 #include "preload/recorder/call_tree/call_tree.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/recorder/trace/recording.h"
@@ -30,11 +29,6 @@ namespace heapprof::recorder {
 
 thread_local constinit ThreadLocal t_local [[gnu::tls_model("initial-exec")]]{};
 constinit std::uint32_t g_process_generation = 1;
-constinit const char kMultiThreaded = 0;
-constinit const char* g_single_threaded = &kMultiThreaded;
-constinit const char kPythonFrames = 0;
-constinit const char* g_allocation_mode = &kMultiThreaded;
-constinit const char* g_free_mode = &kMultiThreaded;
 
 namespace {
 
@@ -52,17 +46,6 @@ constinit ThreadState* g_shared_memory_state = nullptr;
 constexpr std::uint32_t kMaxSearched = 16;
 constexpr std::uint32_t kMaxNestedStates = 4;
 constexpr std::uint64_t kNameIntervalNs = 10'000'000;
-
-/// Sets where it is stored whether the process has one thread.
-void set_single_threaded(const char* source) noexcept {
-  __atomic_store_n(&g_single_threaded, source, __ATOMIC_RELAXED);
-  for (const char** const each : {&g_allocation_mode, &g_free_mode}) {
-    const char* mode = __atomic_load_n(each, __ATOMIC_RELAXED);
-    while (mode != &kPythonFrames &&
-           !__atomic_compare_exchange_n(each, &mode, source, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    }
-  }
-}
 
 constexpr std::uint64_t claim_after(std::uint64_t claim, int thread) noexcept {
   return ((claim >> 32) + 1) << 32 | static_cast<std::uint32_t>(thread);
@@ -322,10 +305,6 @@ bool begin_python_frames(ThreadState& thread) noexcept {
   if (!thread.python.suspended()) thread.unwinder.recover_abandoned_capture();
   return thread.python.begin();
 }
-
-void set_multi_threaded() noexcept { set_single_threaded(&kMultiThreaded); }
-
-void watch_frees() noexcept { __atomic_store_n(&g_free_mode, &kPythonFrames, __ATOMIC_RELAXED); }
 
 namespace {
 

@@ -61,28 +61,6 @@ struct ThreadState {
 /// Above 0. Incremented in a forked child: older states are the parent's.
 extern std::uint32_t g_process_generation;
 
-/// Points to a nonzero value while the process has had only one thread, according to libc; afterwards to
-/// kMultiThreaded, which is 0. From then on events of a run have one time only on pages that the stream owns
-/// (clock/page_owners.h).
-extern const char* g_single_threaded [[gnu::visibility("hidden")]];
-extern const char kMultiThreaded [[gnu::visibility("hidden")]];
-
-/// Determines the fast path of allocations. Points to kPythonFrames, which is 0, once frames of Python are recorded;
-/// until then it equals g_single_threaded.
-extern const char* g_allocation_mode [[gnu::visibility("hidden")]];
-extern const char kPythonFrames [[gnu::visibility("hidden")]];
-
-/// The same for frees: points to kPythonFrames after watch_frees(); until then it equals g_single_threaded.
-extern const char* g_free_mode [[gnu::visibility("hidden")]];
-
-/// From now on python::block_freed() is called for every free. May be called again, from any thread.
-void watch_frees() noexcept;
-
-inline bool is_single_threaded() noexcept { return *__atomic_load_n(&g_single_threaded, __ATOMIC_RELAXED) != 0; }
-
-/// Records that the process has, or has had, more than one thread.
-void set_multi_threaded() noexcept;
-
 /// Prepares the calling thread's own state for Python frames: its unwinder is then used with `native_definitions`.
 /// May be called again. Returns false if there is no memory.
 bool begin_python_frames(ThreadState& thread) noexcept;

@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "preload/recorder/thread/thread_state.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/unwind/stack_bounds.h"
 
 namespace {

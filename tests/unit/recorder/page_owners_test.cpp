@@ -16,6 +16,7 @@
 
 #include "preload/recorder/control/control.h"
 #include "preload/recorder/event_path.h"
+#include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/recorder.h"
 #include "tests/support/seed.h"
