@@ -5,6 +5,7 @@
 // run to run.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,5 +20,14 @@ inline const std::uint64_t kHashSeed = random_seed();
 struct ChosenKeyHash {
   std::size_t operator()(std::uint64_t key) const noexcept { return mix_bits(kHashSeed ^ key); }
 };
+
+/// How many keys a lookup in an unordered container compares at most, for tests.
+template <typename Container>
+std::size_t max_bucket_size(const Container& container) {
+  std::size_t most = 0;
+  for (std::size_t bucket = 0; bucket < container.bucket_count(); ++bucket)
+    most = std::max(most, container.bucket_size(bucket));
+  return most;
+}
 
 }  // namespace heapprof

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/findings/tree_walk.h"
 
 namespace heapprof::findings {
@@ -229,7 +230,7 @@ class HelperSearch {
 
   /// By level (the callers, their callers, ...), what each candidate allocated for each of them.
   std::array<CallerList, kCallerLevels> callers_of(const std::vector<std::uint8_t>& candidate) const {
-    std::array<std::unordered_map<std::uint64_t, CallerTally>, kCallerLevels> sums;
+    std::array<std::unordered_map<std::uint64_t, CallerTally, ChosenKeyHash>, kCallerLevels> sums;
     for (const Front& front : fronts_) {
       if (front.at == kNone) continue;
       const std::uint32_t function = function_at(front);

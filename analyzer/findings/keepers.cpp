@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/findings/sum_below.h"
 #include "analyzer/findings/tree_walk.h"
 
@@ -79,7 +80,7 @@ class Overlaps {
     largest_.fill(model::kNoIndex);
     std::vector<std::uint8_t> number(frames.functions().size(), kMaxCompared);
     for (std::size_t i = 0; i < compared.size(); ++i) number[compared[i].function] = static_cast<std::uint8_t>(i);
-    std::unordered_map<std::uint64_t, std::uint64_t> bytes_of_set;
+    std::unordered_map<std::uint64_t, std::uint64_t, ChosenKeyHash> bytes_of_set;
     std::array<std::vector<std::uint32_t>, kMaxCompared> depths;  // of the open frames, outermost first
     std::uint64_t set = 0;
     std::uint32_t depth = 0;

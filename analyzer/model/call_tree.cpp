@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/model/index_table.h"
 #include "analyzer/model/python_frames.h"
 #include "common/trace_format.h"
@@ -256,7 +257,7 @@ class Linker {
 
   const trace::Definitions& definitions_;
   LinkedTree tree_;
-  std::unordered_map<std::uint32_t, std::uint32_t> module_of_id_;
+  std::unordered_map<std::uint32_t, std::uint32_t, ChosenKeyHash> module_of_id_;
   IndexTable address_table_;
   IndexTable node_table_;
   std::map<std::string_view, std::uint32_t> truncation_roots_;

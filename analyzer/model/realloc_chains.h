@@ -100,12 +100,7 @@ class ReallocChains {
   const std::vector<ChainCosts>& costs() const noexcept { return costs_; }  ///< by node, up to the last that has any
 
   /// How many blocks a lookup compares at most, for tests.
-  std::size_t max_compared() const {
-    std::size_t most = 0;
-    for (std::size_t bucket = 0; bucket < live_.bucket_count(); ++bucket)
-      most = std::max(most, live_.bucket_size(bucket));
-    return most;
-  }
+  std::size_t max_compared() const { return max_bucket_size(live_); }
 
  private:
   static constexpr std::size_t kMaxPending = 64;  // threads that are inside a realloc at the same time

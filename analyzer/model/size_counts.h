@@ -39,12 +39,7 @@ class SizeCounts {
   }
 
   /// How many sizes a lookup compares at most, for tests.
-  std::size_t max_compared() const {
-    std::size_t most = 0;
-    for (std::size_t bucket = 0; bucket < large_.bucket_count(); ++bucket)
-      most = std::max(most, large_.bucket_size(bucket));
-    return most;
-  }
+  std::size_t max_compared() const { return max_bucket_size(large_); }
 
  private:
   static constexpr std::uint64_t kSmallSizes = 4096;

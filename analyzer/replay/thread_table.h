@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/replay/selection.h"
 #include "analyzer/trace/files/byte_stream.h"
 
@@ -58,6 +59,9 @@ class ThreadTable {
   /// it is unknown which of its blocks match. Precondition: restored, and no thread was renamed since.
   bool selection_is_unambiguous() const;
 
+  /// How many threads find() compares at most, for tests.
+  std::size_t max_compared() const { return max_bucket_size(index_of_tid_); }
+
  private:
   /// Compares `name`, which the thread has from now on, with the selection.
   void match(Thread& thread, const std::string& name) const;
@@ -79,7 +83,7 @@ class ThreadTable {
   std::vector<Thread> threads_;
   std::uint32_t others_;          // index of "(other threads)"; kNoThread: not needed yet
   std::uint64_t name_bytes_ = 0;  // of all names longer than trace::kUncountedNameBytes
-  std::unordered_map<std::uint32_t, std::uint32_t> index_of_tid_;  // the latest thread with that tid
+  std::unordered_map<std::uint32_t, std::uint32_t, ChosenKeyHash> index_of_tid_;  // the latest thread with that tid
 };
 
 }  // namespace heapprof::replay

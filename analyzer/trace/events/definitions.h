@@ -5,11 +5,13 @@
 // always gives the same indices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/trace/events/python_code.h"
 #include "common/ids.h"
 #include "common/note_kind.h"
@@ -85,6 +87,9 @@ class NodeIndex {
     return result;
   }
 
+  /// How many ids a lookup compares at most, for tests.
+  std::size_t max_compared() const { return max_bucket_size(sparse_); }
+
  private:
   [[gnu::noinline]] std::uint32_t add(std::uint32_t id) {
     if (count_ >= limit_) [[unlikely]] {
@@ -117,7 +122,7 @@ class NodeIndex {
   }
 
   std::vector<std::uint32_t> direct_;  // index by id; kNoIndex: not met yet
-  std::unordered_map<std::uint32_t, std::uint32_t> sparse_;
+  std::unordered_map<std::uint32_t, std::uint32_t, ChosenKeyHash> sparse_;
   std::uint32_t count_ = 1;
   std::uint64_t limit_ = kNoIndex;
   bool exceeds_limit_ = false;

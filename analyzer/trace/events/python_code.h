@@ -5,6 +5,7 @@
 // different contents, the first is used.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/trace/files/byte_stream.h"
 #include "common/trace_format.h"
 
@@ -52,6 +54,9 @@ class PythonDefinitions {
   std::uint64_t malformed() const noexcept { return malformed_; }
   std::uint64_t contradictory() const noexcept { return contradictory_; }
 
+  /// How many code objects a lookup compares at most, for tests.
+  std::size_t max_compared() const { return std::max(max_bucket_size(position_), max_bucket_size(begun_)); }
+
  private:
   friend void save(const PythonDefinitions& python, ByteWriter& out);
   friend PythonDefinitions load_python(ByteReader& in);
@@ -65,8 +70,8 @@ class PythonDefinitions {
 
   std::vector<PythonInterpreter> interpreters_;
   std::vector<PythonCode> codes_;
-  std::unordered_map<std::uint32_t, std::size_t> position_;  // by number: in codes_
-  std::unordered_map<std::uint32_t, Begun> begun_;
+  std::unordered_map<std::uint32_t, std::size_t, ChosenKeyHash> position_;  // by number: in codes_
+  std::unordered_map<std::uint32_t, Begun, ChosenKeyHash> begun_;
   std::uint64_t malformed_ = 0;
   std::uint64_t contradictory_ = 0;
 };

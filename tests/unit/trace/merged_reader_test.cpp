@@ -1,9 +1,11 @@
 // Merging of streams, gaps in streams, and traces of running programs.
 #include <catch2/catch.hpp>
 
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
+#include <unordered_map>
 
 #include "analyzer/trace/copy_without_arguments.h"
 #include "analyzer/trace/merged_reader.h"
@@ -253,6 +255,22 @@ TEST_CASE("Ids of nodes beyond the limit have no index, and known ones keep thei
   CHECK(index.size() == 4);
   index.set_limit(5);
   CHECK(index(9) == 4);
+}
+
+TEST_CASE("Few ids of nodes are compared, also if they were chosen for one bucket of a hash map") {
+  constexpr std::uint32_t kIds = 2'000;
+  std::unordered_map<std::uint32_t, std::uint32_t> usual;
+  for (std::uint32_t i = 0; i < kIds; ++i) usual[i] = i;
+  const auto buckets = static_cast<std::uint32_t>(usual.bucket_count());
+  const auto id = [&](std::uint32_t i) { return (1'000 + i) * buckets; };  // too far from each other for an array
+  NodeIndex index;
+  std::uint32_t wrong = 0;
+  for (std::uint32_t i = 0; i < kIds; ++i) wrong += index(id(i)) != i + 1;
+  for (std::uint32_t i = 0; i < kIds; ++i) wrong += index(id(i)) != i + 1 || index.find(id(i)) != i + 1;
+  CHECK(wrong == 0);
+  CHECK(index.find(id(kIds)) == NodeIndex::kNoIndex);
+  CHECK(index.max_compared() > 0);
+  CHECK(index.max_compared() < 30);
 }
 
 TEST_CASE("A text that is longer than the bytes after its length is rejected") {

@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdint>
+#include <unordered_map>
+
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/python_text.h"
 #include "tests/support/temporary_file.h"
@@ -73,6 +76,24 @@ TEST_CASE("Of two code objects with one number the first is used") {
   CHECK(python.contradictory() == 1);
   REQUIRE(python.codes().size() == 1);
   CHECK(python.codes()[0].name == "Job.run");
+}
+
+TEST_CASE("Few code objects are compared, also if their numbers were chosen for one bucket of a hash map") {
+  constexpr std::uint32_t kObjects = 2'000;
+  std::unordered_map<std::uint32_t, std::uint32_t> usual;
+  for (std::uint32_t i = 0; i < kObjects; ++i) usual[i] = i;
+  const std::uint64_t buckets = usual.bucket_count();
+  const std::size_t first_bytes = GENERATE(std::size_t{30}, kCodeText.size());
+  PythonDefinitions python;
+  for (std::uint64_t i = 1; i <= kObjects; ++i) python.add_piece(i * buckets, 0, kCodeText.substr(0, first_bytes));
+  CHECK(python.max_compared() > 0);
+  CHECK(python.max_compared() < 30);
+  if (first_bytes < kCodeText.size())
+    for (std::uint64_t i = 1; i <= kObjects; ++i) python.add_piece(i * buckets, 1, kCodeText.substr(first_bytes));
+  CHECK(python.codes().size() == kObjects);
+  CHECK(python.malformed() == 0);
+  REQUIRE(python.find(static_cast<std::uint32_t>(7 * buckets)) != nullptr);
+  CHECK(python.find(static_cast<std::uint32_t>(7 * buckets))->name == "Job.run");
 }
 
 TEST_CASE("Versions of Python are written as Python writes them") {
