@@ -13,9 +13,9 @@ inline std::string base_name(const std::string& path) { return path.substr(path.
 inline std::string source_name(const std::string& path) {
   const std::string base = base_name(path);
   if (base != "__init__.py" && base != "__main__.py" && base != "mod.rs") return base;
-  const std::string folder = path.substr(0, path.size() - base.size());
-  if (folder.size() < 2) return base;
-  return base_name(folder.substr(0, folder.size() - 1)) + '/' + base;
+  std::string folder = path.substr(0, path.size() - base.size());
+  while (folder.ends_with('/')) folder.pop_back();
+  return folder.empty() ? base : base_name(folder) + '/' + base;
 }
 
 }  // namespace heapprof

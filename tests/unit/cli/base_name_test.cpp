@@ -15,6 +15,8 @@ TEST_CASE("a source file that many folders have is shown with its folder") {
   CHECK(source_name("src/net/mod.rs") == "net/mod.rs");
   CHECK(source_name("__init__.py") == "__init__.py");
   CHECK(source_name("/__init__.py") == "__init__.py");
+  CHECK(source_name("/app//json//__init__.py") == "json/__init__.py");
+  CHECK(source_name("//__init__.py") == "__init__.py");
   CHECK(source_name("/app/job.py") == "job.py");
   CHECK(source_name("") == "");
 }
