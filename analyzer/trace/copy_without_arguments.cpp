@@ -277,10 +277,11 @@ std::vector<std::uint8_t> summary_without_arguments(const TraceFile& trace, cons
   const std::vector<std::uint8_t> contents = read_contents(trace.input(), section);
   ByteReader in(contents);
   TraceSummary summary = load_summary(in, trace.header(), trace.bytes());
-  if (summary.nodes_left_out != 0)
-    throw FormatError("its stacks exceed what a file of this size can hold; bundle the original recording");
   std::string& line = summary.definitions.command_line;
   if (!clear_arguments({reinterpret_cast<std::uint8_t*>(line.data()), line.size()})) return {};
+  if (summary.nodes_left_out != 0)
+    throw FormatError(
+        "its stacks exceed what a file of this size can hold; bundle the original recording, or give --command-line");
   line.erase(line.find('\0'));
   summary.definitions.command_line_omitted = true;
   ByteWriter out;

@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <string_view>
+#include <vector>
 
 #include "analyzer/replay/compact/compactor.h"
 #include "analyzer/trace/compact/section.h"
+#include "analyzer/trace/copy_without_arguments.h"
 #include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/profile_text.h"
@@ -145,6 +148,11 @@ TEST_CASE("A trace of many nodes that compress to nearly nothing keeps all of th
   CHECK_FALSE(analysis.profile().integrity.complete);
   REQUIRE(analysis.profile().integrity.notes.size() == 1);
   CHECK(analysis.profile().integrity.notes[0].find("the stacks exceed") != std::string::npos);
+  // Its program has no arguments, so nothing is left out of a copy.
+  std::vector<char> copy;
+  trace::copy_without_arguments(trace::TraceFile(old.path()),
+                                [&](std::string_view part) { copy.insert(copy.end(), part.begin(), part.end()); });
+  CHECK((copy == without));
 }
 
 TEST_CASE("Damaged compacted traces are refused, or read up to the damage") {
