@@ -27,16 +27,19 @@ void RuleCache::put(FrameAddress address, Rule rule, std::uint64_t last_page) no
   const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
   const std::uint64_t check = set[0].check.load(std::memory_order_relaxed);
   const bool is_same = (first ^ check) == key;
-  Entry* entry = set;
   if (rule.module() == ModuleId::kAnonymous) {
     if (is_same) set[0].rule.store(0, std::memory_order_relaxed);  // of a module that was unloaded
-    entry = set + 1;
-  } else if (first != 0 && !is_same) {
+    // The check first: that of a removed rule is still there, and beside an equal rule it would be valid again.
+    set[1].check.store(rule.bits() ^ key, std::memory_order_relaxed);
+    set[1].rule.store(rule.bits(), std::memory_order_release);
+    return;
+  }
+  if (first != 0 && !is_same) {
     set[1].rule.store(first, std::memory_order_relaxed);
     set[1].check.store(check, std::memory_order_relaxed);
   }
-  entry->rule.store(rule.bits(), std::memory_order_relaxed);
-  entry->check.store(rule.bits() ^ key, std::memory_order_relaxed);
+  set[0].rule.store(rule.bits(), std::memory_order_relaxed);
+  set[0].check.store(rule.bits() ^ key, std::memory_order_relaxed);
 }
 
 /// Copies the rules to their places among all pages. One that is not copied, because another thread stores it

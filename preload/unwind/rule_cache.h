@@ -38,7 +38,7 @@ class RuleCache {
     const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
     if ((first ^ set[0].check.load(std::memory_order_relaxed)) == key) [[likely]]
       return Rule{first};
-    const std::uint64_t second = set[1].rule.load(std::memory_order_relaxed);
+    const std::uint64_t second = set[1].rule.load(std::memory_order_acquire);  // its check is no older one (put)
     return Rule{(second ^ set[1].check.load(std::memory_order_relaxed)) == key ? second : 0};
   }
 

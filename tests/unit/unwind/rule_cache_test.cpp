@@ -126,6 +126,7 @@ TEST_CASE("A cache that begins to use its whole table keeps its rules, except th
 namespace {
 
 RuleCache* g_cache;
+RuleKind g_found;
 // These three are in one set.
 constexpr FrameAddress kRemoved{ProgramCounter{0x40003f}, false};
 constexpr FrameAddress kStored{ProgramCounter{0x400098}, false};
@@ -157,6 +158,30 @@ TEST_CASE("A removed rule does not come back when another thread stores one in i
     INFO("interrupted after " << steps << " instructions");
     REQUIRE(cache.find(kRemoved).kind() == RuleKind::kNone);
     REQUIRE(cache.find(kStoredLater).kind() == RuleKind::kSp);
+  }
+}
+
+TEST_CASE("A removed rule is not found while another thread stores an equal one in its place") {
+  const Rule rule = rule_of(ModuleId::kAnonymous, 1);
+  const auto store = [rule] { g_cache->store(kStoredLater, rule); };
+  const auto find = [] { g_found = g_cache->find(kRemoved).kind(); };
+  for (unsigned steps = 0;; ++steps) {
+    RuleCache cache;
+    REQUIRE(cache.start());
+    g_cache = &cache;
+    cache.store(kRemoved, rule);
+    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kSp);
+    cache.remove(ModuleId::kAnonymous);
+    g_found = RuleKind::kNone;
+    const bool interrupted = heapprof::test::interrupt_after(steps, store, find);
+    INFO("interrupted after " << steps << " instructions");
+    REQUIRE(g_found == RuleKind::kNone);
+    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kNone);
+    REQUIRE(cache.find(kStoredLater).kind() == RuleKind::kSp);
+    if (!interrupted) {
+      CHECK(steps > 10);
+      return;
+    }
   }
 }
 #endif
