@@ -151,7 +151,9 @@ bool find_by_sysv_hash(const DynamicSymbols& object, const char* name, Reader& r
   const std::uint32_t* chain = object.sysv_hash + 2 + bucket_count;
   std::uint32_t index;
   if (!reader.read(object.sysv_hash + 2 + hash % bucket_count, index)) return false;
-  while (index != 0) {
+  // A damaged chain may be a circle. The loader follows only those of the names that it needs.
+  constexpr unsigned kMaxSymbols = 1u << 16;
+  for (unsigned i = 0; index != 0 && i != kMaxSymbols; ++i) {
     if (is_defined(object, index, name, reader, symbol, types)) return true;
     if (!reader.read(chain + index, index)) return false;
   }
