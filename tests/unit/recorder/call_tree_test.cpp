@@ -347,4 +347,34 @@ TEST_CASE("A thread that dies while system calls are forbidden does not prevent 
   REQUIRE(next < kFirstSlots / 4 * 3);  // until here the table was not full enough for a second attempt
   add_and_find(next, next + kFirstSlots * 5, state->stream);
 }
+
+TEST_CASE("A child that a signal handler adds, too, while it is added has one number, and no other child is lost") {
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  Stream of_handler;
+  REQUIRE(of_handler.open(g_trace, StreamId{100}, 65536) == nullptr);
+  static Stream* stream;
+  static NodeId parent, child, other;
+  stream = &of_handler;
+  parent = NodeId::kNone;
+  const auto add_in_handler = [] {
+    other = g_call_tree.intern(parent, ModuleId{2}, 2, 0, *stream);
+    child = g_call_tree.intern(parent, ModuleId{2}, 1, 0, *stream);
+  };
+  for (unsigned steps = 0;; ++steps) {
+    NodeId added = NodeId::kNone;
+    const auto add = [&] { added = g_call_tree.intern(parent, ModuleId{2}, 1, 0, state->stream); };
+    if (!interrupt_after(steps, add, add_in_handler)) {
+      CHECK(steps > 10);
+      return;
+    }
+    INFO("interrupted after " << steps << " instructions");
+    REQUIRE(added != NodeId::kNone);
+    REQUIRE(added == child);
+    REQUIRE(g_call_tree.intern(parent, ModuleId{2}, 1, 0, state->stream) == child);
+    REQUIRE(g_call_tree.intern(parent, ModuleId{2}, 2, 0, state->stream) == other);
+    parent = child;
+  }
+}
 #endif
