@@ -190,7 +190,8 @@ inline uint64_t clock_ns(int clock) noexcept {
 }
 
 /// Reads the host's name; empty: it cannot be read. uname would be faster, but few programs call it: a seccomp filter
-/// that a program has inherited may kill it there. So it is called only without /proc. Only one thread may call this.
+/// that a program has inherited may kill it there. So it is called only if the file in /proc cannot be read. Only one
+/// thread may call this.
 void host_name(char (&name)[66]) noexcept;
 
 /// Fills `bytes` with random bytes of the kernel. Returns false on a kernel without getrandom, or before its
