@@ -5,6 +5,7 @@
 #include "analyzer/allocators/jemalloc.h"
 #include "analyzer/allocators/span_start.h"
 
+using heapprof::AddressRange;
 using namespace heapprof::allocators;
 
 TEST_CASE("glibc: a chunk keeps the pages of its header and of the next free chunk's header") {

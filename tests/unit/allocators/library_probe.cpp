@@ -20,6 +20,7 @@
 
 namespace {
 
+using heapprof::AddressRange;
 using namespace heapprof::allocators;
 
 int failures = 0;
