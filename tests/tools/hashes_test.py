@@ -9,11 +9,9 @@ import case_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINER = re.compile(r"std::unordered_(?:multi)?(?:map|set)<std::uint64_t\b[^;]*;")
-# Those whose order matters, so that it must be the same in each run, or whose keys no recording can choose freely.
+# Those whose keys no recording can choose freely.
 EXCEPTIONS = {
-    "analyzer/findings/helpers.cpp",    # numbers of two functions
-    "analyzer/findings/keepers.cpp",    # sets of a few functions
-    "analyzer/pins/holder_sets.h",      # hashes of sets
+    "analyzer/pins/holder_sets.h",  # hashes of sets
 }
 
 
