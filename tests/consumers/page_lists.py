@@ -159,7 +159,7 @@ class Lists(pages.PageCase):
                 found[text] = self.browser.evaluate("document.querySelectorAll('.flame svg .lit').length")
             self.assertGreater(found["über"], found["Über"])
             self.assertGreater(found["Über"], 0)
-        with self.subTest("the filter of a letter of several bytes is shown as its text"):
+        with self.subTest("the filter shows the searched text, also with letters of several bytes"):
             self.open(self.trace, view="table", metric="leaked", function="(ü|Ü)[bB][eE][rR]")
             self.assertEqual(self.text(".chip span"), 'function "über"')
         with self.subTest("a text that would match as a pattern"):

@@ -1,5 +1,5 @@
-// Signals to the group are told from those to one process, also if the idle process of the detector does not run for
-// a while. tests/e2e/launcher.py sends them to a launcher and its program.
+// A signal to the group is distinguished from a signal to one process, also if the idle process of the detector does
+// not run for a while. tests/e2e/launcher.py sends both kinds to a launcher and its program.
 #include "analyzer/launch/group_signal_detector.h"
 
 #include <catch2/catch.hpp>
