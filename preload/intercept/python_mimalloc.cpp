@@ -1,5 +1,6 @@
 #include "preload/intercept/python_mimalloc.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -32,7 +33,9 @@ bool python_leaves_mimalloc_unused(const link_map& map, sys::GuardedReader& read
       __builtin_memcmp(description.cookie, "xdebugpy", sizeof description.cookie) != 0 ||
       description.free_threaded != 0)
     return false;
-  const char* const chosen = environ == nullptr ? nullptr : recorder::environment_value(environ, "PYTHONMALLOC");
+  // In a privileged program, no variable decides what the recorder does.
+  const bool reads_environment = environ != nullptr && getauxval(AT_SECURE) == 0;
+  const char* const chosen = reads_environment ? recorder::environment_value(environ, "PYTHONMALLOC") : nullptr;
   return chosen == nullptr || after_prefix(chosen, "mimalloc") == nullptr;  // also mimalloc_debug
 }
 
