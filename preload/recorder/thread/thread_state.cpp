@@ -188,11 +188,7 @@ ThreadState* attach_thread() noexcept {
   if (sys::failed(thread) || sys::failed(process)) return nullptr;
   int owner_process = __atomic_load_n(&g_process, __ATOMIC_RELAXED);
   if (owner_process == 0) __atomic_store_n(&g_process, owner_process = process, __ATOMIC_RELAXED);
-  if (__atomic_load_n(&g_states, __ATOMIC_ACQUIRE) != nullptr) {
-    set_multi_threaded();
-  } else if (&__libc_single_threaded != nullptr) {
-    set_single_threaded(&__libc_single_threaded);
-  }
+  note_attaching_thread(&__libc_single_threaded);
   if (process != owner_process) return attach_shared_memory_child(thread);
   ThreadState* state = take_dead_state(thread);
   if (state == nullptr) state = allocate_state(thread, 0);
@@ -328,8 +324,7 @@ void forget_threads() noexcept {
   g_cursor = nullptr;
   g_last_stream = 0;
   g_own_states = 0;
-  if (g_single_threaded == &kMultiThreaded) forget_pages();
-  set_single_threaded(&kMultiThreaded);
+  if (forget_attached_threads()) forget_pages();
   g_process = 0;
   g_shared_memory_state = nullptr;
   ++g_process_generation;
