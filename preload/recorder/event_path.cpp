@@ -61,8 +61,11 @@ constinit LoaderWatcher* g_loader_watcher = nullptr;
         !busy_is_stale(*interrupted, stack_pointer))
       return nullptr;
     forked();
-    if (state() != State::kOn) return nullptr;
   }
+  // Again: another thread of a forked child may have begun its trace since. Then this does not count as a forked
+  // child any more, but nothing can be recorded before that trace is complete.
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (state() != State::kOn) return nullptr;
   ThreadState* thread = t_local.state;
   if (thread == nullptr || thread->generation != g_process_generation) {
     thread = attach_thread();

@@ -1,10 +1,11 @@
 // Threads whose first events come at once, at the start of the recorder or in a forked child: none is taken for the
-// only one. Other threads attach at every instruction of one.
+// only one, and none attaches before there is a trace. Other threads run at every instruction of one.
 #include <csetjmp>
 #include <initializer_list>
 
 #include "preload/recorder/event_path.h"
 #include "preload/recorder/process/fast_path_mode.h"
+#include "preload/recorder/process/fork_watch.h"
 #include "tests/support/single_step.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
@@ -162,5 +163,47 @@ TEST_CASE("If a signal handler leaves by longjmp while a second thread is noted,
   }
   CHECK(stops > 10);
   forget_attached_threads();
+}
+
+namespace {
+
+ForkPage g_page_of_parent{0, 0};  ///< as the kernel has zeroed it in the child
+ForkPage g_page_of_child{1, 0};
+volatile bool g_has_begun;
+
+/// What the thread of a forked child does that has the first event there.
+void begin_trace_of_child() {
+  if (!change_state(State::kOn, State::kStarting)) return;
+  g_has_begun = true;
+  g_fork_page = &g_page_of_child;
+}
+
+}  // namespace
+
+TEST_CASE("A thread of a forked child does not attach while another one opens the child's trace") {
+  const ThreadFixture recording(4096);
+  g_settings.children = false;
+  const State state_before = g_state;
+  ForkPage* const page_before = g_fork_page;
+  static InstructionStop stop;
+  stop.forget_path();
+  unsigned stops = 0;
+  for (unsigned step = 1;; step += stop.missed() ? 0 : 1) {
+    g_state = State::kOn;
+    g_fork_page = &g_page_of_parent;
+    t_local.state = nullptr;
+    g_has_begun = false;
+    const ThreadState* entered = nullptr;
+    interrupt_after(
+        stop, step, [&] { entered = enter_slow(arch::stack_pointer()); }, begin_trace_of_child);
+    INFO("begun after " << step << " instructions");
+    REQUIRE(entered == nullptr);
+    // From this instruction on, the interrupted thread is the one that begins.
+    if (!g_has_begun && !stop.missed()) break;
+    ++stops;
+  }
+  CHECK(stops > 10);
+  g_state = state_before;
+  g_fork_page = page_before;
 }
 #endif
