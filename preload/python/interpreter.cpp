@@ -6,6 +6,7 @@
 #include "common/note_kind.h"
 #include "preload/arch/arch.h"
 #include "preload/base/text.h"
+#include "preload/python/runtime_description.h"
 #include "preload/real/dynamic_symbols.h"
 #include "preload/recorder/process/settings.h"
 #include "preload/sys/loader.h"
@@ -222,16 +223,13 @@ bool code_type_matches(const Layout& layout, std::uint64_t code_type) noexcept {
   return true;
 }
 
-/// The description of the layout that begins _PyRuntime (from 3.13 on; _Py_DebugOffsets in pycore_debug_offsets.h).
+/// The description of the layout that begins _PyRuntime (from 3.13 on), in words.
 class Description {
  public:
   explicit Description(std::uint64_t runtime) noexcept : runtime_(runtime) {}
 
-  bool exists() const noexcept {
-    constexpr char kCookie[] = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
-    return __builtin_memcmp(reinterpret_cast<const char*>(runtime_), kCookie, sizeof kCookie) == 0;
-  }
-  bool free_threaded() const noexcept { return word(2) != 0; }
+  bool exists() const noexcept { return beginning().exists(); }
+  bool free_threaded() const noexcept { return beginning().free_threaded != 0; }
   std::uint64_t finalizing() const noexcept { return word(4); }
   std::uint32_t first_state() const noexcept { return static_cast<std::uint32_t>(word(5)); }
   std::uint32_t state_id() const noexcept { return static_cast<std::uint32_t>(word(7)); }
@@ -249,6 +247,11 @@ class Description {
   }
 
  private:
+  RuntimeDescription beginning() const noexcept {
+    RuntimeDescription result;
+    __builtin_memcpy(&result, reinterpret_cast<const void*>(runtime_), sizeof result);
+    return result;
+  }
   std::uint64_t word(unsigned index) const noexcept { return load<std::uint64_t>(runtime_ + 8 * index); }
 
   std::uint64_t runtime_;
