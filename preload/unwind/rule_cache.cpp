@@ -13,8 +13,7 @@ bool RuleCache::start() noexcept {
 }
 
 void RuleCache::store(FrameAddress address, Rule rule) noexcept {
-  const std::uint64_t bit = bit_of(rule.module());
-  if ((modules_.load(std::memory_order_relaxed) & bit) == 0) modules_.fetch_or(bit, std::memory_order_relaxed);
+  if (!has_had(rule.module())) modules_.fetch_or(bit_of(rule.module()), std::memory_order_relaxed);
   if (stored_.load(std::memory_order_relaxed) < kFewRules &&
       stored_.fetch_add(1, std::memory_order_relaxed) == kFewRules - 1)
     use_all_pages();
@@ -23,15 +22,19 @@ void RuleCache::store(FrameAddress address, Rule rule) noexcept {
 
 void RuleCache::put(FrameAddress address, Rule rule, std::uint64_t last_page) noexcept {
   const std::uint64_t key = key_of(address);
-  Entry* const set = entries_ + first_of_set(address, last_page);
+  const std::size_t place = first_of_set(address, last_page);
+  Entry* const set = entries_ + place;
   const std::uint64_t first = set[0].rule.load(std::memory_order_relaxed);
   const std::uint64_t check = set[0].check.load(std::memory_order_relaxed);
   const bool is_same = (first ^ check) == key;
   if (rule.module() == ModuleId::kAnonymous) {
     if (is_same) set[0].rule.store(0, std::memory_order_relaxed);  // of a module that was unloaded
+    // Another thread may choose the other place at the same time. Both entries are then this rule.
+    Entry& other = entries_[other_place(place)];
+    Entry& entry = has_other_anonymous(set[1], key) && !has_other_anonymous(other, key) ? other : set[1];
     // The check first: that of a removed rule is still there, and beside an equal rule it would be valid again.
-    set[1].check.store(rule.bits() ^ key, std::memory_order_relaxed);
-    set[1].rule.store(rule.bits(), std::memory_order_release);
+    entry.check.store(rule.bits() ^ key, std::memory_order_relaxed);
+    entry.rule.store(rule.bits(), std::memory_order_release);
     return;
   }
   if (first != 0 && !is_same) {
@@ -69,7 +72,7 @@ void RuleCache::use_all_pages() noexcept {
 /// return what it stored or read, or something later: its rule, the bit of the module, the last page. A rule that a
 /// thread stores during this call is one of code that is on its stack, and may stay.
 void RuleCache::remove(ModuleId module) noexcept {
-  if ((modules_.load(std::memory_order_relaxed) & bit_of(module)) == 0) return;
+  if (!has_had(module)) return;
   const std::size_t end = (last_page_.load(std::memory_order_relaxed) + 1) * kPageEntries;
   for (std::size_t i = 0; i < end; ++i) {
     const Rule rule{entries_[i].rule.load(std::memory_order_relaxed)};

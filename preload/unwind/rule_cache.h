@@ -4,7 +4,9 @@
 // "A lockless transposition table", ICCA Journal 2002). The rules of a page of code are in one page of the table.
 //
 // A rule that is replaced in the first entry of its set is copied to the second one. Rules of code without a module
-// are in second entries only: a copy could bring back a rule that another thread removes meanwhile.
+// (of JIT compilers) are in second entries only: a copy could bring back a rule that another thread removes
+// meanwhile. So that two of them do not evict each other, they have another place, the second entry of the
+// neighbouring set, which is in the same cache line. Only find_anywhere() looks there (find_rule_slow() in step.cpp).
 //
 // Programs with few rules use the first pages of the table only, which are faulted in at once.
 //
@@ -42,6 +44,15 @@ class RuleCache {
     return Rule{(second ^ set[1].check.load(std::memory_order_relaxed)) == key ? second : 0};
   }
 
+  /// The same; finds also a rule of code without a module that is at its other place.
+  Rule find_anywhere(FrameAddress address) const noexcept {
+    const Rule rule = find(address);
+    if (rule.kind() != RuleKind::kNone || !has_had(ModuleId::kAnonymous)) return rule;
+    const Entry& other = entries_[other_place(first_of_set(address, last_page_.load(std::memory_order_relaxed)))];
+    const std::uint64_t bits = other.rule.load(std::memory_order_acquire);  // as in find()
+    return Rule{(bits ^ other.check.load(std::memory_order_relaxed)) == key_of(address) ? bits : 0};
+  }
+
   void store(FrameAddress address, Rule rule) noexcept;
 
   /// Removes all rules of `module`. Reads all pages in use if any were ever stored.
@@ -64,6 +75,10 @@ class RuleCache {
   static constexpr std::uint64_t bit_of(ModuleId module) noexcept {
     return std::uint64_t{1} << static_cast<std::uint32_t>(module) % 64;
   }
+  /// Whether a rule of the module was stored, or one of another module with the same bit.
+  bool has_had(ModuleId module) const noexcept {
+    return (modules_.load(std::memory_order_relaxed) & bit_of(module)) != 0;
+  }
   static constexpr std::uint64_t key_of(FrameAddress address) noexcept {
     return to_address(address.pc) << 1 | address.interrupted;
   }
@@ -76,6 +91,15 @@ class RuleCache {
     return (page << 7 | set) * 2;
   }
   static_assert(kPages == 1u << 7);
+  /// The second entry of the set beside that which begins at `place`.
+  static constexpr std::size_t other_place(std::size_t place) noexcept { return (place ^ 2) + 1; }
+
+  /// Whether the entry has a rule of code without a module that is not the one with this key.
+  static bool has_other_anonymous(const Entry& entry, std::uint64_t key) noexcept {
+    const Rule rule{entry.rule.load(std::memory_order_relaxed)};
+    return rule.kind() != RuleKind::kNone && rule.module() == ModuleId::kAnonymous &&
+           (rule.bits() ^ entry.check.load(std::memory_order_relaxed)) != key;
+  }
 
   void put(FrameAddress address, Rule rule, std::uint64_t last_page) noexcept;
   void use_all_pages() noexcept;

@@ -40,7 +40,7 @@ Rule find_rule_slow(const Walk& walk, FrameAddress address) noexcept {
     g_anonymous_generation.store(walk.generation, std::memory_order_release);
   }
   // After the removal, whichever thread has done it: a rule that was read before may have been removed since.
-  const Rule cached = detail::rules.find(address);
+  const Rule cached = detail::rules.find_anywhere(address);
   const bool is_cached = cached.kind() != RuleKind::kNone;
   if (is_cached && cached.module() == ModuleId::kAnonymous) return cached;
 

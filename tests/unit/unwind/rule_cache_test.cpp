@@ -122,15 +122,50 @@ TEST_CASE("A cache that begins to use its whole table keeps its rules, except th
   CHECK(count_found(ModuleId::kAnonymous) == 0);
 }
 
+namespace {
+
+// These three are in one set.
+constexpr FrameAddress kRemoved{ProgramCounter{0x40003f}, false};
+constexpr FrameAddress kStored{ProgramCounter{0x400098}, false};
+constexpr FrameAddress kStoredLater{ProgramCounter{0x400128}, false};
+
+}  // namespace
+
+TEST_CASE("Two rules of code without a module whose addresses have one set do not evict each other") {
+  RuleCache cache;
+  REQUIRE(cache.start());
+  const auto words_of = [](FrameAddress address) {
+    return static_cast<std::int64_t>(to_address(address.pc) & 0xffff);
+  };
+  const auto store = [&](FrameAddress address) {
+    cache.store(address, rule_of(ModuleId::kAnonymous, words_of(address)));
+  };
+  const auto found = [&](FrameAddress address) {
+    const Rule rule = cache.find_anywhere(address);
+    if (rule.kind() == RuleKind::kNone) return false;
+    CHECK(rule.bits() == rule_of(ModuleId::kAnonymous, words_of(address)).bits());
+    return true;
+  };
+  for (int i = 0; i != 3; ++i) {
+    store(kRemoved);
+    store(kStored);
+    CHECK(found(kRemoved));
+    CHECK(found(kStored));
+  }
+  CHECK_FALSE(found(kStoredLater));
+  // There is no third place.
+  store(kStoredLater);
+  CHECK(found(kStoredLater));
+  CHECK((found(kRemoved) ? 1 : 0) + (found(kStored) ? 1 : 0) == 1);
+  cache.remove(ModuleId::kAnonymous);
+  for (const FrameAddress address : {kRemoved, kStored, kStoredLater}) CHECK_FALSE(found(address));
+}
+
 #ifdef HEAPPROF_SINGLE_STEP
 namespace {
 
 RuleCache* g_cache;
 RuleKind g_found;
-// These three are in one set.
-constexpr FrameAddress kRemoved{ProgramCounter{0x40003f}, false};
-constexpr FrameAddress kStored{ProgramCounter{0x400098}, false};
-constexpr FrameAddress kStoredLater{ProgramCounter{0x400128}, false};
 
 }  // namespace
 
@@ -163,21 +198,25 @@ TEST_CASE("A removed rule does not come back when another thread stores one in i
 
 TEST_CASE("A removed rule is not found while another thread stores an equal one in its place") {
   const Rule rule = rule_of(ModuleId::kAnonymous, 1);
+  const bool at_other_place = GENERATE(false, true);
   const auto store = [rule] { g_cache->store(kStoredLater, rule); };
-  const auto find = [] { g_found = g_cache->find(kRemoved).kind(); };
+  const auto find = [] { g_found = g_cache->find_anywhere(kRemoved).kind(); };
   for (unsigned steps = 0;; ++steps) {
     RuleCache cache;
     REQUIRE(cache.start());
     g_cache = &cache;
+    if (at_other_place) cache.store(kStored, rule);
     cache.store(kRemoved, rule);
-    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kSp);
+    REQUIRE(cache.find_anywhere(kRemoved).kind() == RuleKind::kSp);
+    REQUIRE((cache.find(kRemoved).kind() == RuleKind::kNone) == at_other_place);
     cache.remove(ModuleId::kAnonymous);
+    if (at_other_place) cache.store(kStored, rule);
     g_found = RuleKind::kNone;
     const bool interrupted = heapprof::test::interrupt_after(steps, store, find);
     INFO("interrupted after " << steps << " instructions");
     REQUIRE(g_found == RuleKind::kNone);
-    REQUIRE(cache.find(kRemoved).kind() == RuleKind::kNone);
-    REQUIRE(cache.find(kStoredLater).kind() == RuleKind::kSp);
+    REQUIRE(cache.find_anywhere(kRemoved).kind() == RuleKind::kNone);
+    REQUIRE(cache.find_anywhere(kStoredLater).kind() == RuleKind::kSp);
     if (!interrupted) {
       CHECK(steps > 10);
       return;
