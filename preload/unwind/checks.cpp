@@ -22,11 +22,12 @@ bool same_frame(const Frame& remembered, const Frame& found) noexcept {
          ((remembered.flags ^ found.flags) & ~ignored_flags) == 0 && remembered.module == found.module;
 }
 
-/// Walks the stack from walk.state in full.
+/// Walks the stack from walk.state in full. Changes no cached step: adding a step removes its nodes, so that no
+/// capture would use a node that another one has stored there.
 Walked walk_in_full(ThreadData& data, Walk& walk) noexcept {
   data.full.valid = false;
   data.bounds.begin(to_address(walk.state.sp));
-  const Walked walked = walk_stack(data, walk, 0);
+  const Walked walked = walk_stack(data, walk, 0, 0);
   data.bounds_version = data.bounds.version();  // valid again, because the walk has read all words
   return walked;
 }

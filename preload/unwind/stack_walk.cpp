@@ -14,7 +14,7 @@ inline void set_fp(Frame& frame, const State& state) noexcept {
 
 }  // namespace
 
-Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexcept {
+Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates, std::uint32_t max_cached) noexcept {
   FrameArrays* arrays = data.arrays;
   State state = walk.state;
   const Frame* top = arrays->frames + candidates - 1;
@@ -80,7 +80,7 @@ Walked walk_stack(ThreadData& data, Walk& walk, std::uint32_t candidates) noexce
     frame->flags = state.flags;
     const StepResult taken = step(state, walk, rule, words, frame->flags);
     if (taken == StepResult::kCaller) [[likely]] {
-      if (frame - arrays->walked < kMaxCachedSteps)
+      if (frame - arrays->walked < max_cached)
         data.steps.add(*frame, rule, state.sp, cache_version(walk.generation, data.bounds.version()));
       ++frame;
       continue;

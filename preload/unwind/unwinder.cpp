@@ -68,7 +68,7 @@ inline NodeId find_remembered(ThreadData& data, const arch::EntryRegisters& entr
   Walk walk{entry_state(entry), data.bounds, data.full, entry, definitions, generation()};
   data.full.valid = false;
   if (data.generation != walk.generation || data.bounds_version != data.bounds.version()) data.length = 0;
-  const Walked walked = walk_stack(data, walk, data.length);
+  const Walked walked = walk_stack(data, walk, data.length, kMaxCachedSteps);
   const std::uint32_t depth = walked.kept + walked.frames;
   const NodeId node = update_shadow_stack(data, walk, walked, frames_to_omit(depth, detail::max_depth));
   if (node == NodeId::kNone) [[unlikely]] {

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "preload/unwind/thread_data.h"
 #include "scenarios.h"
 #include "tests/support/seed.h"
 
@@ -136,6 +137,21 @@ TEST_CASE("plain recursion") {
 
 TEST_CASE("all stacks of a recursion with two calls") {
   run([] { branches(8); });
+}
+
+TEST_CASE("The check of a capture leaves the nodes of cached steps, so that later captures use them") {
+  REQUIRE(g_started);
+  Recorder recorder;
+  Hook here(recorder);
+  t_hook = &here;
+  branches(8);
+  t_hook = nullptr;
+  CHECK(here.result.different == 0);
+  REQUIRE(recorder.unwinder.paths() != nullptr);
+  const auto& data = static_cast<const unwind::ThreadData&>(*recorder.unwinder.paths());
+  std::size_t with_node = 0;
+  for (const unwind::CachedStep& step : data.steps.entries) with_node += step.node != NodeId::kNone ? 1 : 0;
+  CHECK(with_node > 0);
 }
 
 TEST_CASE("frames without frame pointer") {
