@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 
 namespace heapprof::exporter {
 namespace {
@@ -66,7 +67,7 @@ class StringTable {
   const std::string& json() const noexcept { return json_; }
 
  private:
-  std::unordered_map<std::string, std::size_t> index_;
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> index_;
   std::string json_;
 };
 

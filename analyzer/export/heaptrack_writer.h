@@ -128,7 +128,7 @@ class HeaptrackWriter {
   const std::uint64_t index_limit_;
   const std::uint64_t page_bytes_;
 
-  std::unordered_map<std::string, HeaptrackString> strings_;
+  std::unordered_map<std::string, HeaptrackString, ChosenTextHash> strings_;
   std::unordered_map<std::uint64_t, HeaptrackTrace, ChosenKeyHash> traces_;  // ip << 32 | parent
   std::uint64_t ip_count_ = 0;
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/export/protobuf.h"
 #include "analyzer/render/utf8.h"
 
@@ -105,7 +106,7 @@ class InternedStrings {
   }
 
  private:
-  std::unordered_map<std::string, std::uint64_t> index_;  // the keys have stable addresses
+  std::unordered_map<std::string, std::uint64_t, ChosenTextHash> index_;  // the keys have stable addresses
   std::vector<const std::string*> order_;
 };
 

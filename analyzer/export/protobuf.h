@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
+
 namespace heapprof::exporter::protobuf {
 
 class Message {
@@ -59,7 +61,7 @@ class StringTable {
   const std::vector<const std::string*>& all() const noexcept { return all_; }
 
  private:
-  std::unordered_map<std::string, std::size_t> index_;  // the keys have stable addresses
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> index_;  // the keys have stable addresses
   std::vector<const std::string*> all_;
 };
 

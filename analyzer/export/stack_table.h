@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/model/profile.h"
 
 namespace heapprof::exporter {
@@ -70,7 +71,7 @@ class FunctionTable {
 
  private:
   StackTable& table_;
-  std::unordered_map<std::string, std::uint32_t> index_;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> index_;
 };
 
 /// The costs, in their order in formats with several costs.

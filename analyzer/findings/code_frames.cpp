@@ -64,7 +64,7 @@ class FunctionNumbers {
   const OriginRules& rules_;
   std::vector<Function>& functions_;
   const bool has_python_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> numbers_;
   std::string key_;
 };
 

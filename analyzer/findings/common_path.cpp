@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/findings/sum_below.h"
 #include "analyzer/render/short_names.h"
 
@@ -20,7 +21,7 @@ bool can_be_on_path(const Function& function) {
 /// Functions that count as one: instances of one template. By function: the number of its family, or kNoIndex.
 std::vector<std::uint32_t> number_families(const CodeFrames& frames, const Helpers& helpers) {
   std::vector<std::uint32_t> families;
-  std::unordered_map<std::string, std::uint32_t> known;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> known;
   for (std::uint32_t function = 0; function < frames.functions().size(); ++function) {
     const Function& one = frames.functions()[function];
     families.push_back(helpers.skips(function) || !can_be_on_path(one) || !frames.is_in_scope(one)

@@ -44,11 +44,11 @@ class PythonFrames {
   std::uint64_t unified_lost(std::uint32_t number);
 
   const trace::PythonDefinitions& python_;
-  std::vector<Code> codes_;                                                // distinct
-  std::unordered_map<std::uint32_t, std::size_t, ChosenKeyHash> code_of_;  // by number: in codes_, or kLost
-  std::unordered_map<std::string, std::size_t> code_of_content_;           // in codes_
-  std::unordered_map<std::uint64_t, std::uint64_t, ChosenKeyHash> known_;  // by offset
-  std::map<std::uint64_t, symbols::SourceFrame> frames_;                   // by unified offset
+  std::vector<Code> codes_;                                                       // distinct
+  std::unordered_map<std::uint32_t, std::size_t, ChosenKeyHash> code_of_;         // by number: in codes_, or kLost
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> code_of_content_;  // in codes_
+  std::unordered_map<std::uint64_t, std::uint64_t, ChosenKeyHash> known_;         // by offset
+  std::map<std::uint64_t, symbols::SourceFrame> frames_;                          // by unified offset
   std::uint64_t lost_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/render/flame_tree.h"
 
 namespace heapprof::render {
@@ -15,7 +16,7 @@ struct FlameModules {
   std::vector<std::string> names;
   std::vector<std::uint64_t> values;
   std::vector<unsigned> hues;
-  std::unordered_map<std::string, std::uint32_t> index;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> index;
 };
 
 /// `bottom_up`: the stacks of `tree` were added innermost frame first.

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/palette.h"
 #include "analyzer/render/short_names.h"
@@ -24,7 +25,7 @@ class Texts {
 
  private:
   std::vector<std::string> texts_;
-  std::unordered_map<std::string, std::uint32_t> index_;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> index_;
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ class FlameTree {
   std::vector<Function> functions_;
   std::vector<FrameData> frames_;
   std::vector<NodeData> nodes_{NodeData{}};
-  std::unordered_map<std::string, std::uint32_t> function_index_;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> function_index_;
   std::unordered_map<std::uint64_t, Frame, ChosenKeyHash> frame_index_;  ///< function << 32 | line
   std::unordered_map<std::uint64_t, Node, ChosenKeyHash> children_;      ///< parent << 32 | function
 };

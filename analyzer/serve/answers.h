@@ -26,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/serve/child_process.h"
 #include "analyzer/serve/question.h"
 #include "analyzer/serve/standing_process.h"
@@ -153,7 +154,7 @@ class Answers {
   std::map<std::string, Standing> standing_;  ///< by Question::followed
   boost::asio::steady_timer idle_timer_;
   std::list<Kept> kept_;  ///< the most recently used first
-  std::unordered_map<std::string, std::list<Kept>::iterator> kept_by_key_;
+  std::unordered_map<std::string, std::list<Kept>::iterator, ChosenTextHash> kept_by_key_;
   std::size_t kept_bytes_ = 0;
 };
 

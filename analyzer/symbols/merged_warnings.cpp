@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 
 namespace heapprof::symbols {
 
@@ -29,7 +30,7 @@ std::vector<std::string> merge_warnings(const std::vector<Module>& modules,
   struct Warning {
     std::string text;                ///< after the path of a file, from ": " on; or the whole warning
     std::vector<std::string> paths;  ///< empty: not about a file
-    std::unordered_set<std::string_view> known_paths;
+    std::unordered_set<std::string_view, ChosenTextHash> known_paths;
   };
   std::vector<Warning> merged;
   std::map<std::pair<std::string, bool>, std::size_t> positions;  // by text and whether it is about a file

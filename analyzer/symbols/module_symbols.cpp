@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "common/varint.h"
 
 namespace heapprof::symbols {
@@ -42,7 +43,7 @@ class Encoder {
 
  private:
   std::string body_;
-  std::unordered_map<std::string_view, std::uint64_t> numbers_;
+  std::unordered_map<std::string_view, std::uint64_t, ChosenTextHash> numbers_;
   std::vector<std::string_view> strings_;
 };
 

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/base/reason_of.h"
 #include "analyzer/symbols/merged_warnings.h"
 #include "analyzer/symbols/module_resolver.h"
@@ -80,7 +81,7 @@ std::vector<std::unique_ptr<ModuleResolver>> Symbolizer::resolve_modules(const s
   for (const auto& resolver : resolvers) {
     resolver->finish();
     std::vector<std::string>& known = warnings_[resolver->module_index()];
-    std::unordered_set<std::string> distinct(known.begin(), known.end());
+    std::unordered_set<std::string, ChosenTextHash> distinct(known.begin(), known.end());
     for (const std::string& warning : resolver->warnings())
       if (distinct.insert(warning).second) known.push_back(warning);
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analyzer/base/base_name.h"
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/cli/commands/recording_set.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/text/findings.h"
@@ -58,7 +59,7 @@ class FunctionNames {
 
  private:
   const bool full_names_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> numbers_;
   std::vector<Function> functions_;
 };
 
@@ -140,7 +141,7 @@ class NamedRows {
   FunctionNames functions_;
   std::vector<std::vector<std::uint32_t>> functions_of_key_;  // by key of names_
   std::vector<std::uint32_t> position_;                       // by function: in the stack that is folded
-  std::unordered_map<std::string, std::size_t> row_of_names_;
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> row_of_names_;
   std::vector<StackRow> rows_;
 };
 

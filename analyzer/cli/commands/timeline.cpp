@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/run_on_trace.h"
 #include "analyzer/cli/commands/timeline.h"
@@ -134,7 +135,7 @@ StackGroups groups_of(const TimelineOptions& options, const model::Profile& prof
   const CallSites sites = group_by_site(findings, nodes);
   StackGroups result;
   std::vector<std::uint32_t> group_of_site(sites.sites.size(), model::kNoIndex);
-  std::unordered_map<std::string, std::uint32_t> group_of_module;
+  std::unordered_map<std::string, std::uint32_t, ChosenTextHash> group_of_module;
   for (std::size_t i = 0; i < sites.sites.size(); ++i) {
     const CallSite& from = sites.sites[i];
     if (from.frame.module == nullptr) continue;

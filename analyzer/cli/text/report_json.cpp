@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/cli/text/used_project_file.h"
 #include "analyzer/cli/text/write_output.h"
@@ -246,7 +247,7 @@ class FrameTexts {
 
  private:
   const bool shared_;
-  std::unordered_map<std::string, std::size_t> positions_;
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> positions_;
   std::vector<const std::string*> order_;
 };
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/cli/text/ranking.h"
 #include "analyzer/cli/text/stack_names.h"
 #include "analyzer/model/profile.h"
@@ -56,7 +57,7 @@ class StackList {
   const StackNames& names_;
   const bool shared_;
   Json frames_ = Json::array();
-  std::unordered_map<std::string, std::size_t> positions_;  ///< by the text of a frame: in frames_
+  std::unordered_map<std::string, std::size_t, ChosenTextHash> positions_;  ///< by the text of a frame: in frames_
 };
 
 /// The document of `report` and `leaks` without the frames of the stacks in "top", which write_report() adds. "share"
