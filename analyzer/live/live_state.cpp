@@ -20,9 +20,6 @@ constexpr std::size_t kGroupAhead = 24;
 constexpr std::size_t kEntryAhead = 12;
 constexpr std::size_t kHashes = 32;  // a power of two, more than kGroupAhead
 
-/// Threads beyond this count as the last one.
-constexpr std::size_t kMaxThreads = 100'000;
-
 constexpr std::size_t kMaxTies = 255;  // kTieWindow of analyzer/replay/replay.cpp, without the event itself
 
 }  // namespace
@@ -226,11 +223,8 @@ void LiveState::take_text(const MergedEvent& event, trace::EventText& text) {
     case TextKind::kThread: {
       abandon_calls(stream);
       const auto tid = static_cast<std::uint32_t>(text.number);
-      const auto known = std::find_if(threads_.rbegin(), threads_.rend(),
-                                      [&](const LiveThread& thread) { return thread.tid == tid; });
-      if (text.address == kThreadNested && known != threads_.rend())
-        stream.thread = static_cast<std::uint32_t>(threads_.rend() - known - 1);
-      else stream.thread = start_thread(tid, std::move(text.text));
+      const auto known = text.address == kThreadNested ? thread_of_tid_.find(tid) : thread_of_tid_.end();
+      stream.thread = known != thread_of_tid_.end() ? known->second : start_thread(tid, std::move(text.text));
       return;
     }
     case TextKind::kThreadName: thread_of(stream).name = std::move(text.text); return;
@@ -243,9 +237,15 @@ void LiveState::take_text(const MergedEvent& event, trace::EventText& text) {
 }
 
 std::uint32_t LiveState::start_thread(std::uint32_t tid, std::string name) {
-  if (threads_.size() < kMaxThreads) threads_.push_back({tid, std::move(name), {}});
+  const bool fits = threads_.size() < kMaxThreads;
+  if (fits) threads_.push_back({tid, std::move(name), {}});
   else threads_.back() = {0, "(other threads)", threads_.back().sums};
-  return static_cast<std::uint32_t>(threads_.size() - 1);
+  const auto index = static_cast<std::uint32_t>(threads_.size() - 1);
+  // The other threads add no entries, since a file can have any number of them, but a tid that is used again belongs
+  // to them from now on.
+  if (fits) thread_of_tid_[tid] = index;
+  else if (const auto known = thread_of_tid_.find(tid); known != thread_of_tid_.end()) known->second = index;
+  return index;
 }
 
 /// The pending calls of this stream will not end: their thread is gone, or their end is lost. Their blocks stay live.

@@ -12,9 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "analyzer/base/chosen_key_hash.h"
 #include "analyzer/replay/block_table.h"
 #include "analyzer/replay/pending_reallocs.h"
 #include "analyzer/trace/events/tick_clock.h"
@@ -53,6 +55,9 @@ struct MovedBlocks {
 /// Used by one thread.
 class LiveState {
  public:
+  /// Threads beyond this count as the last one.
+  static constexpr std::size_t kMaxThreads = 100'000;
+
   explicit LiveState(const FileHeader& header);
   LiveState(const LiveState&) = delete;
   LiveState& operator=(const LiveState&) = delete;
@@ -77,6 +82,9 @@ class LiveState {
   bool paused_once() const noexcept { return paused_once_; }
   std::uint64_t marks() const noexcept { return marks_; }
   const std::string& last_mark() const noexcept { return last_mark_; }
+
+  /// How many threads the search for a tid compares at most, for tests.
+  std::size_t max_compared() const { return max_bucket_size(thread_of_tid_); }
 
  private:
   struct Stream {
@@ -115,6 +123,7 @@ class LiveState {
   std::vector<LiveSums> nodes_;
   std::vector<MovedBlocks> moved_;
   std::vector<LiveThread> threads_;
+  std::unordered_map<std::uint32_t, std::uint32_t, ChosenKeyHash> thread_of_tid_;  // the latest one: in threads_
   std::vector<Stream> streams_;
   replay::PendingReallocs reallocs_;
   // Of one time each, the latest ones.

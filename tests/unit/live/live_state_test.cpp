@@ -2,8 +2,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/live/live_state.h"
@@ -74,6 +78,13 @@ struct Read {
   TemporaryFile file;
   std::unique_ptr<LiveState> state;
 };
+
+/// Takes the text with which a stream begins to have events of a thread.
+void take_thread(LiveState& state, std::uint32_t stream, std::uint32_t tid, std::uint64_t how) {
+  std::vector<trace::EventText> texts = {{TextKind::kThread, tid, how, "worker"}};
+  const trace::MergedEvent event{0, 0, op_size(Op::kText, 0), 0, stream};
+  state.take({{&event, 1}, &texts});
+}
 
 }  // namespace
 
@@ -240,4 +251,40 @@ TEST_CASE("Samples, marks and pauses are kept") {
   REQUIRE(read.state->threads().size() == 1);
   CHECK(read.state->threads()[0].tid == 7);
   CHECK(read.state->threads()[0].name == "main");
+}
+
+TEST_CASE("Few threads are compared, also if their ids were chosen for one bucket of a hash map") {
+  constexpr std::uint32_t kThreads = 2'000;
+  std::unordered_map<std::uint32_t, std::uint32_t> usual;
+  for (std::uint32_t i = 0; i < kThreads; ++i) usual[i] = i;
+  const auto buckets = static_cast<std::uint32_t>(usual.bucket_count());
+  LiveState state(TraceBuilder().header);
+  for (std::uint32_t i = 0; i < kThreads; ++i) take_thread(state, 0, (i + 1) * buckets, kThreadNew);
+  REQUIRE(state.threads().size() == kThreads);
+  for (std::uint32_t i = 0; i < kThreads; ++i) take_thread(state, 1, (i + 1) * buckets, kThreadNested);
+  CHECK(state.threads().size() == kThreads);
+  CHECK(state.max_compared() > 0);
+  CHECK(state.max_compared() < 30);
+}
+
+TEST_CASE("A nested stream belongs to the latest thread with its tid, also if that is one of the other threads") {
+  constexpr auto kMax = static_cast<std::uint32_t>(LiveState::kMaxThreads);
+  LiveState state(TraceBuilder().header);
+  const auto allocate = [&](std::uint64_t address) {
+    const trace::MergedEvent event{0, address, op_size(Op::kAlloc, 8), 0, 1};
+    state.take({{&event, 1}, nullptr});
+  };
+  for (std::uint32_t tid = 1; tid <= kMax; ++tid) take_thread(state, 0, tid, kThreadNew);
+  take_thread(state, 1, 5, kThreadNested);
+  allocate(0x1000);
+  REQUIRE(state.threads().size() == kMax);
+  CHECK(state.threads()[4].sums.allocations == 1);
+  // The tid is used again.
+  take_thread(state, 0, 5, kThreadNew);
+  take_thread(state, 1, 5, kThreadNested);
+  allocate(0x2000);
+  REQUIRE(state.threads().size() == kMax);
+  CHECK(state.threads()[4].sums.allocations == 1);
+  CHECK(state.threads().back().name == "(other threads)");
+  CHECK(state.threads().back().sums.allocations == 1);
 }
