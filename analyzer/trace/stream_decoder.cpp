@@ -20,7 +20,7 @@ bool StreamDecoder::load() {
     if (state_.next_frame < index_.frames.size()) load_frame(index_.frames[state_.next_frame++]);
     else load_staging();
     if (shared_.node_index.exceeds_limit() && !std::exchange(shared_.nodes_exceed_limit, true)) {
-      shared_.damage.lost_unknown();
+      shared_.damage.lost_definitions();
       shared_.damage.note("the stacks exceed what a file of this size can hold; further ones are empty");
     }
     at = buffer_.data();
@@ -402,7 +402,7 @@ bool StreamDecoder::admit_module(std::uint64_t text_bytes) {
   shared_.module_bytes += text_cost_bytes(text_bytes);
   if (shared_.module_bytes <= limit) return true;
   if (had_room) {
-    shared_.damage.lost_unknown();
+    shared_.damage.lost_definitions();
     shared_.damage.note("the modules exceed what a file of this size can hold; further ones are ignored");
   }
   return false;
@@ -415,7 +415,7 @@ bool StreamDecoder::admit_python(std::uint64_t text_bytes) {
   shared_.python_bytes += text_cost_bytes(text_bytes);
   if (shared_.python_bytes <= limit) return true;
   if (had_room) {
-    shared_.damage.lost_unknown();
+    shared_.damage.lost_definitions();
     shared_.damage.note(
         "the code objects of Python exceed what a file of this size can hold; further ones are ignored");
   }

@@ -279,8 +279,10 @@ void TraceFile::open_compacted() {
       for (std::vector<Section>* const of :
            {&compacted->sections.snapshots, &compacted->sections.pinned, &compacted->sections.totals})
         of->clear();
-      damage_.lost_unknown();
-      damage_.note("the stacks exceed what a file of this size can hold; further ones are empty");
+      damage_.lost_definitions();
+      damage_.note(
+          "the stacks exceed what a file of this size can hold; further ones are empty; compact the original "
+          "recording again to keep them");
     }
   } catch (const FormatError& error) {
     throw TraceError(input_.path() + ": cannot be read as a compacted trace: " + error.what());

@@ -34,6 +34,8 @@ struct Damage {
     incomplete = true;
     events_lost.reset();
   }
+  /// Definitions of stack frames, modules or code objects are missing, but no event.
+  void lost_definitions() { incomplete = true; }
   void note(std::string text) {
     if (notes.size() < kMaxNotes) notes.push_back(std::move(text));
     else ++notes_left_out;

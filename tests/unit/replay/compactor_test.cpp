@@ -146,6 +146,7 @@ TEST_CASE("A trace of many nodes that compress to nearly nothing keeps all of th
   CHECK(analysis.profile().heap.allocations == 1);
   CHECK(analysis.profile().heap.leaked_bytes == 100);
   CHECK_FALSE(analysis.profile().integrity.complete);
+  CHECK(analysis.profile().integrity.events_lost == 0);
   REQUIRE(analysis.profile().integrity.notes.size() == 1);
   CHECK(analysis.profile().integrity.notes[0].find("the stacks exceed") != std::string::npos);
   // Its program has no arguments, so nothing is left out of a copy.

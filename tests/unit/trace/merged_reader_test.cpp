@@ -6,8 +6,10 @@
 #include <random>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "analyzer/trace/copy_without_arguments.h"
+#include "analyzer/trace/events/limits.h"
 #include "analyzer/trace/merged_reader.h"
 #include "tests/support/seed.h"
 #include "tests/support/temporary_file.h"
@@ -255,6 +257,49 @@ TEST_CASE("Ids of nodes beyond the limit have no index, and known ones keep thei
   CHECK(index.size() == 4);
   index.set_limit(5);
   CHECK(index(9) == 4);
+}
+
+TEST_CASE("Stacks beyond the limit of a recording are empty, and no event is lost") {
+  constexpr std::uint32_t kEvents = 500'000;
+  TraceBuilder trace;
+  auto& stream = trace.stream(2'046);
+  for (std::uint32_t node = 1; node <= kEvents; ++node) stream.add(Op::kAllocFailed, 10, 0, 16, node);
+  const std::vector<std::uint8_t> bytes = trace.bytes();
+  REQUIRE(max_nodes(bytes.size()) < kEvents);
+  const Merged merged = merge_bytes(bytes);
+  REQUIRE(merged.events.size() == kEvents);
+  CHECK(merged.events.front().node == 1);
+  CHECK(merged.events.back().node == 0);
+  CHECK(merged.damage.incomplete);
+  CHECK(merged.damage.events_lost == 0);
+  REQUIRE(merged.damage.notes.size() == 1);
+  CHECK(merged.damage.notes[0].starts_with("the stacks exceed what a file of this size can hold"));
+}
+
+TEST_CASE("Modules and code objects beyond the limit are ignored, and no event is lost") {
+  constexpr std::uint32_t kTexts = 22'000;
+  const std::string path(1'000, 'm');
+  TraceBuilder trace;
+  auto& stream = trace.stream(2'046);
+  std::string expected;
+  SECTION("modules") {
+    expected = "the modules exceed what a file of this size can hold";
+    for (std::uint32_t id = 1; id <= kTexts; ++id) stream.module(id, path, "", id * std::uint64_t{0x10000}, 0);
+  }
+  SECTION("code objects") {
+    expected = "the code objects of Python exceed what a file of this size can hold";
+    for (std::uint32_t number = 1; number <= kTexts; ++number) stream.text(TextKind::kPythonCode, number, 1, path);
+  }
+  stream.alloc(10, 0x1000, 8);
+  const std::vector<std::uint8_t> bytes = trace.bytes();
+  REQUIRE(kTexts * text_cost_bytes(path.size()) > max_text_bytes(bytes.size()));
+  const Merged merged = merge_bytes(bytes);
+  CHECK(merged.events.size() == 1);
+  CHECK(merged.definitions.modules.size() < kTexts);
+  CHECK(merged.damage.incomplete);
+  CHECK(merged.damage.events_lost == 0);
+  REQUIRE(merged.damage.notes.size() == 1);
+  CHECK(merged.damage.notes[0].starts_with(expected));
 }
 
 TEST_CASE("Few ids of nodes are compared, also if they were chosen for one bucket of a hash map") {
