@@ -98,6 +98,15 @@ class BadInput(harness.Case):
         if os.path.exists("/dev/full"):
             result = self.run_heapprof("report", run.trace, "-o", "/dev/full")
             self.assertEqual(result.returncode, 1, "the full disk was not reported")
+            for arguments in (("report", run.trace), ("--recorder-path",), ("--version",), ("--help",),
+                              ("help", "report"), ("manual", "report"), ("completions", "bash"), ()):
+                with self.subTest(arguments=[str(a) for a in arguments]), open("/dev/full", "w") as full:
+                    result = subprocess.run([str(harness.HEAPPROF), *map(str, arguments)], stdout=full,
+                                            stderr=subprocess.PIPE, text=True, timeout=60, cwd=self.dir,
+                                            env=harness.analyzer_environment())
+                    self.assertEqual(result.returncode, 1)
+                    self.assertEqual(result.stderr,
+                                     "heapprof: standard output: cannot be written: No space left on device\n")
 
     def test_record_refuses(self):
         trace = self.dir / "out.heapprof"

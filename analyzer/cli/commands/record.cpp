@@ -17,6 +17,7 @@
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/record_summary.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/launch/capabilities.h"
 #include "analyzer/launch/program.h"
 #include "analyzer/launch/python_program.h"
@@ -86,8 +87,7 @@ int run_recorder_path(const RecorderPathOptions&) {
   std::string recorder;
   std::string error;
   if (!launch::find_recorder(recorder, error)) return fail(1, error);
-  std::printf("%s\n", recorder.c_str());
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  return print_text(recorder + "\n");
 }
 
 int run_record(const RecordOptions& options) {

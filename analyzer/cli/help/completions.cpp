@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "analyzer/cli/help/help.h"
+#include "analyzer/cli/text/write_output.h"
 
 namespace heapprof::cli {
 namespace {
@@ -352,9 +353,9 @@ std::string fish_completions(const std::vector<CommandHelp>& all) {
 
 int run_completions(const CompletionsOptions& options) {
   const std::vector<CommandHelp> commands = describe_commands();
-  return print(options.shell == "bash"  ? bash_completions(commands)
-               : options.shell == "zsh" ? zsh_completions(commands)
-                                        : fish_completions(commands));
+  return print_text(options.shell == "bash"  ? bash_completions(commands)
+                    : options.shell == "zsh" ? zsh_completions(commands)
+                                             : fish_completions(commands));
 }
 
 }  // namespace heapprof::cli

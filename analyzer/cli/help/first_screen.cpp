@@ -1,6 +1,7 @@
 // What `heapprof` without arguments prints: the first commands, and the recording that they would read.
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/render/utf8.h"
 
 namespace heapprof::cli {
@@ -20,7 +21,7 @@ int run_first_screen(const FirstScreenOptions&) {
     text += "Without a file, these commands read the newest recording in this directory:\n  " +
             render::clean_utf8(newest.path) +
             (newest.count > 1 ? " (of " + std::to_string(newest.count) + " recordings)\n" : "\n");
-  return print(text + "\n'heapprof help' lists all commands, 'heapprof help COMMAND' explains one.\n");
+  return print_text(text + "\n'heapprof help' lists all commands, 'heapprof help COMMAND' explains one.\n");
 }
 
 }  // namespace heapprof::cli

@@ -1,6 +1,6 @@
 #include "analyzer/cli/help/help.h"
 
-#include <cstdio>
+#include "analyzer/cli/text/write_output.h"
 
 namespace heapprof::cli {
 namespace {
@@ -15,14 +15,10 @@ const CommandHelp* find(const std::vector<CommandHelp>& commands, const std::str
 
 }  // namespace
 
-int print(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 1;
-}
-
 int run_help(const HelpOptions& options) {
   const std::vector<CommandHelp> commands = describe_commands();
   const CommandHelp* const command = find(commands, options.command);
-  return print(command == nullptr ? help_overview(commands) : help_text(*command));
+  return print_text(command == nullptr ? help_overview(commands) : help_text(*command));
 }
 
 std::vector<ExitStatus> exit_statuses(const CommandHelp& command) {

@@ -46,7 +46,4 @@ std::vector<ExitStatus> exit_statuses(const CommandHelp& command);
 /// The exit statuses that commands have in common, for the overview.
 std::vector<ExitStatus> common_exit_statuses();
 
-/// Writes `text` to standard output; returns the exit status.
-int print(const std::string& text);
-
 }  // namespace heapprof::cli

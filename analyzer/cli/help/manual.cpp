@@ -134,15 +134,15 @@ std::string manual_page(const std::string& name) {
 }
 
 int run_manual(const ManualOptions& options) {
-  if (options.markdown) return print(reference_markdown(describe_commands()));
+  if (options.markdown) return print_text(reference_markdown(describe_commands()));
   if (options.list) {
     std::string names;
     for (const std::string& name : manual_pages()) names += name + "\n";
-    return print(names);
+    return print_text(names);
   }
   if (!options.directory.empty()) return write_pages(options.directory);
   const std::string text = manual_page(options.page);
-  if (!text.empty()) return print(text);
+  if (!text.empty()) return print_text(text);
   print_message("unknown manual page '" + options.page + "'; 'heapprof manual --list' prints all names");
   return 2;
 }

@@ -16,6 +16,7 @@
 #include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/launch/recorder_settings.h"
 
 namespace heapprof::cli {
@@ -392,8 +393,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   } catch (const CLI::CallForHelp&) {
     return help_of(app);
   } catch (const CLI::CallForVersion& version) {
-    std::printf("%s\n", version.what());
-    return {std::nullopt, std::fflush(stdout) == 0 ? 0 : 1};
+    return {std::nullopt, print_text(version.what() + std::string("\n"))};
   } catch (const CLI::ParseError& error) {
     // The parser checks the options of a command before it handles --help before the command.
     if (app.get_help_ptr()->count() != 0) return help_of(app);

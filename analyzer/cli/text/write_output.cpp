@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "analyzer/cli/text/message.h"
 #include "analyzer/export/sink.h"
 
 namespace heapprof::cli {
@@ -11,6 +12,16 @@ void write_output(const std::string& path, const std::string& text) {
   exporter::Sink out(path, exporter::Sink::Compression::kNone);
   out.write(text);
   if (!out.close()) throw OutputError(out.error());
+}
+
+int print_text(const std::string& text) {
+  try {
+    write_output("-", text);
+  } catch (const OutputError& error) {
+    print_message(error.what());
+    return 1;
+  }
+  return 0;
 }
 
 }  // namespace heapprof::cli
