@@ -104,6 +104,15 @@ void update_session_entry() noexcept {
   write_session_entry(g_trace.file_id(), recording ? g_trace.path() : nullptr);
 }
 
+/// In one line, as the header of the trace has them.
+void log_settings() noexcept {
+  if (g_settings.log < LogLevel::kDebug) return;
+  g_settings.echo(g_scratch, sizeof g_scratch);
+  for (char* at = g_scratch; *at != '\0'; ++at)
+    if (*at == '\n') *at = at[1] != '\0' ? ' ' : '\0';
+  log(LogLevel::kDebug, "settings: ", g_scratch);
+}
+
 void begin(bool forked_child, bool begins_paused) noexcept {
   g_clock.start();
   start_page_stamps();
@@ -156,6 +165,7 @@ void begin(bool forked_child, bool begins_paused) noexcept {
 
   if (g_environment_prepared) update_session_entry();
   log(LogLevel::kInfo, "recording to ", g_trace.path());
+  log_settings();
 }
 
 void start_unwinder_and_begin() noexcept {
@@ -194,6 +204,7 @@ void start() noexcept {
     const bool same_process = entry.session == this_session();
     g_session_is_ours = same_process || g_settings.children;
     if (!g_session_is_ours) {
+      log(LogLevel::kDebug, "not recording: a recorded program started this one, and HEAPPROF_CHILDREN is off");
       set_state(State::kOff);
       return;
     }

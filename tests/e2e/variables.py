@@ -64,6 +64,21 @@ class Variables(harness.Case):
         run = self.record(harness.program("ledger_single"), 10, OUTPUT="/proc/no/such.heapprof", LOG="off")
         self.assertEqual(run.stderr, "")
 
+    def test_debug_log(self):
+        """The settings that apply, and why an executed child is not recorded. No other level logs that."""
+        def lines_of(level):
+            return self.warnings(self.record(harness.program("exec_chain"), "vfork", harness.program("ledger_names"),
+                                             LOG=level, MAX_DEPTH=77))
+
+        not_recording = "heapprof: not recording: a recorded program started this one, and HEAPPROF_CHILDREN is off"
+        lines = lines_of("debug")
+        settings = [line for line in lines if line.startswith("heapprof: settings: HEAPPROF_LOG=debug ")]
+        self.assertEqual((len(settings), lines.count(not_recording)), (1, 1), lines)
+        self.assertIn(" HEAPPROF_MAX_DEPTH=77 ", settings[0])
+        lines = lines_of("info")
+        self.assertTrue(lines)
+        self.assertFalse([line for line in lines if "settings" in line or line == not_recording], lines)
+
     def test_invalid_values(self):
         for name, value in (("MAX_DEPTH", "many"), ("MMAP", "perhaps"), ("SHADOW_STACK", "2"), ("LOG", "loud"),
                             ("MAX_FILE_SIZE", "2X"), ("FREE_STACKS", "-"), ("CHILDREN", "yep"), ("PAUSED", "?")):
