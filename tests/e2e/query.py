@@ -373,6 +373,8 @@ class Query(harness.Case):
         self.assertEqual(text, self.heapprof("query", "--schema"))
         for word in ("call_sites\n", "  lifetime_ns ", "(at)"):
             self.assertIn(word, text)
+        # The term of docs/glossary.md, in allocations and live_blocks.
+        self.assertEqual((text.count("requested size"), text.count("asked for")), (2, 0))
         tables = {one["name"]: one for one in json.loads(self.heapprof("query", "--schema", "--json"))["tables"]}
         self.assertEqual(set(tables), {"processes", "labels", "threads", "modules", "frames", "stacks", "call_sites", "allocations",
                                        "live_blocks", "samples", "timeline", "marks", "mappings", "residency"})

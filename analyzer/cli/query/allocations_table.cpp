@@ -77,7 +77,7 @@ class AllocationsTable : public query::Table {
       kProcessId,
       {"allocated_ns", "INTEGER", "time of the allocation"},
       {"address", "INTEGER", "address of the block; its number in a compacted trace without addresses"},
-      {"size_bytes", "INTEGER", "size that was asked for"},
+      {"size_bytes", "INTEGER", "requested size"},
       kThreadId,
       kStackOfBlock,
       {"kind", "TEXT", "heap or mmap"},

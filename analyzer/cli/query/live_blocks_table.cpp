@@ -45,7 +45,7 @@ class LiveBlocksTable : public query::Table {
   static constexpr query::Column kColumns[] = {
       kProcessId,
       {"address", "INTEGER", "address of the block; its number in a compacted trace without addresses"},
-      {"size_bytes", "INTEGER", "size that was asked for"},
+      {"size_bytes", "INTEGER", "requested size"},
       {"allocated_ns", "INTEGER", "time of the allocation; NULL: a mapping"},
       {"age_ns", "INTEGER", "from the allocation to the moment; NULL: a mapping"},
       kThreadId,
