@@ -35,7 +35,7 @@ function show({target, clientX, clientY, pointerId, pointerType}) {
 
 const hide = () => { place.hidden = true; };
 for (const kind of ['pointerdown', 'keydown', 'scroll', 'hashchange']) window.addEventListener(kind, hide, true);
-flameGraph.onHold(document, show);
+onLongPress(document, show);
 // The menu of a link stays reachable. Another one would cover the tooltip.
 document.addEventListener('contextmenu', event => {
   if (!place.hidden && !event.target.closest('a')) event.preventDefault();

@@ -164,7 +164,7 @@ const WIDEST = 'function';
 const MAX_PATH = 8000;
 const textOf = path => {
   const text = path.length ? JSON.stringify(path) : '';
-  return text.length > MAX_PATH ? `#${flameGraph.hashOf(path)}` : text;
+  return text.length > MAX_PATH ? `#${flameTree.hashOf(path)}` : text;
 };
 function pathOf(text) {
   if (text.startsWith('#')) return Number(text.slice(1));

@@ -1,9 +1,10 @@
 // The file has three parts: a drawing of the outermost rows, for viewers without JavaScript (made here); the frames
-// as JSON (flame_data.h); and the viewer (assets/flamegraph.js, flamegraph.css), which replaces the drawing.
+// as JSON (flame_data.h); and the viewer (assets/flame*.js, flamegraph.css), which replaces the drawing.
 #include "analyzer/render/flamegraph.h"
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/flame_colours.h"
@@ -18,7 +19,8 @@
 namespace heapprof::render {
 namespace {
 
-// The drawing, in pixels of an SVG 1200 wide. Row height and margin are the same in flamegraph.js.
+// The drawing, in pixels of an SVG 1200 wide. The row height is that of flame_layout.js, the margin that of
+// flamegraph.css.
 constexpr double kPictureWidth = 1200;
 constexpr double kMargin = 16;
 constexpr double kRowHeight = 19;
@@ -27,6 +29,14 @@ constexpr double kCharWidth = 6.7;  // of the labels' font, on average
 constexpr double kMinDrawnWidth = 1.5;
 constexpr std::size_t kMaxDrawnRows = 36;
 constexpr std::size_t kLegendModules = 8;
+
+/// The viewer, in the order of analyzer/page/index.html.
+constexpr std::string_view kFlameScripts[] = {
+    assets::kFiguresJs,      assets::kLongPressJs,     assets::kFlameElementsJs, assets::kFlameTreeJs,
+    assets::kFlameLayoutJs,  assets::kFlameLabelsJs,   assets::kFlameDrawingJs,  assets::kFlameSearchJs,
+    assets::kFlameTooltipJs, assets::kFlameControlsJs, assets::kFlamePointerJs,  assets::kFlameKeyboardJs,
+    assets::kFlameAddressJs, assets::kFlamegraphJs,
+};
 
 std::string context_line(const FlameOptions& options) {
   std::string line;
@@ -152,8 +162,7 @@ void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, co
   out("<script type=\"application/json\">");
   write_flame_data(tree, layout, modules, options, out);
   out("</script>\n<script><![CDATA[\n");
-  out(assets::kFiguresJs);
-  out(assets::kFlamegraphJs);
+  for (const std::string_view script : kFlameScripts) out(script);
   out("]]></script>\n</svg>\n");
 }
 

@@ -46,7 +46,7 @@ class FlameGraphAndTree(pages.PageCase):
                               "window.dispatchEvent(new Event('resize'))")
         self.browser.settle()
         height = self.browser.evaluate("document.querySelector('.flame .chart').clientHeight")
-        outside = levels - round(height / 19)  # ROW of flamegraph.js
+        outside = levels - round(height / 19)  # ROW of flame_layout.js
         self.assertGreater(outside, 1)
         self.assertIn(f" {outside} more levels", self.text(".flame .outside.down.on"))
         self.assertIsNone(self.text(".flame .outside.up.on"))

@@ -354,7 +354,7 @@ class Input(pages.PageCase):
 
     def press_long(self, selector):
         """Holds a finger on the middle of the first element that matches. The page takes it for held when the test
-        says so, not after 400 ms, of flamegraph.js."""
+        says so, not after 400 ms, of long_press.js."""
         self.browser.evaluate(
             "(() => { if (window.timers) return; const start = window.setTimeout; window.timers = []; "
             "window.setTimeout = (call, ms, ...more) => ms !== 400 ? start(call, ms, ...more) : "

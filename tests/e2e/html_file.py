@@ -327,7 +327,7 @@ class Html(harness.Case):
         self.assertEqual(self.run_heapprof("html", trace).returncode, 2)
         trace.write_bytes(before[:len(before) // 2])
         # A damaged recording has a page; the messages and the exit status are those of the other commands.
-        self.page(trace, "--max-size", "400K", status=1)
+        self.page(trace, "--max-size", "450K", status=1)
         self.assertIn("recorded data is missing", self.messages)
         report = self.run_heapprof("report", trace)
         self.assertEqual(report.returncode, 1)
@@ -344,26 +344,26 @@ class Html(harness.Case):
         os.mkfifo(pipe)
         with open(read, "wb") as output:
             reader = self.popen(["cat", pipe], stdin=subprocess.DEVNULL, stdout=output)
-        self.heapprof("html", trace, "-o", pipe, "--max-size", "400K")
+        self.heapprof("html", trace, "-o", pipe, "--max-size", "450K")
         self.assertTrue(pipe.is_fifo())
         self.assertEqual(reader.wait(60), 0)
         self.assertEqual(self.content(read.read_text())["trace"], trace.name)
 
         written = self.dir / "page.html"
-        self.assertEqual(self.content(self.page(trace, "--max-size", "400K"))["trace"], trace.name)
+        self.assertEqual(self.content(self.page(trace, "--max-size", "450K"))["trace"], trace.name)
         self.assertEqual(stat.S_IMODE(written.stat().st_mode), 0o644)
         written.write_text("old")
         written.chmod(0o640)
         link = self.dir / "link.html"
         link.symlink_to(written.name)
-        self.heapprof("html", trace, "-o", link, "--max-size", "400K")
+        self.heapprof("html", trace, "-o", link, "--max-size", "450K")
         self.assertTrue(link.is_symlink())
         self.assertEqual(self.content(written.read_text())["trace"], trace.name)
         self.assertEqual(stat.S_IMODE(written.stat().st_mode), 0o640)
 
     def test_standard_output(self):
         trace = self.record(harness.program("hello")).trace
-        result = self.run_heapprof("html", trace, "-o", "-", "--max-size", "400K")
+        result = self.run_heapprof("html", trace, "-o", "-", "--max-size", "450K")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(result.stdout.startswith("<!doctype html>"))
         self.assertRegex(result.stderr, "(?m)^heapprof: standard output: [0-9.]+ KiB$")
