@@ -1,13 +1,8 @@
 // The call stacks of threads that execute Python: the C frames, with the Python frames between them.
 //
-// An evaluation (_PyEval_EvalFrameDefault) is a C frame that executes Python frames. Which ones is not decided by
-// names: the interpreter keeps a structure on the C stack of each evaluation, and links it with the frames. So the C
-// frame whose part of the stack contains the structure is the evaluation of the frames inside of this structure, and
-// they stand between it and the C frame that it called. docs/concepts/python.md explains this.
-//
-// The result depends only on the C stack and on the Python frames, so a thread caches the node of the mixed stack for
-// the number of the C stack (native_stacks.h) and the hash of the Python frames. Only a pair that is new is placed,
-// by a visit of the C frames, which ends at the first frame from which outwards both are those of the last stack.
+// The result, the mixed stack, depends only on the C stack and on the Python frames. So a thread caches its node for
+// the number of the C stack (native_stacks.h) and the hash of the Python frames (thread_frames.h). Only a pair that
+// is new is placed (frame_placement.h). docs/concepts/python.md explains this.
 #pragma once
 
 #include <cstddef>
