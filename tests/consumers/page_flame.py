@@ -392,6 +392,29 @@ class FlameGraphAndTree(pages.PageCase):
         self.assertEqual(self.texts("#view h3"), ["Callers of inner", "Callees of inner"])
         self.assertTrue(self.browser.evaluate("document.activeElement === document.querySelectorAll('.flame svg')[1]"))
 
+    def test_match_outside_of_the_zoomed_frame(self):
+        """The next match of a search is shown, also outside of the zoomed frame: the address has what is shown then, and
+        Back zooms in again."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            static void* volatile kept;
+            static void to_the_left(void) { kept = malloc(4000); }
+            static void to_the_right(void) { kept = malloc(3000); }
+            int main(void) { to_the_left(); to_the_right(); }
+            """)).trace
+        self.open(self.trace, view="flame", metric="allocated")
+        zoomed = ".flame .crumbs [aria-current]"
+        self.click_frame("to_the_left")
+        self.assertEqual((self.text(zoomed), self.browser.evaluate("selection.now().zoom !== ''")),
+                         ("to_the_left", True))
+        self.press_each("/", *"the_right")
+        self.browser.evaluate("document.querySelector('.flame svg').focus()")
+        self.press_each("n")
+        self.assertRegex(self.text(".flame .tip.on"), "^to_the_right")
+        self.assertEqual((self.text(zoomed), self.browser.evaluate("selection.now().zoom")), ("all", ""))
+        self.browser.evaluate("history.back()")
+        harness.wait_until(lambda: self.text(zoomed) == "to_the_left", "Back does not zoom in")
+
     def test_escape_beside_a_search(self):
         """Escape in a graph zooms out, and leaves what the search of the page has found."""
         self.open(self.folder / "plain.heapprof", view="flame", metric="allocated")

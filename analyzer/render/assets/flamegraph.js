@@ -147,9 +147,8 @@ function nextMatch(step) {
   if (order.length === 0) return;
   matchAt = (matchAt + step + order.length) % order.length;
   const i = order[matchAt];
-  // If the frame is outside the current zoom, zoom out first, then in until it is wide enough.
-  if (i < shown.zoomed || i >= end[shown.zoomed]) zoom(0, false);
-  let to = shown.zoomed;
+  // If the frame is outside of the zoomed one, everything is shown; or its caller, if that makes it wide enough.
+  let to = i < shown.zoomed || i >= end[shown.zoomed] ? 0 : shown.zoomed;
   if (value[i] / Math.max(value[to], 1) * chartWidth() < 12) to = parent[i] > 0 ? parent[i] : i;
   if (to !== shown.zoomed) zoom(to);
   select(i);
