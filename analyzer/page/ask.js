@@ -140,11 +140,13 @@ function giveUp() {
   slow.clear();
 }
 
-/// What the program does later does not change what a range shows that has ended before `until_ns`.
+/// What the program does later does not change what a range shows that has ended before `until_ns`, unless blocks are
+/// selected by their lifetimes: those that it frees later have others.
 function isPast(wanted, until_ns) {
   const options = new URLSearchParams(wanted.slice(wanted.indexOf('?') + 1));
   const to = options.get('to') || '';
-  return !to.endsWith('%') && !options.has('live-at') && selection.nanoseconds(to, NaN) <= until_ns;
+  return !to.endsWith('%') && !['live-at', 'min-lifetime', 'max-lifetime'].some(name => options.has(name)) &&
+    selection.nanoseconds(to, NaN) <= until_ns;
 }
 
 /// A running program has gone on: its answers are asked again, if they can be others. `all`: it has ended.

@@ -62,6 +62,31 @@ class Running(pages.PageCase):
         last = 30_000 + 10_000 * commands
         harness.wait_until(lambda: self.shown_bytes("grow_first") == last, "the last figures are not shown")
 
+    def test_lifetimes_in_a_range_of_the_past(self):
+        """What a range shows that has ended changes no more, but for blocks that are selected by their lifetimes: one
+        that the program frees later is shown then."""
+        trace = self.dir / "run.heapprof"
+        self.start_commanded(trace)
+        self.open(trace, view="table", metric="allocated")
+        # Dozens of consecutive events can have one time.
+        many = "b" * 20
+        self.command(many)
+        end_ns = self.json("report")["duration_ns"]
+        self.select(view="table", metric="allocated", to=f"{end_ns}ns", **{"max-lifetime": "1000"})
+        self.assertIsNone(self.shown_bytes("grow_first"))
+        followed = "document.documentElement.dataset.followedNs"
+        for _ in range(3):  # answers about the past are kept from the second update on
+            before = self.browser.evaluate(f"[{followed}]")
+            self.command(many)
+            harness.wait_until(lambda before=before: self.browser.evaluate(f"[{followed}]") != before,
+                               "the page does not follow")
+        self.command("f")
+        self.assertEqual([row["self"]["allocated_bytes"] for row in self.printed()["rows"]
+                          if row["name"] == "grow_first"], [1000])
+        harness.wait_until(lambda: self.shown_bytes("grow_first") == 1000, "the block that was freed is not shown")
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+
     def wait_for_pause(self, paused, programs, command):
         """Until the header says that the recording is paused, or is not any more. The recorder answers when the program
         allocates."""
