@@ -76,13 +76,16 @@ function actions(name, place) {
   ];
 }
 
-/// The range of a distribution in which its median is: "2.01 KiB to 4.00 KiB".
+/// The range of a distribution in which its median is: "2.01 KiB to 4.00 KiB". Some ranges are one size, and the last
+/// one of lifetimes has no end.
 function median(parts, weight, from, to, text) {
   const total = parts.reduce((sum, part) => sum + part[weight], 0);
   let below = 0;
   for (const part of parts) {
     below += part[weight];
-    if (total > 0 && below * 2 >= total) return `${text(part[from])} to ${text(part[to])}`;
+    if (total === 0 || below * 2 < total) continue;
+    return part[to] === null ? `from ${text(part[from])}` : part[to] === part[from] ? text(part[from]) :
+      `${text(part[from])} to ${text(part[to])}`;
   }
   return '';
 }

@@ -210,8 +210,31 @@ class Details(pages.PageCase):
         for part in parts:
             below += part[weight]
             if below and below >= half:
+                if part[low] == part[high]:
+                    return self.shown_as(form, part[low])
                 return f"{self.shown_as(form, part[low])} to {self.shown_as(form, part[high])}"
         return None
+
+    def test_medians_that_are_no_range(self):
+        """Of blocks of one byte, the median size is this size; the longest lifetimes have no upper limit."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take(void) { return malloc(1); }
+            int main(void) { for (int i = 0; i < 50; ++i) free(take()); }
+            """)).trace
+        self.open(self.trace, view="table", metric="allocated")
+        # No test runs for 1000 seconds.
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = async (address, ...more) => { "
+            "const answer = await fetched(address, ...more); if (!/histogram/.test(address)) return answer; "
+            "const content = await answer.json(); const {lifetimes} = content; lifetimes.at(-1).blocks = 1000; "
+            "return Response.json(content); }; })()")
+        self.select(view="table", metric="allocated", name="take")
+        last = self.json("histogram", "--function", "^take$")["lifetimes"][-1]
+        self.assertIsNone(last["below_ns"])
+        shown = self.details()
+        self.assertEqual((shown["median size"], shown["median lifetime"]),
+                         (self.shown_as("bytes", 1), f"from {self.shown_as('time', last['from_ns'])}"))
 
     def test_mean_size(self):
         """It has three digits where the sum is no multiple of the number of blocks."""
