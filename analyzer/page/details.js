@@ -40,7 +40,11 @@ function stackOf(frames, originOf) {
     const entry = make('li', {class: 'folded'});
     const open = () => {
       opened.add(key);
-      entry.replaceWith(...folded.map(line));
+      const revealed = folded.map(line);
+      entry.replaceWith(...revealed);
+      // The button that had the focus is gone. Frames without names are no buttons.
+      const next = revealed.map(one => one.querySelector('button')).find(Boolean);
+      (next || document.getElementById('details')).focus({preventScroll: true});
     };
     entry.append(button(`\u2026 ${folded.length} frames of ${names.base(folded.at(-1).module) || 'unknown code'}`,
                         open, {class: 'plain', 'aria-expanded': 'false'}));

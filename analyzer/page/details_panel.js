@@ -41,12 +41,18 @@ async function refresh(isOther = false, isUpdate = false) {
   const state = selection.now();
   const host = document.getElementById('details');
   host.dataset.asked = String(mine);
+  // A control that has the focus may not be among the new ones; then the panel has it.
+  const place = nodes => {
+    const isInside = host.contains(document.activeElement);
+    elements.replaceContent(host, ...nodes);
+    if (isInside && !host.contains(document.activeElement)) host.focus({preventScroll: true});
+  };
   const replace = nodes => {
     if (mine !== turn) return;
     host.dataset.drawn = String(mine);
     if (isUpdate && isWaiting()) return;
     host.classList.remove('waiting');
-    elements.replaceContent(host, ...nodes);
+    place(nodes);
     // Below the view, on a narrow screen.
     if (!isUpdate && mine > 1 && (stack || state.name) && matchMedia('(max-width: 900px)').matches)
       host.scrollIntoView({block: 'nearest'});
@@ -60,8 +66,8 @@ async function refresh(isOther = false, isUpdate = false) {
   const waiting = setTimeout(() => {
     if (isUpdate || mine !== turn) return;
     host.classList.add('waiting');
-    host.replaceChildren(make('h2', {}, title), make('p', {class: 'muted', role: 'status'},
-                                                     make('span', {class: 'busy'}), 'Reading the recording \u2026'));
+    place([make('h2', {}, title), make('p', {class: 'muted', role: 'status'}, make('span', {class: 'busy'}),
+                                       'Reading the recording \u2026')]);
   }, feedback.PROGRESS_AFTER_MS);
   const context = recording.contextOf(state);
   let nodes;

@@ -236,6 +236,33 @@ class Details(pages.PageCase):
         self.assertEqual((shown["median size"], shown["median lifetime"]),
                          (self.shown_as("bytes", 1), f"from {self.shown_as('time', last['from_ns'])}"))
 
+    def test_focus_in_the_details(self):
+        """Frames that are unfolded, and another function that is chosen, leave the focus in the details, also while its
+        figures are awaited: a user without a mouse goes on from there."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            __attribute__((noinline)) void* take(void) { return malloc(1000); }
+            int main(void) { for (int i = 0; i < 50; ++i) free(take()); }
+            """)).trace
+        self.open(self.trace, view="table", metric="allocated", name="take")
+        is_inside = "document.querySelector('#details').contains(document.activeElement)"
+        folded = len(self.texts("#details .stack li"))
+        # The frames of the C library, outside of main.
+        self.press_enter("#details .folded button", " frames of ")
+        self.assertGreater(len(self.texts("#details .stack li")), folded)
+        self.assertEqual((self.texts("#details .folded"), self.browser.evaluate(is_inside)), ([], True))
+        self.hold("callers")
+        self.assertTrue(self.browser.evaluate(
+            "(() => { const caller = [...document.querySelectorAll('#details .calls button')].find(caller => "
+            "caller.textContent === 'main'); caller.focus(); return document.activeElement === caller; })()"))
+        self.browser.press("Enter")
+        harness.wait_until(lambda: self.text("#details h2") == "main" and
+                           "Reading" in (self.text("#details p") or ""), "the details do not wait")
+        self.assertTrue(self.browser.evaluate(is_inside))
+        self.release()
+        self.settled()
+        self.assertEqual((self.text("#details h2"), self.browser.evaluate(is_inside)), ("main", True))
+
     def test_mean_size(self):
         """It has three digits where the sum is no multiple of the number of blocks."""
         self.trace = self.record(self.compiled("""
