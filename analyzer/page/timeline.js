@@ -102,7 +102,7 @@ function create() {
       selection.change({series: event.target.value})}, ...[['', 'by call site'], ['module', 'by module'],
         ['thread', 'by thread']].map(([value, text]) => make('option', {value}, text)))],
   });
-  chart.showEmpty(0, '');
+  clear('');
 }
 /// The whole name of a site of the timeline, whose label is short.
 async function fullName(site) {
@@ -145,7 +145,7 @@ async function refresh(isUpdate = false) {
   }
 }
 
-/// Another recording is chosen: a text in place of figures, which are not known.
+/// No recording is known yet, or another one is chosen: a text in place of figures, and no moment can be selected.
 function clear(text) {
   ++turn;
   at('timeline').classList.remove('waiting');

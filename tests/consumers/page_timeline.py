@@ -1,6 +1,7 @@
 """The timeline of the page: its threads and modules, marks, and moments that are compared."""
 
 import browser
+import harness
 import pages
 
 
@@ -66,6 +67,33 @@ class Timeline(pages.PageCase):
                 with self.subTest(name, shares=shares):
                     self.select(view="table")
                     pin(shares, set_pin)
+
+    def test_timeline_before_the_recording_is_known(self):
+        """Until the page knows the recording, its timeline has no moments: neither clicks nor keys do anything."""
+        trace = self.folder / "plain.heapprof"
+        script = self.browser.call(
+            "Page.addScriptToEvaluateOnNewDocument", source="window.held = []; (() => { const fetched = window.fetch; "
+            "window.fetch = (...asked) => new Promise(done => held.push(() => done(fetched(...asked)))); })()")["identifier"]
+        try:
+            self.browser.open(f"{self.address(trace)}#view=table")
+        finally:
+            self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+        self.trace = trace
+        harness.wait_until(lambda: self.browser.evaluate("held.length"), "nothing is asked")
+
+        def click():
+            left, top, width, height = self.place_of_the_timeline()
+            self.browser.click(left + width * 0.6, top + height / 2)
+        click()
+        self.browser.evaluate("document.querySelector('.time-chart').focus()")
+        self.browser.press("Enter")
+        self.browser.settle()
+        self.assertEqual((self.browser.errors, self.browser.evaluate("location.hash")), ([], "#view=table"))
+        self.release()
+        self.settled()
+        click()
+        self.settled()
+        self.assertIn("--live-at", self.text("#command"))
 
     def test_peak_of_selected_blocks(self):
         """With a filter, the timeline has the peak of the selected blocks: a click on it selects its time, not the peak
