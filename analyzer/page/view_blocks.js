@@ -211,7 +211,7 @@ async function show(context) {
       list = listOf(first, chosen);
       const found = `${textOf(first)}, with "${text}" in their stacks`;
       host.replaceChildren(...text ? [make('p', {class: 'more'}, found)] : [], list.host);
-      if (text && !context.isUpdate) feedback.announce(found);
+      if (text && !context.isUpdate && host.isConnected) feedback.announce(found);
     } catch (error) {
       if (text === wanted) host.replaceChildren(make('p', {class: 'error', role: 'alert'}, error.message));
     }
@@ -222,7 +222,8 @@ async function show(context) {
     wanted = text;
     host.classList.add('waiting');
     clearTimeout(timer);
-    timer = setTimeout(() => fill(text), text ? TYPING_MS : 0);
+    // Another view may have been chosen meanwhile.
+    timer = setTimeout(() => { if (host.isConnected) fill(text); }, text ? TYPING_MS : 0);
   }
   // Stacks match any of several functions, so that a search would add blocks.
   const isSearchable = !selected.function;

@@ -107,6 +107,19 @@ class Lists(pages.PageCase):
         self.select(view="table")
         self.assertEqual(self.browser.evaluate("document.querySelector('#search').disabled"), False)
 
+    def test_search_of_blocks_that_is_left(self):
+        """What a search has found is not announced when another view was chosen meanwhile."""
+        self.open(self.folder / "plain.heapprof", view="blocks", metric="leaked")
+        self.hold("blocks")
+        self.browser.press("/", *"libleaf")
+        harness.wait_until(lambda: self.browser.evaluate("held.length"), "nothing is searched")
+        self.browser.evaluate("location.hash = 'view=table&metric=leaked'; 0")
+        harness.wait_until(lambda: self.text("#announce").startswith("Table. "), "the table is not shown")
+        announced = self.text("#announce")
+        self.release()
+        self.settled()
+        self.assertEqual(self.text("#announce"), announced)
+
     def test_search_and_its_filter(self):
         """A search finds its text, which is no pattern, in upper and lower case if it has no capital letter. So does
         the filter that Enter makes of it. What is typed into a filter itself can be a pattern."""
