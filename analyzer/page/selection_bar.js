@@ -145,7 +145,8 @@ async function control(action, options = {}) {
     if (trace !== selection.now().trace) return;
     recording.setPaused(state === 'paused');
     draw();
-    header.draw(recording.info());
+    // Another recording may have been chosen meanwhile, and this one again, which is read then.
+    if (recording.info()) header.draw(recording.info());
   } catch (error) {
     feedback.fail(error);
   }

@@ -243,6 +243,37 @@ class Running(pages.PageCase):
         self.select(view="table", trace="0")
         self.assertNotIn("Pause", self.texts("#selection button"))
 
+    def test_control_that_is_answered_late(self):
+        """The answer to Pause may come when another recording was chosen, and this one again, which is still read."""
+        folder, _ = self.recordings("plain")
+        self.start_commanded(folder / "b.heapprof")
+        self.open(folder, view="table", trace="1")
+        self.hold("control")
+        self.browser.evaluate("window.failures = []; feedback.fail = error => failures.push(error.message); "
+                              "[...document.querySelectorAll('#selection button')].find(button => "
+                              "button.textContent === 'Pause').click(); 0")
+        harness.wait_until(lambda: self.browser.evaluate("held.length"), "the program is not paused")
+        self.browser.evaluate("window.control = held; 0")
+        self.hold("report.*trace=1")
+        self.browser.evaluate("location.hash = 'view=table&trace=0'; 0")
+        harness.wait_until(lambda: "a.heapprof" in self.text("#about") and "pid" in self.text("#about"),
+                           "the other recording is not shown")
+        self.browser.evaluate("document.querySelector('#announce').textContent = ''; "
+                              "location.hash = 'view=table&trace=1'; 0")
+        harness.wait_until(lambda: "Reading" in self.text("#announce"), "the page does not wait for the recording")
+        self.browser.evaluate("control.forEach(release => release()); 0")
+
+        def is_done():
+            self.command("b")  # the recorder answers when the program allocates
+            self.browser.evaluate("new Promise(done => setTimeout(done, 20))")
+            return self.text("#announce") == "Done: pause"
+        harness.wait_until(is_done, "Pause has no answer")
+        self.assertEqual(self.browser.evaluate("[recording.info(), failures]"), [None, []])
+        self.release()
+        self.wait_for_pause(True, [self.process], "b")
+        self.process.stdin.close()
+        self.assertEqual(self.process.wait(60), 0)
+
     def test_follows_the_chosen_recording(self):
         """Figures of the chosen recording follow its program, also if another one is served first; after another
         choice, those of that one."""
