@@ -147,9 +147,9 @@ function create(options) {
   }
 
   function drawRow(i) {
-    const row = at(i);
-    const line = make('tr', {class: `${row ? '' : 'pending'} ${row && options.isSelected && options.isSelected(row) ?
-      'selected' : ''} ${i === current ? 'current' : ''}`, 'aria-rowindex': i + 2});
+    const row = at(i), isSelected = Boolean(row && options.isSelected && options.isSelected(row));
+    const line = make('tr', {class: `${row ? '' : 'pending'} ${isSelected ? 'selected' : ''} ` +
+      `${i === current ? 'current' : ''}`, 'aria-rowindex': i + 2, 'aria-current': isSelected ? 'true' : null});
     line.dataset.index = i;
     for (const column of shown) {
       const cell = make(column.wide ? 'th' : 'td', {class: column.number ? 'n' : null,

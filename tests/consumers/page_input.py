@@ -314,6 +314,17 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_row_that_is_selected(self):
+        """A screen reader is told which row is selected: others are told by its colour."""
+        self.open(self.folder / "plain.heapprof", view="table", metric="peak")
+        rows = ("['.selected', '[aria-current=true]'].map(kind => [...document.querySelectorAll(`#view tr${kind} .called`)]"
+                ".map(name => name.textContent))")
+        self.assertEqual(self.browser.evaluate(rows), [[], []])
+        self.click("#view tbody tr[data-index] th")
+        selected, current = self.browser.evaluate(rows)
+        self.assertTrue(selected)
+        self.assertEqual(current, selected)
+
     def test_links_of_a_view(self):
         """A link of a view that is shown keeps the function that was selected in it."""
         self.open(self.folder / "plain.heapprof", view="summary")
