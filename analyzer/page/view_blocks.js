@@ -121,7 +121,7 @@ async function show(context) {
         source.count = total.blocks;
       }
       pages.set(number, answer);
-      if (hasFailed) feedback.clear();
+      if (hasFailed && table.host.isConnected) feedback.clear();
       hasFailed = false;
       if (isOther) table.repaint();
     }
@@ -145,6 +145,7 @@ async function show(context) {
       const asked = askForPage({skip: String(number * PAGE), top: String(PAGE)});
       return asked.then(answer => take(number, answer), error => {
         failed.add(number);
+        if (!table.host.isConnected) return;   // another view is shown, of which this is no error
         hasFailed = true;
         feedback.fail(error);
       }).finally(() => { isAsking = false; });

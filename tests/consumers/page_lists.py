@@ -57,6 +57,23 @@ class Lists(pages.PageCase):
         self.settled()
         self.assertEqual((self.texts("#view tr.pending"), self.text("#progress")), ([], ""))
 
+    def test_blocks_that_fail_late(self):
+        """Rows that cannot be read are no error of a view that was chosen since."""
+        self.open(self.folder / "many.heapprof", view="blocks", metric="leaked")
+        self.browser.evaluate(
+            "(() => { const fetched = window.fetch; window.fetch = (address, ...more) => !/blocks.*skip=/.test(address) ? "
+            "fetched(address, ...more) : new Promise(done => { window.failLate = () => done(new Response("
+            "JSON.stringify({error: 'The rows are lost.'}), {status: 422})); }); })()")
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.browser.press("End")
+        harness.wait_until(lambda: self.browser.evaluate("typeof window.failLate") == "function",
+                           "the rows are not asked for")
+        self.browser.evaluate("location.hash = 'view=table&metric=leaked'; 0")
+        harness.wait_until(lambda: self.text("#announce").startswith("Table. "), "the table is not shown")
+        self.browser.evaluate("failLate(); 0")
+        self.settled()
+        self.assertEqual(self.text("#progress"), "")
+
     def test_csv_of_blocks(self):
         """The list of all blocks, not only those that were scrolled to, also where one answer would be too long."""
         trace = self.folder / "many.heapprof"
