@@ -85,12 +85,15 @@ function create() {
     },
     onClear: () => selection.change({from: '', to: '', at: '', ...selection.withoutMoment()}),
     async onSite(site) {
-      const {series} = selection.now();
+      const {series, trace} = selection.now();
       if (series === 'module') selection.add('module', selection.exactFile(site.label));
       // A name can be that of several threads, or end in a number.
       else if (series === 'thread')
         selection.add('thread', (/^tid (\d+)$/.exec(site.detail) || [null, site.label])[1]);
-      else selection.change({name: await fullName(site)});
+      else {
+        const name = await fullName(site);
+        if (trace === selection.now().trace) selection.change({name});
+      }
     },
     tools: [make('span', {class: 'chart-saves'},
                  button('CSV', () => saving.save(recording.fileName('timeline.csv'), 'text/csv',

@@ -55,6 +55,20 @@ class Recordings(pages.PageCase):
         self.open(folder, view="compare", trace="1", other="1")
         self.check_one_recording(paths)
 
+    def test_call_site_of_the_recording_before(self):
+        """A call site of the timeline whose name is known late is not selected in a recording that was chosen since."""
+        folder, paths = self.recordings("plain", "plain")
+        self.open(folder, view="leaks", trace="1")
+        self.hold("by=function")
+        self.browser.evaluate("document.querySelector('#timeline .legend button.entry').click(); 0")
+        harness.wait_until(lambda: self.browser.evaluate("held.length"), "the name is not asked for")
+        self.browser.evaluate("location.hash = 'view=leaks&trace=0'; 0")
+        harness.wait_until(lambda: paths[0].name in self.text("#about") and "pid" in self.text("#about"),
+                           "the other recording is not shown")
+        self.release()
+        self.settled()
+        self.assertEqual(self.browser.evaluate("[selection.now().trace, selection.now().name]"), ["0", ""])
+
     def check_one_recording(self, paths):
         """Two moments of the second recording are compared."""
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('#view-head input[size]').length"), 2)
