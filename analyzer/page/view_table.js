@@ -15,7 +15,8 @@ const growthOf = row => row.live_over_time ? row.live_over_time.at(-1) - row.liv
 function nameCell(row, place = names.place(row)) {
   return make('span', {class: 'name', title: `${row.name}\n${row.file || row.module || ''}`}, row.origin ?
               dot(row.origin) : null,
-              make('span', {class: 'unseen'}, names.originText[row.origin] || ''),
+              // Without the comma, a screen reader would read it and the name as one word.
+              make('span', {class: 'unseen'}, names.originText[row.origin] ? `${names.originText[row.origin]}, ` : ''),
               make('span', {class: 'called'}, names.label(row.name)), ' ',
               make('small', {}, place === row.name ? '' : names.oneLine(place)));
 }

@@ -314,6 +314,17 @@ class Input(pages.PageCase):
                 seen.update(role for role, _ in controls)
         self.assertLessEqual({"button", "link", "textbox", "searchbox", "checkbox", "combobox"}, seen)
 
+    def test_row_that_is_announced(self):
+        """The origin of a function, which others see as a colour, is a word of its own before the name."""
+        self.open(self.real(), view="table", metric="allocated")
+        self.browser.evaluate("document.querySelector('#view .scroller').focus()")
+        self.press_each("ArrowDown")
+        origin, name = self.browser.evaluate(
+            "['.unseen', '.called'].map(part => document.querySelector(`#view tr.current ${part}`).textContent)")
+        origin = origin.removesuffix(", ")
+        self.assertIn(origin, self.browser.evaluate("Object.values(names.originText)"))
+        self.assertTrue(self.text("#announce").startswith(f"{origin}, {name} "), self.text("#announce"))
+
     def test_row_that_is_selected(self):
         """A screen reader is told which row is selected: others are told by its colour."""
         self.open(self.folder / "plain.heapprof", view="table", metric="peak")
