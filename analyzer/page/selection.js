@@ -194,10 +194,12 @@ function nanosecondsOf(text, info, marks) {
   const named = marks.filter(mark => mark.text === text.replace(/^mark:/, ''));
   return named.length === 1 ? named[0].time_ns : NaN;
 }
-/// Seconds as text, as exact as a range of this length needs.
+/// Seconds as text, as exact as a range of this length needs. nanoseconds() reads no exponent, which String() writes of
+/// less than a microsecond.
 function seconds(ns, range) {
   const decimals = Math.min(9, Math.max(0, Math.ceil(3 - Math.log10(Math.max(range, 1) / 1e9))));
-  return String(Number((ns / 1e9).toFixed(decimals)));
+  const text = (ns / 1e9).toFixed(decimals);
+  return decimals > 0 ? text.replace(/\.?0+$/, '') : text;
 }
 
 return {FILTERS, MAX_NAME, change, undo, link, add, remove, exactly, named, containing, contained, exactFile, options,

@@ -95,6 +95,14 @@ class Timeline(pages.PageCase):
         self.settled()
         self.assertIn("--live-at", self.text("#command"))
 
+    def test_times_in_the_first_microsecond(self):
+        """A time that is selected has no exponent, which the page would not read."""
+        self.open(self.folder / "plain.heapprof", view="table")
+        for ns, length_ns, text in ((500, 1000, "0.0000005"), (0, 1000, "0"), (1_234_567_890, 10**9, "1.235"),
+                                    (10 * 10**9, 20 * 10**9, "10"), (600 * 10**9, 1000 * 10**9, "600")):
+            self.assertEqual(self.browser.evaluate(f"selection.seconds({ns}, {length_ns})"), text)
+        self.assertAlmostEqual(self.browser.evaluate("selection.nanoseconds(selection.seconds(500, 1000))"), 500)
+
     def test_peak_of_selected_blocks(self):
         """With a filter, the timeline has the peak of the selected blocks: a click on it selects its time, not the peak
         of the recording, which is drawn where it was."""
