@@ -61,7 +61,7 @@ async function show(context) {
                                                                       labels.get(pair.allocated_by)),
       make('td', {}, labels.get(pair.freed_by)), make('td', {class: 'n'}, figures.count(pair.blocks)),
       make('td', {class: 'n'}, figures.bytes(pair.bytes)))))) :
-    make('p', {class: 'more'}, 'Every block is freed by the thread that allocated it.');
+    answer.all_pairs > 0 ? null : make('p', {class: 'more'}, 'No block is freed by another thread.');
   const rest = viewParts.rest(answer.all_pairs - answer.pairs.length, 'pair', 'threads');
   return {node: make('div', {class: 'stacked'}, table.host, pairs, ...rest), command, csv, filter: table.filter,
           focus: table.focus, select() {}, shown: `${figures.count(answer.cross_thread_frees.blocks)} of ` +

@@ -282,6 +282,17 @@ class Figures(pages.PageCase):
                               "new Promise(done => setTimeout(done, 0))")
         self.settled()
 
+    def test_threads_that_free_nothing(self):
+        """Of blocks that are not freed, the page does not say who frees them."""
+        self.trace = self.record(self.compiled("""
+            #include <stdlib.h>
+            void* volatile kept;
+            int main(void) { kept = malloc(1000); }
+            """)).trace
+        self.open(self.trace, view="threads", metric="allocated")
+        self.assertEqual(self.printed()["pairs"], [])
+        self.assertIn("No block is freed by another thread.", self.texts("#view .more"))
+
     def test_pairs_of_threads(self):
         """The CSV of the threads also has who frees whose blocks."""
         self.trace = self.record(self.compiled("""
