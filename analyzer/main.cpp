@@ -7,7 +7,7 @@
 
 #include "analyzer/base/reason_of.h"
 #include "analyzer/cli/commands/commands.h"
-#include "analyzer/cli/commands/standing_answers.h"
+#include "analyzer/cli/commands/shared/standing_answers.h"
 #include "analyzer/cli/help/help.h"
 #include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/version.h"

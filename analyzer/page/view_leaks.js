@@ -17,7 +17,7 @@ function ageOf(site, {live_at_ns: moment_ns, slice, duration_ns}) {
   return site.first_ns === undefined ? null : (moment_ns ?? (slice ? slice.to_ns : duration_ns)) - site.first_ns;
 }
 
-/// As free_stacks_recorded() in analyzer/cli/commands/frees.cpp.
+/// As free_stacks_recorded() in analyzer/cli/commands/where_memory_went/frees.cpp.
 const hasFreeStacks = ({HEAPPROF_FREE_STACKS: value}) => value !== undefined && !['0', 'off', 'no'].includes(value);
 
 const onlyOf = name => ['--function', selection.exactly(name)];

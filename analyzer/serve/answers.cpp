@@ -56,7 +56,7 @@ Answer answer_of(const Question& question, ChildResult&& result) {
     Answer answer =
         error_answer(result.code == 2 ? 400 : 422,
                      messages.empty() ? "the command failed with status " + std::to_string(result.code) : messages);
-    // Commands print the end of their memory, see guarded() in analyzer/cli/commands/run_on_trace.cpp.
+    // Commands print the end of their memory, see guarded() in analyzer/cli/commands/shared/run_on_trace.cpp.
     answer.is_refusal = !messages.empty() && messages.find(kNotEnoughMemory) == messages.npos;
     return answer;
   }

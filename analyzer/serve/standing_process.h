@@ -2,7 +2,7 @@
 // so far, so an answer takes as long as what was recorded since the one before.
 //
 // The process is an ordinary command whose environment has HEAPPROF_ANSWERS=standing;
-// analyzer/cli/commands/standing_answers.h describes what it prints.
+// analyzer/cli/commands/shared/standing_answers.h describes what it prints.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

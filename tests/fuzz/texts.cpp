@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "analyzer/cli/commands/suppressions.h"
+#include "analyzer/cli/commands/leaks/suppressions.h"
 #include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/selection.h"
 #include "tests/fuzz/input.h"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "analyzer/cli/commands/check_limits.h"
+#include "analyzer/cli/commands/compare/check_limits.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"

@@ -1,5 +1,5 @@
 // The commands that texts end with: each works on the same recording, and has the selection of the text.
-#include "analyzer/cli/commands/next_commands.h"
+#include "analyzer/cli/commands/shared/next_commands.h"
 
 #include <catch2/catch.hpp>
 

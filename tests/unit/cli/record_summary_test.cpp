@@ -1,5 +1,5 @@
 // Which trace of a run the summary of `heapprof record` is about.
-#include "analyzer/cli/commands/record_summary.h"
+#include "analyzer/cli/commands/record/record_summary.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "analyzer/cli/commands/run_on_trace.h"
+#include "analyzer/cli/commands/shared/run_on_trace.h"
 #include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"

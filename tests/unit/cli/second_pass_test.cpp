@@ -1,7 +1,7 @@
 // The second pass, for commands that need every event.
 #include <catch2/catch.hpp>
 
-#include "analyzer/cli/commands/second_pass.h"
+#include "analyzer/cli/commands/shared/second_pass.h"
 #include "analyzer/cli/text/frame_text.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"

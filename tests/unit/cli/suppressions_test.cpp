@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/commands/suppressions.h"
+#include "analyzer/cli/commands/leaks/suppressions.h"
 
 using namespace heapprof;
 using namespace heapprof::cli;

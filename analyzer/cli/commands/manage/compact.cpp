@@ -1,0 +1,43 @@
+// heapprof compact: a smaller, indexed copy of a trace.
+#include <cstdio>
+
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/shared/run_on_trace.h"
+#include "analyzer/cli/options/newest_trace.h"
+#include "analyzer/cli/text/message.h"
+#include "analyzer/render/units.h"
+#include "analyzer/replay/compact/compactor.h"
+
+namespace heapprof::cli {
+namespace {
+
+int compact(const CompactOptions& arguments) {
+  refuse_trace_as_output(arguments.output, arguments.trace);
+  const bool replaces = is_trace(arguments.output);
+  ProgressLine progress("Compacting " + arguments.trace);
+  replay::CompactOptions options;
+  options.exact = arguments.exact;
+  options.level = arguments.level;
+  const replay::CompactResult result = replay::compact(arguments.trace, arguments.output, options,
+                                                       [&](const replay::Done& done) { progress.show(done); });
+  progress.end();
+  if (replaces) print_message(arguments.output + ": replaced the recording of that name");
+  std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
+              render::human_bytes(result.original_bytes).c_str());
+  if (const double events = static_cast<double>(result.events); events != 0)
+    std::printf(" (%.2f bytes per event, was %.2f)", static_cast<double>(result.bytes) / events,
+                static_cast<double>(result.original_bytes) / events);
+  std::printf("\n");
+  if (result.running) std::printf("the program is still running: the copy ends with what is recorded so far\n");
+  if (!arguments.exact)
+    std::printf("times are rounded to microseconds, addresses are replaced by block numbers (--exact keeps both)\n");
+  return 0;
+}
+
+}  // namespace
+
+int run_compact(const CompactOptions& options) {
+  return guarded(options.trace, [&] { return compact(options); });
+}
+
+}  // namespace heapprof::cli

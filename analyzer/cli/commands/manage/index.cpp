@@ -1,0 +1,42 @@
+// heapprof index: snapshots in a file beside a trace. Commands with a slice of time start reading at a snapshot.
+#include <cstdio>
+
+#include "analyzer/base/atomic_file.h"
+#include "analyzer/cli/commands/commands.h"
+#include "analyzer/cli/commands/shared/run_on_trace.h"
+#include "analyzer/export/sink.h"
+#include "analyzer/render/units.h"
+#include "analyzer/replay/index/index.h"
+#include "analyzer/replay/index/index_cache.h"
+
+namespace heapprof::cli {
+namespace {
+
+int make_index(const IndexOptions& options) {
+  const trace::TraceFile file(options.trace);
+  if (file.recorder() == trace::RecorderState::kRecording)
+    throw trace::TraceError(options.trace + ": the program is still running; index the trace when it has ended");
+  const std::string path = options.output.empty() ? replay::index_beside(file) : options.output;
+  refuse_recording_as_output(path, options.trace);
+  AtomicFile out(path, exporter::Sink::kUserOnly);
+  replay::write_index_header(out, file);
+  ProgressLine progress("Indexing " + options.trace);
+  replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {
+    progress.show({.share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
+                   .records = batch.records});
+  });
+  progress.end();
+  out.finish();
+  if (path == replay::index_in_cache(file)) replay::remove_old_indexes();
+  std::printf("%s: %s for a trace of %s\n", path.c_str(), render::human_bytes(out.bytes()).c_str(),
+              render::human_bytes(file.bytes()).c_str());
+  return 0;
+}
+
+}  // namespace
+
+int run_index(const IndexOptions& options) {
+  return guarded(options.trace, [&] { return make_index(options); });
+}
+
+}  // namespace heapprof::cli
