@@ -1,15 +1,15 @@
-// heapprof: one program, with a command for each task. This file is the list of the commands: cli/options parses the
-// command line into the options of one of them, cli/commands and cli/help run it.
+// heapprof: one program, with a command for each task. This file is the list of the commands: cli/command_line parses
+// the command line into the options of one of them, cli/commands and cli/help run it.
 #include <exception>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "analyzer/base/reason_of.h"
+#include "analyzer/cli/command_line/command_line.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/shared/standing_answers.h"
 #include "analyzer/cli/help/help.h"
-#include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/version.h"
 #include "analyzer/cli/text/message.h"
 #include "analyzer/commit.h"

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "analyzer/cli/command_line/command_line.h"
 #include "analyzer/cli/commands/leaks/suppressions.h"
-#include "analyzer/cli/options/command_line.h"
 #include "analyzer/cli/options/selection.h"
 #include "tests/fuzz/input.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/command_line/command_help.h"
 #include "analyzer/cli/options/command_options.h"
 
 namespace heapprof::cli {

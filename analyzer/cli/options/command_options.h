@@ -1,5 +1,5 @@
-// The options of every command, as plain structs. The parser fills one of them (command_line.h), main() hands it to
-// the command (cli/commands/commands.h).
+// The options of every command, as plain structs. The parser fills one of them (cli/command_line/command_line.h),
+// main() hands it to the command (cli/commands/commands.h).
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/options/command_line.h"
+#include "analyzer/cli/command_line/command_line.h"
 
 using namespace heapprof::cli;
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "analyzer/cli/options/command_help.h"
+#include "analyzer/cli/command_line/command_help.h"
 #include "analyzer/serve/question.h"
 #include "tests/support/temporary_file.h"
 

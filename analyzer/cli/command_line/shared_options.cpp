@@ -1,4 +1,4 @@
-#include "analyzer/cli/options/shared_options.h"
+#include "analyzer/cli/command_line/shared_options.h"
 
 #include <unistd.h>
 

@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <utility>
 
-#include "analyzer/cli/options/declare_commands.h"
+#include "analyzer/cli/command_line/declare_commands.h"
+#include "analyzer/cli/command_line/shared_options.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/selection.h"
-#include "analyzer/cli/options/shared_options.h"
 #include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/options/trace_moment.h"
 #include "analyzer/cli/text/figures.h"

@@ -1,4 +1,4 @@
-#include "analyzer/cli/options/command_line.h"
+#include "analyzer/cli/command_line/command_line.h"
 
 #include <CLI/CLI.hpp>
 
@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "analyzer/cli/options/command_help.h"
-#include "analyzer/cli/options/declare_commands.h"
+#include "analyzer/cli/command_line/command_help.h"
+#include "analyzer/cli/command_line/declare_commands.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/spelling_suggestion.h"
 #include "analyzer/cli/options/version.h"
