@@ -1,15 +1,13 @@
 #include "analyzer/cli/command_line/shared_options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
+#include "analyzer/cli/command_line/option_checks.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/options/project_file.h"
 #include "analyzer/cli/text/message.h"
@@ -26,17 +24,6 @@ namespace {
 constexpr const char* kSelection = "Selection";
 constexpr const char* kSymbols = "Symbols";
 constexpr const char* kCallSites = "Call sites";
-
-/// "-o,--output": "--output".
-std::string long_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
-
-/// "heap, mmap or all"
-std::string listed(const std::vector<std::string>& words) {
-  std::string result;
-  for (std::size_t i = 0; i < words.size(); ++i)
-    result += (i == 0 ? "" : i + 1 < words.size() ? ", " : " or ") + words[i];
-  return result;
-}
 
 /// A recording as the value of an option was probably meant as the TRACE that is missing.
 void refuse_recordings_as_values(const CLI::App& command) {
@@ -133,84 +120,6 @@ CLI::Option* add_no_index(CLI::App& command, bool& use_index) {
 
 }  // namespace
 
-void refuse(const std::string& message) { throw CLI::ParseError(message, CLI::ExitCodes::ValidationError); }
-
-void refuse_value(const std::string& value, const std::string& option, const std::string& expected) {
-  refuse("invalid value '" + value + "' for " + option + "; expected " + expected);
-}
-
-bool was_given(const CLI::Option* option) { return option->count() != 0; }
-
-CLI::Option* add_value(CLI::App& command, const std::string& names, const std::string& type, const std::string& help,
-                       std::function<void(const std::string&)> read) {
-  return command
-      .add_option(
-          names,
-          [read = std::move(read)](const CLI::results_t& values) {
-            read(values.front());
-            return true;
-          },
-          help)
-      ->type_name(type);
-}
-
-CLI::Option* add_text(CLI::App& command, const std::string& names, std::string& value, const std::string& type,
-                      const std::string& help) {
-  return add_value(command, names, type, help, [&value](const std::string& text) { value = text; });
-}
-
-CLI::Option* add_list(CLI::App& command, const std::string& names, std::vector<std::string>& values,
-                      const std::string& type, const std::string& help) {
-  return command
-      .add_option(
-          names,
-          [&values](const CLI::results_t& texts) {
-            values = texts;
-            return true;
-          },
-          help)
-      ->type_name(type)
-      ->expected(CLI::detail::expected_max_vector_size)
-      ->allow_extra_args(false);
-}
-
-CLI::Option* add_number(CLI::App& command, const std::string& names, std::size_t& value, const std::string& help) {
-  return add_value(command, names, "N", help,
-                   [&value, name = long_name(names)](const std::string& text) {
-                     std::uint64_t number = 0;
-                     if (!read_whole_number(text, number)) refuse_value(text, name, "a whole number such as 20");
-                     value = number;
-                   })
-      ->default_str(std::to_string(value));
-}
-
-CLI::Option* add_size(CLI::App& command, const std::string& names, const std::string& help,
-                      std::function<void(std::uint64_t)> set) {
-  return add_value(command, names, "SIZE", help,
-                   [set = std::move(set), name = long_name(names)](const std::string& text) {
-                     std::uint64_t bytes = 0;
-                     if (!read_size(text, bytes)) refuse_value(text, name, "a size such as 500, 4K, 200M or 2G");
-                     set(bytes);
-                   });
-}
-
-CLI::Option* add_choice(CLI::App& command, const std::string& names, const std::vector<std::string>& words,
-                        std::size_t chosen, const std::string& help, std::function<void(std::size_t)> set) {
-  std::string type;
-  for (const std::string& word : words) type += (type.empty() ? "" : "|") + word;
-  return add_value(command, names, type, help,
-                   [set = std::move(set), words, name = long_name(names)](const std::string& text) {
-                     for (std::size_t i = 0; i < words.size(); ++i)
-                       if (words[i] == text) return set(i);
-                     refuse_value(text, name, listed(words));
-                   })
-      ->default_str(words[chosen]);
-}
-
-CLI::Option* add_switch(CLI::App& command, const std::string& name, bool& value, const std::string& help) {
-  return command.add_flag(name, value, help);
-}
-
 namespace {
 
 constexpr const char* kNewestByDefault =
@@ -286,32 +195,6 @@ void add_trace_options(CLI::App& command, TraceOptions& options, const TraceComm
   CLI::Option* const no_index = add_no_index(command, options.use_index);
   if (has.selection) no_index->group(kSelection);
   add_symbol_options(command, options.symbols);
-}
-
-bool is_directory(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
-}
-
-void take_traces(TraceOptions& options, const std::string& command) {
-  if (options.takes_several && is_directory(options.trace)) options.traces = {options.trace};
-  if (options.traces.size() == 1 && !is_directory(options.traces.front())) {
-    options.trace = options.traces.front();
-    options.traces.clear();
-  }
-  if (!options.traces.empty())
-    options.trace =
-        options.traces.size() == 1 ? options.traces.front() : std::to_string(options.traces.size()) + " recordings";
-  else if (is_directory(options.trace))
-    refuse(options.trace + ": is a directory, and heapprof " + command +
-           " answers for one recording; 'heapprof report " + options.trace + "' lists those in it");
-}
-
-void refuse_for_several(const TraceOptions& options, bool given, const std::string& option,
-                        const std::string& instead) {
-  if (given && !options.traces.empty())
-    refuse(option + " is for one recording; name one of " + options.trace +
-           (instead.empty() ? std::string() : ", or use " + instead));
 }
 
 void add_symbol_options(CLI::App& command, symbols::Options& options) {
@@ -469,6 +352,12 @@ void add_call_site_options(CLI::App& command, CallSiteOptions& options) {
   add_full_names(command, options);
 }
 
+void add_source_paths(CLI::App& command, std::vector<std::string>& paths) {
+  add_list(
+      command, "--source-path", paths, "DIRECTORY",
+      "Search source files below DIRECTORY first, by the ends of the paths in the debug information (repeatable)");
+}
+
 CLI::Option* add_labels(CLI::App& command, Labels& labels, const std::string& help) {
   return command
       .add_option(
@@ -505,31 +394,6 @@ void add_shared_frames(CLI::App& command, bool& shared) {
 
 CLI::Option* add_cost(CLI::App& command, Cost& cost, const std::string& help) {
   return add_word(command, "--cost", cost, cost_names(), help);
-}
-
-bool ends_in(const std::string& path, const std::string& ending) {
-  return path.ends_with(ending) && path.size() > ending.size() && path[path.size() - ending.size() - 1] != '/';
-}
-
-void refuse_terminal(const std::string& output, const std::string& what, const std::string& example) {
-  if (output != "-" || ::isatty(STDOUT_FILENO) == 0) return;
-  refuse("standard output is a terminal, which cannot show " + what + "; write it to a file: -o " + example);
-}
-
-void refuse_selected_blocks(const TraceOptions& options, const std::string& option) {
-  const SelectionTexts& texts = options.texts;
-  const replay::Selection& selection = options.selection;
-  if (texts.selects_stacks() || texts.selects_threads() || !texts.from.empty() || !texts.live_at.empty() ||
-      !texts.survivors.empty() || !texts.min_lifetime.empty() || !texts.max_lifetime.empty() ||
-      selection.freed != replay::Freed::kAny || !selection.all_sizes() || selection.kind != model::Kind::kHeap)
-    refuse(option + " is about all blocks together; of the selection, give --to only" +
-           (texts.live_at.empty() ? "" : ": --to " + texts.live_at));
-}
-
-void refuse_mappings(const TraceOptions& options, const std::string& command) {
-  if (options.selection.kind == model::Kind::kHeap) return;
-  refuse_value(options.selection.kind == model::Kind::kMmap ? "mmap" : "all", "--kind",
-               "heap, since '" + command + "' analyzes single blocks");
 }
 
 }  // namespace heapprof::cli
