@@ -679,11 +679,17 @@ TEST_CASE("No number of an interpreter is found for another one, though there ar
   const std::uint32_t first = code_number(reader, code, 1, 0, thread.stream());
   REQUIRE(first != 0);
   Memory::set(code + kLayout.name, memory.text("other"));
+  const std::uint32_t other = code_number(reader, code, 1, 1, thread.stream());
+  CHECK((other != 0 && other != first));
+  // An object that is being freed gets no number, but one that is stored is found: so that of the first interpreter
+  // stays stored, and no other one is.
+  Memory::set(code, std::uint32_t{0});
   constexpr std::uint64_t kInterpreters = 1u << 18;
   std::uint32_t wrong = 0;
-  for (std::uint64_t each = 1; each != kInterpreters; ++each)
-    wrong += code_number(reader, code, 1, each, thread.stream()) == first;
+  for (std::uint64_t each = 2; each != kInterpreters; ++each)
+    wrong += code_number(reader, code, 1, each, thread.stream()) != 0;
   CHECK(wrong == 0);
+  CHECK(code_number(reader, code, 1, 0, thread.stream()) == first);
 }
 
 TEST_CASE("Wrong pointers are not followed") {
