@@ -196,7 +196,8 @@ class Handlers(harness.Case):
                 continue
             found = found_in(event.node)
             if found != 0:
-                self.assertEqual(found, 1 + event.size % 32, (event, names(event.node)))
+                if found != 1 + event.size % 32:  # the names of all stacks would take longer than all else
+                    self.fail(f"{found} frames of call_deeper(): {event}, {names(event.node)}")
                 frames[found] += 1
         self.assertGreaterEqual(len(frames), depths)
 
