@@ -166,8 +166,13 @@ class PageCase(consumers.Case):
                        check=True, timeout=60)
         return program
 
+    def answer(self, *words):
+        """What heapprof prints: once for all tests of the file, if it is about a recording that nobody changes."""
+        is_shared = not self.trace.is_relative_to(self.dir)
+        return json.loads(self.call_once(self.heapprof, *words) if is_shared else self.heapprof(*words))
+
     def json(self, command, *options):
-        return json.loads(self.heapprof(command, self.trace, *options, "--json"))
+        return self.answer(command, self.trace, *options, "--json")
 
     def printed(self):
         """What the command of the status line prints with --json."""
@@ -177,7 +182,7 @@ class PageCase(consumers.Case):
         name = self.trace.name
         words = [f"{self.trace}{word[len(name):]}" if word == name or word.startswith(f"{name}@") else word
                  for word in words]
-        return json.loads(self.heapprof(*words[1:], "--json"))
+        return self.answer(*words[1:], "--json")
 
     # ---- What several test files compare and record
 
