@@ -15,10 +15,12 @@ class Lists(pages.PageCase):
         heap = self.json("report")["heap"]
         self.assertEqual(self.check_blocks(), {"bytes": heap["peak_bytes"], "blocks": heap["peak_blocks"]})
         self.select(view="blocks", metric="leaked")
-        count = self.json("blocks", "--top", "1")["total"]["blocks"]
+        begin = self.json("blocks", "--top", "100")
+        count = begin["total"]["blocks"]
         self.assertGreater(count, 50_000)
-        known = {skip + i: hex(block["address"]) for skip in (0, count - 100)
-                 for i, block in enumerate(self.json("blocks", "--skip", str(skip), "--top", "100")["blocks"])}
+        end = self.json("blocks", "--skip", str(count - 100), "--top", "100")
+        known = {skip + i: hex(block["address"]) for skip, rows in ((0, begin), (count - 100, end))
+                 for i, block in enumerate(rows["blocks"])}
 
         def shown():
             return self.browser.evaluate(
@@ -42,8 +44,8 @@ class Lists(pages.PageCase):
         """Rows that could not be read are asked for again, as long as they are in view."""
         trace = self.folder / "many.heapprof"
         self.open(trace, view="blocks", metric="leaked")
-        count = self.json("blocks", "--top", "1")["total"]["blocks"]
-        last = hex(self.json("blocks", "--skip", str(count - 1), "--top", "1")["blocks"][0]["address"])
+        count = self.json("blocks", "--top", "100")["total"]["blocks"]
+        last = hex(self.json("blocks", "--skip", str(count - 100), "--top", "100")["blocks"][-1]["address"])
         self.browser.evaluate(
             "window.isLost = true; (() => { const fetched = window.fetch; window.fetch = (address, ...more) => "
             "isLost && /blocks.*skip=/.test(address) ? Promise.resolve(new Response(JSON.stringify({error: "
@@ -159,25 +161,36 @@ class Lists(pages.PageCase):
             """)).trace
         rows = "[...document.querySelectorAll('#view tr[data-index] .called')].map(name => name.textContent).sort()"
 
-        def search(text, **selection):
-            self.open(self.trace, metric="leaked", **selection)
+        def find(text):
             self.browser.press("/", *text)
             self.settled()
             return self.browser.evaluate(rows)
+
+        def search(text, **selection):
+            self.open(self.trace, metric="leaked", **selection)
+            return find(text)
+
+        def search_here(text, view):
+            """In the page that is shown, where another view was: a search ends with its view."""
+            self.browser.evaluate("document.activeElement.blur()")
+            self.select(view=view, metric="leaked")
+            self.assertEqual(self.browser.evaluate("document.querySelector('#search').value"), "")
+            return find(text)
 
         def select_found(option):
             self.browser.press("Enter")
             harness.wait_until(lambda: option in self.text("#command"), f"Enter does not select {option}")
             self.settled()
             return self.browser.evaluate(rows)
+        self.open(self.trace, view="summary")
         for text, expected, option in (("keep", ["Keep_large", "keep_small"], "[kK][eE][eE][pP]"),
                                        ("Keep", ["Keep_large"], "Keep"), ("keep_s", ["keep_small"], "keep_s"),
                                        ("small", ["keep_small", "über_small"], "small"),
                                        ("über", ["Über_large", "über_small"], "(ü|Ü)[bB][eE][rR]"),
                                        ("Über", ["Über_large"], "Über"), ("über_s", ["über_small"], "über_s")):
             with self.subTest(text):
-                self.assertEqual(search(text, view="table"), expected)
-                self.assertEqual(search(text, view="blocks"), expected)
+                self.assertEqual(search_here(text, "table"), expected)
+                self.assertEqual(search_here(text, "blocks"), expected)
                 self.assertEqual(select_found(f"--function {self.browser.evaluate(f'selection.quoted({option!r})')}"),
                                  expected)
         with self.subTest("flame graph"):
