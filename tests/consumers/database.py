@@ -66,7 +66,9 @@ class Database(consumers.Case):
                 self.check_rows(name, trace, form, totals)
 
     def check_rows(self, name, trace, form, totals):
-        events = self.table(trace, form, "events")
+        # Read once for all questions. The table keeps the order of the rows.
+        duckdb.sql(f"create or replace temp table events as select * from {self.table(trace, form, 'events')}")
+        events = "events"
         self.assertEqual(
             self.query(f"select count(*) filter (event = 'alloc'), sum(size) filter (event = 'alloc'), "
                      f"count(*) filter (temporary), sum(size) filter (temporary) from {events}"),
