@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -11,7 +12,8 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "harness.h"
 #include "preload/unwind/full_unwind.h"
@@ -24,54 +26,77 @@ namespace {
 
 const bool g_started = start({.max_depth = 1u << 16, .shadow_stack = true});
 
+constexpr std::array<std::string_view, 17> kNames = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+                                                     "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+
 struct Row {
   std::uint64_t location;
   std::string cfa;
-  std::vector<std::pair<std::string, std::string>> registers;  ///< name, rule
+  std::vector<std::pair<std::size_t, std::string>> registers;  ///< number, or kNames.size() of others; rule
 };
 struct Entry {
   std::uint64_t begin, end;
   std::vector<Row> rows;
 };
 
+/// Takes the next word of the line; empty: there is none.
+std::string_view next_word(std::string_view& line) {
+  constexpr std::string_view kSpaces = " \t\n";
+  line.remove_prefix(std::min(line.find_first_not_of(kSpaces), line.size()));
+  const std::string_view word = line.substr(0, std::min(line.find_first_of(kSpaces), line.size()));
+  line.remove_prefix(word.size());
+  return word;
+}
+
 std::vector<Entry> read_with_readelf(const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
       popen(("LC_ALL=C readelf -W --debug-dump=frames-interp '" + path + "' 2>/dev/null").c_str(), "r"), pclose);
   std::vector<Entry> entries;
-  std::vector<std::string> names;
+  std::vector<std::size_t> numbers;  // of the registers in the columns
   bool in_entry = false;
   char buffer[4096];
   while (std::fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
-    const std::string line = buffer;
-    std::istringstream words(line);
-    std::string word;
-    if (const auto at = line.find(" pc="); at != std::string::npos && line.find("FDE") != std::string::npos) {
+    const std::string_view line = buffer;
+    std::string_view words = line;
+    const auto contains = [&](std::string_view text) { return line.find(text) != std::string_view::npos; };
+    if (const auto at = line.find(" pc="); at != std::string_view::npos && contains("FDE")) {
       char* end;
-      Entry entry{std::strtoull(line.c_str() + at + 4, &end, 16), 0, {}};
+      Entry entry{std::strtoull(buffer + at + 4, &end, 16), 0, {}};
       entry.end = std::strtoull(end + 2, nullptr, 16);
-      entries.push_back(entry);
+      entries.push_back(std::move(entry));
       in_entry = true;
-    } else if (line.find(" CIE ") != std::string::npos || line.size() < 3) {
+    } else if (contains(" CIE ") || line.size() < 3) {
       in_entry = false;
-    } else if (in_entry && line.find("LOC") != std::string::npos) {
-      names.clear();
-      words >> word >> word;
-      while (words >> word) names.push_back(word);
-    } else if (in_entry && !entries.empty() && words >> word && word.size() == 16) {
-      Row row{std::strtoull(word.c_str(), nullptr, 16), {}, {}};
-      words >> row.cfa;
+    } else if (in_entry && contains("LOC")) {
+      numbers.clear();
+      next_word(words);
+      next_word(words);
+      for (auto name = next_word(words); !name.empty(); name = next_word(words))
+        numbers.push_back(static_cast<std::size_t>(std::ranges::find(kNames, name) - kNames.begin()));
+    } else if (const auto location = next_word(words); in_entry && !entries.empty() && location.size() == 16) {
+      Row row{std::strtoull(location.data(), nullptr, 16), std::string(next_word(words)), {}};
+      row.registers.reserve(numbers.size());
       // readelf prints a register that is in another one as "r9 (r9)": the number, then the name.
-      while (words >> word)
-        if (word[0] != '(' && row.registers.size() < names.size())
-          row.registers.emplace_back(names[row.registers.size()], word);
-      entries.back().rows.push_back(row);
+      for (auto word = next_word(words); !word.empty(); word = next_word(words))
+        if (word[0] != '(' && row.registers.size() < numbers.size())
+          row.registers.emplace_back(numbers[row.registers.size()], word);
+      entries.back().rows.push_back(std::move(row));
     }
   }
   return entries;
 }
 
-constexpr std::array<const char*, 17> kNames = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
-                                                "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+std::string program_path() {
+  char path[4096];
+  REQUIRE(realpath("/proc/self/exe", path) != nullptr);
+  return path;
+}
+
+/// Read once for all tests: it takes readelf longer than them.
+const std::vector<Entry>& entries_of_the_program() {
+  static const std::vector<Entry> entries = read_with_readelf(program_path());
+  return entries;
+}
 
 std::string signed_number(std::int64_t value) { return (value < 0 ? "" : "+") + std::to_string(value); }
 
@@ -95,7 +120,7 @@ struct Counts {
 };
 
 /// Compares all rows of a loaded object. Returns how many rules it has of each kind.
-Counts compare(const std::string& path, std::uint64_t base) {
+Counts compare(const std::string& path, const std::vector<Entry>& entries, std::uint64_t base) {
   Counts counts;
   std::size_t differences = 0;
   std::string first;
@@ -107,7 +132,7 @@ Counts compare(const std::string& path, std::uint64_t base) {
     }
   };
   const Module* module = nullptr;  // Without _dl_find_object, finding it takes a read of /proc/self/maps.
-  for (const Entry& entry : read_with_readelf(path)) {
+  for (const Entry& entry : entries) {
     for (std::size_t i = 0; i < entry.rows.size(); ++i) {
       const Row& expected = entry.rows[i];
       const std::uint64_t end = i + 1 < entry.rows.size() ? entry.rows[i + 1].location : entry.end;
@@ -129,14 +154,13 @@ Counts compare(const std::string& path, std::uint64_t base) {
           continue;
         }
         const std::string cfa =
-            row.cfa_is_expression ? "exp" : kNames[row.cfa_register] + signed_number(row.cfa_offset);
+            row.cfa_is_expression ? "exp" : std::string(kNames[row.cfa_register]) + signed_number(row.cfa_offset);
         if (cfa != expected.cfa) differs(pc, "CFA " + cfa + ", not " + expected.cfa);
-        for (const auto& [name, where] : expected.registers) {
-          for (unsigned number = 0; number < arch::kDwarfRegisters; ++number) {
-            if (name != kNames[number]) continue;
-            const std::string ours = print(row.rule[number], row.value[number]);
-            if (ours != (where == "s" ? "u" : where)) differs(pc, name + " " + ours + ", not " + where);
-          }
+        for (const auto& [number, where] : expected.registers) {
+          if (number >= arch::kDwarfRegisters) continue;
+          const std::string ours = print(row.rule[number], row.value[number]);
+          if (ours != (where == "s" ? "u" : where))
+            differs(pc, std::string(kNames[number]) + " " + ours + ", not " + where);
         }
         const Rule rule = make_rule(row, ModuleId::kFirst, base + pc);
         switch (rule.kind()) {
@@ -189,7 +213,9 @@ TEST_CASE("every row of real libraries is as readelf prints it") {
     if (object.path[0] != '/') continue;  // the vdso
     char real_path[4096];
     if (realpath(object.path.c_str(), real_path) == nullptr) continue;
-    const Counts counts = compare(real_path, object.base);
+    const bool is_program = real_path == program_path();
+    const std::vector<Entry> of_library = is_program ? std::vector<Entry>() : read_with_readelf(real_path);
+    const Counts counts = compare(real_path, is_program ? entries_of_the_program() : of_library, object.base);
     if (counts.rows == 0) continue;
     ++compared;
     std::cout << real_path << ": " << counts.rows << " rows; of " << counts.addresses << " addresses "
@@ -206,9 +232,7 @@ TEST_CASE("PLT entries have a simple rule at each address") {
   REQUIRE(g_started);
   // The program's PLT: before the push of the relocation's number CFA = sp + 8, after it sp + 16.
   std::size_t seen = 0;
-  char path[4096];
-  REQUIRE(realpath("/proc/self/exe", path) != nullptr);
-  for (const Entry& entry : read_with_readelf(path)) {
+  for (const Entry& entry : entries_of_the_program()) {
     for (const Row& row : entry.rows) {
       if (row.cfa != "exp" || row.registers.size() != 1) continue;
       for (std::uint64_t pc = row.location; pc < row.location + 32; ++pc) {
