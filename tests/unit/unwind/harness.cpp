@@ -57,9 +57,10 @@ Stack resolve(const Tree& tree, NodeId id) {
 }
 
 std::vector<std::uint64_t> oracle_stack(const arch::EntryRegisters& entry) {
-  std::vector<std::uint64_t> addresses(1u << 17);
-  addresses.resize(oracle_frames(entry, addresses.data(), addresses.size()));
-  return addresses;
+  // Not a new one for each stack: to fill a megabyte takes longer than to walk most stacks.
+  static thread_local std::vector<std::uint64_t> buffer(1u << 17);
+  const std::size_t count = oracle_frames(entry, buffer.data(), buffer.size());
+  return std::vector<std::uint64_t>(buffer.data(), buffer.data() + count);
 }
 
 std::vector<std::uint64_t> glibc_stack(const arch::EntryRegisters& entry) {
