@@ -34,6 +34,13 @@ std::atomic<unsigned> g_reports;
 unsigned g_every = 1;
 std::atomic<int> g_state{0};  ///< 0: not started, 1: starting, 2: on, 3: finished
 
+/// Whether an address is in a signal trampoline. dladdr() compares an address with all symbols of its module.
+struct Known {
+  std::uint64_t pc;
+  bool is_trampoline;
+};
+constexpr unsigned kKnownBits = 10;
+
 /// The state of a thread, in plain memory.
 struct PerThread {
   unwind::ThreadUnwinder unwinder;
@@ -41,6 +48,7 @@ struct PerThread {
   unsigned long events;
   std::uint64_t* frames;  ///< innermost first, as libunwind identifies them
   std::uint64_t* expected;
+  Known* known;  ///< by their hashes
 };
 thread_local PerThread t_thread __attribute__((tls_model("initial-exec")));
 
@@ -113,6 +121,12 @@ bool is_code(std::uint64_t pc) {
   return dladdr(reinterpret_cast<void*>(pc), &info) != 0;
 }
 
+bool is_signal_trampoline(PerThread& thread, std::uint64_t pc) {
+  Known& known = thread.known[pc * 0x9e3779b97f4a7c15 >> (64 - kKnownBits)];
+  if (known.pc != pc) known = {pc, is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc))};
+  return known.is_trampoline;
+}
+
 void report_totals();
 
 [[gnu::noinline]] void compare(PerThread& thread, const arch::EntryRegisters& entry, NodeId node) {
@@ -129,8 +143,7 @@ void report_totals();
     unw_get_reg(&cursor, UNW_REG_SP, &sp);
     if (pc == 0) break;
     if (pc == to_address(entry.pc) && sp == to_address(entry.sp)) inside = true;
-    const bool interrupted = unw_is_signal_frame(&cursor) > 0 ||
-                             (is_code(pc) && arch::is_signal_return(reinterpret_cast<const std::uint8_t*>(pc)));
+    const bool interrupted = unw_is_signal_frame(&cursor) > 0 || is_signal_trampoline(thread, pc);
     if (inside && expected < kMaxFrames) thread.expected[expected++] = interrupted ? pc : pc - 1;
   } while ((step = unw_step(&cursor)) > 0);
 
@@ -197,6 +210,7 @@ void start() {
   if (thread.frames == nullptr) {
     thread.frames = static_cast<std::uint64_t*>(malloc(kMaxFrames * 8));
     thread.expected = static_cast<std::uint64_t*>(malloc(kMaxFrames * 8));
+    thread.known = static_cast<Known*>(calloc(1u << kKnownBits, sizeof(Known)));
   }
   if (unwind::is_loader(entry.pc)) {
     unwind::loader_activity();
