@@ -1,5 +1,6 @@
 #include "common/event_codec.h"
 #include "tests/support/old_columns.h"
+#include "tests/support/require_each.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch.hpp>
@@ -10,6 +11,7 @@
 #include <vector>
 
 using namespace heapprof;
+using heapprof::test::require_each;
 
 namespace {
 
@@ -99,10 +101,8 @@ TEST_CASE("decoding returns every op as it was encoded") {
     DecodeError error;
     const std::vector<Record> decoded = decode_all(bytes, block, error);
     REQUIRE(decoded.size() == records.size());
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      INFO("record " << i << " of op " << static_cast<int>(records[i].slot.op()));
-      REQUIRE(decoded[i] == records[i]);
-    }
+    for (std::size_t i = 0; i < records.size(); ++i)
+      if (!(decoded[i] == records[i])) FAIL("record " << i << " of op " << static_cast<int>(records[i].slot.op()));
     CHECK(error == DecodeError::kNone);
 
     // And as version 1 had it.
@@ -240,7 +240,7 @@ TEST_CASE("overwritten slots stay within the bound") {
     std::vector<std::uint8_t> bytes(column_bytes_bound(slots.size()) + 16, 0xee);
     const EncodedBlock block = encode_columns(slots.data(), 100, bytes.data());
     REQUIRE(block.raw_bytes <= column_bytes_bound(slots.size()));
-    for (std::size_t i = bytes.size() - 16; i < bytes.size(); ++i) REQUIRE(bytes[i] == 0xee);
+    for (std::size_t i = bytes.size() - 16; i < bytes.size(); ++i) require_each(bytes[i] == 0xee);
   }
 }
 

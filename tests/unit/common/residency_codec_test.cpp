@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/require_each.h"
+
 using namespace heapprof;
+using heapprof::test::require_each;
 
 namespace {
 
@@ -88,10 +91,10 @@ TEST_CASE("The planes of a group are empty, full or bits") {
   CHECK(items.groups[1].number == 1'000'000);
   for (const PageGroup& one : items.groups) {
     for (unsigned page = 0; page < kGroupPages; ++page) {
-      REQUIRE(has(one, kPresent, page));
-      REQUIRE(has(one, kSwapped, page) == (page == 63 || page == 64));
-      REQUIRE_FALSE(has(one, kZero, page));
-      REQUIRE(has(one, kHuge, page) == (page == 511));
+      require_each(has(one, kPresent, page));
+      require_each(has(one, kSwapped, page) == (page == 63 || page == 64));
+      require_each(!has(one, kZero, page));
+      require_each(has(one, kHuge, page) == (page == 511));
     }
   }
 }

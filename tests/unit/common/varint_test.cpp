@@ -1,4 +1,5 @@
 #include "common/varint.h"
+#include "tests/support/require_each.h"
 #include "tests/support/seed.h"
 
 #include <catch2/catch.hpp>
@@ -8,6 +9,7 @@
 #include <vector>
 
 using namespace heapprof;
+using heapprof::test::require_each;
 
 TEST_CASE("decoding returns a varint as it was encoded, with the documented length") {
   const std::vector<std::pair<std::uint64_t, std::size_t>> cases = {{0, 1},
@@ -44,13 +46,13 @@ TEST_CASE("the bytes after a varint do not change its value") {
       const std::uint8_t* const end = put_varint(bytes, value);
       std::uint64_t read = ~value;
       std::uint64_t read_slowly = ~value;
-      REQUIRE(get_varint(bytes, bytes + sizeof bytes, read) == end);
-      REQUIRE(read == value);
-      REQUIRE(get_varint_slowly(bytes, end, read_slowly) == end);
-      REQUIRE(read_slowly == value);
+      require_each(get_varint(bytes, bytes + sizeof bytes, read) == end);
+      require_each(read == value);
+      require_each(get_varint_slowly(bytes, end, read_slowly) == end);
+      require_each(read_slowly == value);
       read = ~value;
-      REQUIRE(get_small_varint(bytes, bytes + sizeof bytes, read) == end);
-      REQUIRE(read == value);
+      require_each(get_small_varint(bytes, bytes + sizeof bytes, read) == end);
+      require_each(read == value);
     }
   }
 }

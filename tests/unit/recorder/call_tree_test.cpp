@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "preload/sys/own_mappings.h"
+#include "tests/support/require_each.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
 using namespace heapprof;
@@ -87,17 +88,17 @@ TEST_CASE("A node is found again, and defined once when one thread adds") {
     ids.push_back(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream));
   CHECK(g_call_tree.size() == kNodes);
   for (unsigned i = 0; i < kNodes; ++i)
-    REQUIRE(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream) == ids[i]);
+    require_each(g_call_tree.intern(NodeId{i % 77}, ModuleId{2 + i % 3}, i, i % 2, stream) == ids[i]);
   CHECK(g_call_tree.size() == kNodes);
   CHECK(g_call_tree.intern(NodeId{1}, ModuleId{2}, 0, 0, stream) != ids[0]);
 
   unsigned defined = 0;
   for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
     if (slot.op() != Op::kNode || defined == kNodes) continue;
-    REQUIRE(slot.node == raw(ids[defined]));
-    REQUIRE((slot.size() & 0xffffffff) == defined % 77);
-    REQUIRE(slot.size() >> 32 == 2 + defined % 3);
-    REQUIRE(slot.address == defined);
+    require_each(slot.node == raw(ids[defined]));
+    require_each((slot.size() & 0xffffffff) == defined % 77);
+    require_each(slot.size() >> 32 == 2 + defined % 3);
+    require_each(slot.address == defined);
     ++defined;
   }
   CHECK(defined == kNodes);
@@ -113,7 +114,7 @@ TEST_CASE("Children are found in the list of a node with few and in the table of
   for (unsigned children = 1; children <= kMany; ++children) {
     for (unsigned i = 0; i < children; ++i) {
       ids.push_back(g_call_tree.intern(parent, ModuleId{2}, i, 0, state->stream));
-      REQUIRE(raw(ids.back()) == ids.size());
+      require_each(raw(ids.back()) == ids.size());
     }
     parent = ids.back();
   }
@@ -127,7 +128,7 @@ TEST_CASE("Children are found in the list of a node with few and in the table of
   parent = NodeId::kNone;
   for (unsigned children = 1; children <= kMany; ++children) {
     for (unsigned i = 0; i < children; ++i)
-      REQUIRE(g_call_tree.intern(parent, ModuleId{2}, i, 0, state->stream) == ids[next++]);
+      require_each(g_call_tree.intern(parent, ModuleId{2}, i, 0, state->stream) == ids[next++]);
     parent = ids[next - 1];
   }
   CHECK(g_call_tree.size() == ids.size());
@@ -164,8 +165,8 @@ TEST_CASE("Threads that add the same nodes at once get the same numbers, or dupl
   for (unsigned t = 0; t < 4; ++t) {
     REQUIRE(ids[t].size() == kNodes);
     for (unsigned i = 0; i < kNodes; ++i) {
-      REQUIRE(content.at(raw(ids[t][i])) == i);
-      if (i != 0) REQUIRE(content.at(parents.at(raw(ids[t][i]))) == parent_of(i));
+      require_each(content.at(raw(ids[t][i])) == i);
+      if (i != 0) require_each(content.at(parents.at(raw(ids[t][i]))) == parent_of(i));
     }
   }
 }
@@ -200,8 +201,8 @@ TEST_CASE("Threads that double the table while they add the same nodes find each
   for (unsigned t = 0; t < kThreads; ++t) {
     REQUIRE(ids[t].size() == kNodes);
     for (unsigned i = 0; i < kNodes; ++i) {
-      REQUIRE(content.at(raw(ids[t][i])) == offset_of(t, i));
-      REQUIRE(parents.at(raw(ids[t][i])) == 1 + i % 2);
+      require_each(content.at(raw(ids[t][i])) == offset_of(t, i));
+      require_each(parents.at(raw(ids[t][i])) == 1 + i % 2);
     }
   }
 }

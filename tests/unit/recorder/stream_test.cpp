@@ -11,6 +11,7 @@
 
 #include "common/trace_header.h"
 #include "preload/recorder/trace/trace_storage.h"
+#include "tests/support/require_each.h"
 #include "tests/support/seed.h"
 #include "tests/unit/recorder/read_back.h"
 
@@ -42,7 +43,7 @@ TEST_CASE("The events of a stream are in the file at every moment, across blocks
   REQUIRE(stream.open(file, StreamId{1}, 4096) == nullptr);
   constexpr unsigned kEvents = 20'000;
   for (unsigned i = 0; i < kEvents; ++i) {
-    REQUIRE(stream.append(Op::kAlloc, Ticks{i}, 16 * (i * 7919u % 1000u), i, i % 50, 0));
+    require_each(stream.append(Op::kAlloc, Ticks{i}, 16 * (i * 7919u % 1000u), i, i % 50, 0));
     // The file is read while it is written: after each event around the first change of blocks, later at intervals.
     if (i < 300 || i % 4999 == 0) {
       unsigned events = 0;
@@ -55,13 +56,13 @@ TEST_CASE("The events of a stream are in the file at every moment, across blocks
   std::uint64_t expected = 0;
   for (const Slot& slot : read.records) {
     if (slot.op() == Op::kBlockStart) {
-      REQUIRE(slot.address == expected);
+      require_each(slot.address == expected);
       continue;
     }
-    REQUIRE(slot.time == expected);
-    REQUIRE(slot.size() == expected);
-    REQUIRE(slot.address == 16 * (expected * 7919u % 1000u));
-    REQUIRE(slot.node == expected % 50);
+    require_each(slot.time == expected);
+    require_each(slot.size() == expected);
+    require_each(slot.address == 16 * (expected * 7919u % 1000u));
+    require_each(slot.node == expected % 50);
     ++expected;
   }
   CHECK(expected == kEvents);
@@ -77,13 +78,13 @@ TEST_CASE("A frame whose nodes repeat each other is made longer, because readers
   constexpr std::uint32_t kNodes = 10'000, kInBlock = 2045;
   const auto offset_of = [&](std::uint32_t i) { return recursion ? 0x1234 : i * 7919ull * 7919ull % 9'999'991; };
   for (std::uint32_t i = 1; i <= kNodes; ++i)
-    REQUIRE(stream.define_node(NodeId{i}, NodeId{i - 1}, ModuleId{2}, offset_of(i), 0));
+    require_each(stream.define_node(NodeId{i}, NodeId{i - 1}, ModuleId{2}, offset_of(i), 0));
   std::uint32_t next = 1;
   for (const Slot& slot : read_stream(folder / "t", StreamId{1}).records) {
     if (slot.op() != Op::kNode) continue;
-    REQUIRE(slot.node == next);
-    REQUIRE(slot.size() == ((next - 1) | std::uint64_t{2} << 32));
-    REQUIRE(slot.address == offset_of(next));
+    require_each(slot.node == next);
+    require_each(slot.size() == ((next - 1) | std::uint64_t{2} << 32));
+    require_each(slot.address == offset_of(next));
     ++next;
   }
   CHECK(next == kNodes + 1);
@@ -144,8 +145,8 @@ TEST_CASE("Extents grow with their stream, so that little space is left over, an
   REQUIRE(stream.sequence() == 0);
   constexpr unsigned kEvents = 250'000;
   for (unsigned i = 0; i < kEvents; ++i)
-    REQUIRE(stream.append(Op::kAlloc, Ticks{i}, random() >> 20, random() >> 50,
-                          static_cast<std::uint32_t>(random() >> 40), 0));
+    require_each(stream.append(Op::kAlloc, Ticks{i}, random() >> 20, random() >> 50,
+                               static_cast<std::uint32_t>(random() >> 40), 0));
   constexpr std::uint64_t kMin = 64u << 10, kMax = 256u << 10;
   std::vector<std::uint64_t> sizes;
   const std::vector<char> bytes = bytes_of(folder / "t");

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/require_each.h"
 #include "tests/support/system_calls.h"
 #include "tests/unit/recorder/thread_fixture.h"
 
@@ -269,8 +270,8 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
       if (slot.op() != Op::kAlloc) continue;
       if (begins) owner = slot.address;
       begins = false;
-      REQUIRE(slot.address == owner);
-      REQUIRE(slot.size() == events.at(owner));
+      require_each(slot.address == owner);
+      require_each(slot.size() == events.at(owner));
       ++events[owner];
     }
   }
