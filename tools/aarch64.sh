@@ -96,9 +96,9 @@ attempt() {
 }
 
 export PYTHONPATH=tests/support PYTHONDONTWRITEBYTECODE=1
-for name in common recorder unwind; do
-  attempt "$name" meson test -C "$build" --no-rebuild --print-errorlogs "$name"
-done
+# In one run of meson, which takes longer to start than some of them.
+attempt "common, recorder, unwind" meson test -C "$build" --no-rebuild --print-errorlogs --num-processes 1 \
+  common recorder unwind
 for name in figures_single_thread figures_threads; do
   attempt "$name" env HEAPPROF_TEST_BUILD="$native" HEAPPROF_TEST_TARGET="$build" \
     HEAPPROF_TEST_EMULATOR="${emulator[*]}" python3 "tests/e2e/$name.py"
