@@ -207,13 +207,11 @@ TEST_CASE("Decoding returns every kind of event, in pieces of any length") {
     for (std::size_t i = begin; i < end; ++i) {
       const MergedEvent& was = recorded.events[i];
       const MergedEvent& is = decoded.events[i - begin];
-      CAPTURE(seed, i, static_cast<int>(was.op()));
-      REQUIRE(is.time == was.time / format.quantum * format.quantum);
-      REQUIRE(is.op_size == was.op_size);
-      REQUIRE(is.address == was.address);
-      REQUIRE(is.stream_and_flags == was.stream_and_flags);
-      if (was.op() == Op::kText) REQUIRE(same_text(decoded.texts.at(is.node), recorded.texts[was.node]));
-      else REQUIRE(is.node == was.node);
+      const bool is_same = is.time == was.time / format.quantum * format.quantum && is.op_size == was.op_size &&
+                           is.address == was.address && is.stream_and_flags == was.stream_and_flags &&
+                           (was.op() == Op::kText ? same_text(decoded.texts.at(is.node), recorded.texts[was.node])
+                                                  : is.node == was.node);
+      if (!is_same) FAIL("seed " << seed << ", event " << i << " of op " << static_cast<int>(was.op()));
       ops.insert(was.op());
     }
     begin = end;
@@ -246,9 +244,9 @@ TEST_CASE("A decoder decodes each chunk as one that has decoded nothing else") {
       for (std::size_t i = 0; i < count; ++i) {
         const MergedEvent& a = alone.events[i];
         const MergedEvent& b = after_others.events[i];
-        CAPTURE(exact, count, i);
-        REQUIRE((a.time == b.time && a.address == b.address && a.op_size == b.op_size && a.node == b.node &&
-                 a.stream_and_flags == b.stream_and_flags));
+        if (a.time != b.time || a.address != b.address || a.op_size != b.op_size || a.node != b.node ||
+            a.stream_and_flags != b.stream_and_flags)
+          FAIL("exact " << exact << ", chunk of " << count << ", event " << i);
       }
       REQUIRE(alone.texts.size() == after_others.texts.size());
       CHECK(std::equal(alone.texts.begin(), alone.texts.end(), after_others.texts.begin(), same_text));
@@ -345,11 +343,9 @@ TEST_CASE("Events of nodes that are left out have no stack, all others are decod
       const MergedEvent& is = kept.events[i];
       const bool is_left_out = was.op() != Op::kText && was.node >= kKept;
       left_out += is_left_out;
-      CAPTURE(exact, i);
-      REQUIRE(is.node == (is_left_out ? 0 : was.node));
-      REQUIRE(is.time == was.time);
-      REQUIRE(is.op_size == was.op_size);
-      REQUIRE(is.address == was.address);
+      if (is.node != (is_left_out ? 0 : was.node) || is.time != was.time || is.op_size != was.op_size ||
+          is.address != was.address)
+        FAIL("exact " << exact << ", event " << i);
     }
     CHECK(left_out > 50);
     CHECK(is_refused({4, kKept, format.quantum, exact, kAll - kKept - 10}, chunk));
