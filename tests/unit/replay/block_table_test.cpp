@@ -9,11 +9,13 @@
 
 #include "analyzer/replay/block_table.h"
 #include "tests/support/chosen_addresses.h"
+#include "tests/support/require_each.h"
 #include "tests/support/seed.h"
 
 using heapprof::replay::Block;
 using heapprof::replay::BlockTable;
 using heapprof::test::addresses_with_upper_bits;
+using heapprof::test::require_each;
 
 TEST_CASE("The table has the contents of a map") {
   std::mt19937_64 random(heapprof::test::seed(3));
@@ -28,24 +30,24 @@ TEST_CASE("The table has the contents of a map") {
     if (random() % 100 < (step < 200'000 ? 60u : 30u)) {
       bool fresh;
       Block& block = table.insert(address, fresh);
-      REQUIRE(fresh == (expected.count(address) == 0));
-      REQUIRE(block.address == address);
+      require_each(fresh == (expected.count(address) == 0));
+      require_each(block.address == address);
       block.size = static_cast<std::uint64_t>(step);
       expected[address] = block.size;
     } else {
       Block* const block = table.find(address);
-      REQUIRE((block != nullptr) == (expected.count(address) != 0));
+      require_each((block != nullptr) == (expected.count(address) != 0));
       if (block == nullptr) continue;
-      REQUIRE(block->size == expected[address]);
+      require_each(block->size == expected[address]);
       table.erase(block);
       expected.erase(address);
     }
-    REQUIRE(table.size() == expected.size());
+    require_each(table.size() == expected.size());
   }
   std::size_t seen = 0;
   table.for_each([&](const Block& block) {
     ++seen;
-    REQUIRE(expected.at(block.address) == block.size);
+    require_each(expected.at(block.address) == block.size);
   });
   CHECK(seen == expected.size());
 }
@@ -75,8 +77,8 @@ TEST_CASE("Blocks are found in few groups, also if their addresses were chosen f
   for (const std::uint64_t address : addresses) {
     bool fresh;
     table.insert(address, fresh).size = address;
-    REQUIRE(fresh);
-    REQUIRE(BlockTable::hash_of(address) >> 40 == 0x123456);
+    require_each(fresh);
+    require_each(BlockTable::hash_of(address) >> 40 == 0x123456);
     loaded += table.groups_probed(address);
     table.insert(address + 16, fresh).size = address + 16;  // the entry is a cluster from now on
   }
@@ -84,12 +86,12 @@ TEST_CASE("Blocks are found in few groups, also if their addresses were chosen f
   std::size_t probed = 0;
   for (const std::uint64_t address : addresses) {
     const Block* const block = table.find(address);
-    REQUIRE(block != nullptr);
-    REQUIRE(block->address == address);
-    REQUIRE(block->size == address);
+    require_each(block != nullptr);
+    require_each(block->address == address);
+    require_each(block->size == address);
     const Block* const beside = table.find(address + 16);
-    REQUIRE(beside != nullptr);
-    REQUIRE(beside->size == address + 16);
+    require_each(beside != nullptr);
+    require_each(beside->size == address + 16);
     probed += table.groups_probed(address);
   }
   CHECK(probed < 2 * kBlocks);
@@ -100,9 +102,9 @@ TEST_CASE("Blocks are found in few groups, also if their addresses were chosen f
     const std::size_t entry = table.prefetch_entry(hash);
     table.prefetch_block(address, entry);
     Block* const block = table.find(address, hash);
-    REQUIRE(block != nullptr);
+    require_each(block != nullptr);
     table.erase(block, hash);
-    REQUIRE_FALSE(table.contains(address));
+    require_each(!table.contains(address));
   }
   CHECK(table.size() == kBlocks);
   CHECK(table.entries() == kBlocks);
@@ -163,7 +165,7 @@ TEST_CASE("A table that grows in place keeps all blocks") {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     bool fresh;
     Block& block = table.insert(addresses[i], fresh);
-    REQUIRE(fresh);
+    require_each(fresh);
     block.size = i;
     block.node = static_cast<std::uint32_t>(i);
     ++left;
@@ -182,8 +184,8 @@ TEST_CASE("A table that grows in place keeps all blocks") {
     const Block* const block = table.find(addresses[i]);
     if (block == nullptr) continue;
     ++found;
-    REQUIRE(block->size == i);
-    REQUIRE(block->node == i);
+    require_each(block->size == i);
+    require_each(block->node == i);
   }
   CHECK(found == left);
 }
@@ -230,35 +232,35 @@ TEST_CASE("Close blocks have the contents of a map, however many are live") {
       bool fresh;
       Block& block = table.insert(address, fresh);
       const auto known = expected.find(address);
-      REQUIRE(fresh == (known == expected.end()));
-      if (!fresh) REQUIRE(block == known->second);
-      REQUIRE(block.address == address);
+      require_each(fresh == (known == expected.end()));
+      if (!fresh) require_each(block == known->second);
+      require_each(block.address == address);
       const std::uint64_t both = random();
       block = {address, random(), random(), static_cast<std::uint32_t>(both), static_cast<std::uint32_t>(both >> 32)};
       expected[address] = block;
     } else {
       Block* const block = table.find(address);
       const auto known = expected.find(address);
-      REQUIRE((block == nullptr) == (known == expected.end()));
+      require_each((block == nullptr) == (known == expected.end()));
       if (block == nullptr) continue;
-      REQUIRE(*block == known->second);
+      require_each(*block == known->second);
       table.erase(block);
       expected.erase(known);
     }
-    REQUIRE(table.size() == expected.size());
+    require_each(table.size() == expected.size());
     if (step % 10'000 != 0) continue;
     std::size_t seen = 0;
     table.for_each_entry([&](Block& block) {
       ++seen;
-      REQUIRE(block == expected.at(block.address));
+      require_each(block == expected.at(block.address));
       block.time = expected.at(block.address).time = random();
     });
-    REQUIRE(seen == expected.size());
+    require_each(seen == expected.size());
   }
   BlockTable moved(std::move(table));
   CHECK(moved.size() == expected.size());
   for (const auto& [address, block] : expected) {
-    REQUIRE(*moved.find(address) == block);
+    require_each(*moved.find(address) == block);
     moved.erase(moved.find(address));
   }
   CHECK(moved.size() == 0);
@@ -277,7 +279,7 @@ TEST_CASE("Blocks at both ends of the address space, at any byte, are different 
   for (const std::uint64_t address : addresses) {
     bool fresh;
     table.insert(address, fresh).size = ~address;
-    REQUIRE(fresh);
+    require_each(fresh);
   }
   CHECK(table.size() == addresses.size());
   for (std::size_t i = 0; i < addresses.size(); i += 3) table.erase(table.find(addresses[i]));
@@ -303,7 +305,7 @@ TEST_CASE("Arrays that grow together, or shrink together, leave little memory un
       for (std::uint64_t cluster = 0; cluster < kClusters; ++cluster) {
         const std::uint64_t address = address_of(area, cluster, block);
         table.insert(address, fresh).size = address;
-        REQUIRE(fresh);
+        require_each(fresh);
       }
   };
   constexpr std::uint64_t kArea = 0x10000000, kOtherArea = 0x20000000;
