@@ -293,15 +293,14 @@ void compare_random_calls() {
     for (unsigned steps = event % 4; steps != 0; --steps) calls.step();
     calls.publish();
     pages.begin_event();
-    CAPTURE(event);
-    if (frames.update_again<kVersion>(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames) {
+    if (frames.update_again<kVersion>(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames)
       ++again;
-    } else {
-      REQUIRE(frames.update(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames);
-    }
+    else if (frames.update(memory.python, memory.state, frees_noticed, pages, stream) != Result::kFrames)
+      FAIL("no frames at event " << event);
     full.forget_as(frames);
-    REQUIRE(full.update(memory.python, memory.state, frees_noticed, pages, stream) == Result::kFrames);
-    REQUIRE(are_those_in_full(frames, full));
+    if (full.update(memory.python, memory.state, frees_noticed, pages, stream) != Result::kFrames)
+      FAIL("no frames in full at event " << event);
+    if (!are_those_in_full(frames, full)) FAIL("other frames than in full at event " << event);
   }
   CHECK(again == kEvents - 1);  // the first event has nothing to compare with
 }

@@ -153,24 +153,25 @@ TEST_CASE("A reader of asked allocations shows progress, and can end at any batc
   TraceSummary summary;
   summary.node_ids = {0, 3, kRareNode};
   const std::vector<std::uint8_t> nodes = {0, 0, 1};
-  const unsigned threads = GENERATE(1, 2, 4);
-  const std::size_t end = GENERATE(0, 1, 2, 1'000);  // batches
-  INFO(threads << " threads, " << end << " batches");
-  MergedReader reader(file);
-  reader.ask({.nodes = nodes}, summary, threads);
-  std::size_t batches = 0, found = 0;
-  std::uint64_t bytes = 0;
-  Batch batch;
-  while (batches != end && reader.next(batch)) {
-    ++batches;
-    CHECK(batch.frame_bytes_read >= bytes);
-    CHECK(batch.frame_bytes_read - bytes < (5u << 20) / 4);
-    bytes = batch.frame_bytes_read;
-    for (const MergedEvent& event : batch.events()) found += event.node == 2;
-  }
-  if (end != 1'000) return;
-  CHECK(bytes == file.frame_bytes());
-  CHECK(reader.records() == 400'000);
-  CHECK(batches > 2);
-  CHECK(found == 4);
+  for (const unsigned threads : {1u, 2u, 4u})
+    for (const std::size_t end : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{1'000}}) {  // batches
+      INFO(threads << " threads, " << end << " batches");
+      MergedReader reader(file);
+      reader.ask({.nodes = nodes}, summary, threads);
+      std::size_t batches = 0, found = 0;
+      std::uint64_t bytes = 0;
+      Batch batch;
+      while (batches != end && reader.next(batch)) {
+        ++batches;
+        CHECK(batch.frame_bytes_read >= bytes);
+        CHECK(batch.frame_bytes_read - bytes < (5u << 20) / 4);
+        bytes = batch.frame_bytes_read;
+        for (const MergedEvent& event : batch.events()) found += event.node == 2;
+      }
+      if (end != 1'000) continue;
+      CHECK(bytes == file.frame_bytes());
+      CHECK(reader.records() == 400'000);
+      CHECK(batches > 2);
+      CHECK(found == 4);
+    }
 }
