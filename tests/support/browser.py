@@ -142,11 +142,16 @@ class Browser:
         self.set_dark(dark)
         # An address that differs only in its fragment is not loaded again, unless another page was between.
         page = address.partition("#")[0]
-        for step in ("about:blank", address) if page == self.page else (address,):
+        for step in ("about:blank", address) if self._is_address_of_document(page) else (address,):
             document = self.call("Page.navigate", url=step).get("loaderId")
             # None: only the fragment is another one. The event of the document before may come as late as it likes.
             self._wait_for_load(lambda document=document: document is None or document in self.loaded, step, timeout)
         self.page = page
+
+    def _is_address_of_document(self, page):
+        """The page of `serve` removes the query with the token from its address, and is loaded again with it."""
+        return page == self.page and \
+            ("?" not in page or "?" in self.call("Page.getFrameTree")["frameTree"]["frame"]["url"])
 
     def reload(self, timeout=TIMEOUT_S):
         before = self.loaded | {self.call("Page.getFrameTree")["frameTree"]["frame"]["loaderId"]}
