@@ -6,6 +6,7 @@ enters another system, they are paths in that system, whose root directory is HE
 
 import functools
 import glob
+import json
 import os
 import subprocess
 from dataclasses import dataclass
@@ -34,22 +35,39 @@ class Python:
         return f"{'.'.join(map(str, self.version))}{'t' if self.free_threaded else ''} ({self.path})"
 
 
+def what_they_are(paths):
+    """{path: [major, minor, micro, whether it is free-threaded, whether it has tail calls]}."""
+    known = {}
+    for path in paths:
+        asked = subprocess.run([*harness.EMULATOR, path, "-c",
+                                "import sys, sysconfig; print(*sys.version_info[:3], "
+                                "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), "
+                                "int('--with-tail-call-interp' in (sysconfig.get_config_var('CONFIG_ARGS') or '')))"],
+                               capture_output=True, text=True)
+        if asked.returncode == 0:
+            known[path] = [int(word) for word in asked.stdout.split()]
+    return known
+
+
+def what_they_are_once(paths):
+    """As above; the interpreters are asked once for all test files. tools/campaign/python.py has no build for it."""
+    if not (harness.HEAPPROF.exists() and harness.LIBRARY.exists()):
+        return what_they_are(paths)
+
+    def make(folder):
+        (folder / "pythons.json").write_text(json.dumps(what_they_are(paths)))
+    made = harness.made_once(make, "pythons", ROOT, *harness.EMULATOR, *paths)
+    return json.loads((made / "pythons.json").read_text())
+
+
 @functools.cache
 def all_pythons():
     """One interpreter per release and origin, in the order of releases."""
     paths = os.environ.get("HEAPPROF_TEST_PYTHONS", "").split() or \
         [*glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")), "/usr/bin/python3"]
-    found = []
-    for path in paths:
-        if not os.access(ROOT + path, os.X_OK):
-            continue
-        asked = subprocess.run([*harness.EMULATOR, path, "-c", "import sys, sysconfig; print(*sys.version_info[:3], "
-                                "int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))), "
-                                "int('--with-tail-call-interp' in (sysconfig.get_config_var('CONFIG_ARGS') or '')))"],
-                               capture_output=True, text=True)
-        if asked.returncode == 0:
-            *version, free_threaded, tail_calls = map(int, asked.stdout.split())
-            found.append(Python(path, tuple(version), bool(free_threaded), bool(tail_calls)))
+    known = what_they_are_once([path for path in paths if os.access(ROOT + path, os.X_OK)])
+    found = [Python(path, tuple(version), bool(free_threaded), bool(tail_calls))
+             for path, (*version, free_threaded, tail_calls) in known.items()]
     return sorted(found, key=lambda python: (python.version, python.path))
 
 
