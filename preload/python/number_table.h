@@ -45,6 +45,17 @@ class NumberTable {
     table_ = nullptr;
   }
 
+  /// The most slots that find() reads for a number of the table, for tests.
+  std::uint64_t longest_search() const noexcept {
+    std::uint64_t longest = 0;
+    for (std::uint64_t at = 0; table_ != nullptr && at <= table_->mask; ++at) {
+      if (table_->slots[at].key == 0) continue;
+      const std::uint64_t slots = ((at - hash(table_->slots[at].key)) & table_->mask) + 1;
+      if (slots > longest) longest = slots;
+    }
+    return longest;
+  }
+
   /// The size of the mapping of a table, for tests.
   static constexpr std::size_t table_bytes(std::uint64_t slots) noexcept {
     return offsetof(Table, slots) + slots * sizeof(Slot);
@@ -65,7 +76,11 @@ class NumberTable {
   /// The slots that a thread copies to a larger table at a time. If it ends meanwhile, their numbers are lost.
   static constexpr std::uint64_t kCopiedSlots = 64;
 
-  static constexpr std::uint64_t hash(std::uint64_t key) noexcept { return key * 0x9e3779b97f4a7c15 >> 32; }
+  /// Its lower bits, as many as a table has, must depend on all bits of the key: those of one code object differ in
+  /// the upper 16 only, in different interpreters.
+  static constexpr std::uint64_t hash(std::uint64_t key) noexcept {
+    return (key ^ key >> 32) * 0x9e3779b97f4a7c15 >> 32;
+  }
 
   /// Makes `*place`, which was null, point to a new table. Returns false if another thread did that first, or if
   /// there is no memory. Pages are faulted in after that, so a table that is not used has none. Numbers are spread

@@ -50,6 +50,21 @@ TEST_CASE("A number is found by its key and check, also after the table was doub
   CHECK(count_missing(table, 1, kNumbers + 1) == kNumbers);
 }
 
+TEST_CASE("Keys that differ in their upper bits only are not found by searching all of them") {
+  // One code object in many interpreters (code_number()); and, for comparison, many code objects in one.
+  constexpr std::uint64_t kKeys = 1u << 15;
+  constexpr std::uint64_t kCode = 0x7f12'3456'7890;
+  NumberTable interpreters, objects;
+  for (std::uint64_t number = 1; number <= kKeys; ++number) {
+    interpreters.store(kCode | number << 48, kCheck, static_cast<std::uint32_t>(number));
+    objects.store(kCode + number * 176, kCheck, static_cast<std::uint32_t>(number));
+  }
+  CHECK(interpreters.longest_search() < 100);
+  CHECK(objects.longest_search() < 100);
+  interpreters.reset();
+  objects.reset();
+}
+
 TEST_CASE("Threads that double the table while they store the same numbers find no other number") {
   NumberTable table;
   constexpr std::uint64_t kNumbers = NumberTable::kFirstSlots * 20;
