@@ -161,9 +161,11 @@ void write_flamegraph_svg(const FlameTree& tree, const FlameOptions& options, co
   draw(tree, layout, modules, options, height, first_row, out);
   out("<script type=\"application/json\">");
   write_flame_data(tree, layout, modules, options, out);
-  out("</script>\n<script><![CDATA[\n");
+  // In a function, because a document may contain several pictures: none calls functions of another one, which may be
+  // of another version.
+  out("</script>\n<script><![CDATA[\n(() => {\n");
   for (const std::string_view script : kFlameScripts) out(script);
-  out("]]></script>\n</svg>\n");
+  out("})();\n]]></script>\n</svg>\n");
 }
 
 }  // namespace heapprof::render

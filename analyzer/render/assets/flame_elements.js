@@ -1,7 +1,6 @@
 // Elements of a flame graph. Its picture is a document of SVG, in which those of HTML need their namespace.
 'use strict';
-// `var`, because a document may contain several pictures, each with this script.
-var flameElements = (() => {
+const flameElements = (() => {
 const SVG = 'http://www.w3.org/2000/svg';
 const HTML = 'http://www.w3.org/1999/xhtml';
 

@@ -121,6 +121,20 @@ play(async () => {
 });
 """
 
+SEVERAL = r"""
+// As another picture of the document does, of another version.
+for (const name of ['figures', 'flameBoxes', 'flameElements', 'flameLayout', 'flameSearch', 'flameTree'])
+  window[name] = () => { throw new Error(`${name} is that of another picture`); };
+play(async () => {
+  await type('Alpha');
+  seen.found = words('.found');
+  mouse(rectOf('beta'), 'mousemove');
+  seen.tip = words('.tip strong');
+  mouse(rectOf('beta'), 'click');
+  seen.zoomed = labels();
+});
+"""
+
 LARGE = r"""
 play(async () => {
   seen.note = words('footer span');
@@ -234,6 +248,8 @@ def main():
             "flipped": True, "flipOrder": True})
         same("small.svg#...", show(browser, directory, "small.svg", ADDRESS, "#search=be(t%7Cl)a&regex=1&zoom=4"), {
             "crumbs": ["all", "main", "beta"], "found": "20.0% 200 B in 1 frame", "query": "be(t|l)a"})
+        same("small.svg of several", show(browser, directory, "small.svg", SEVERAL), {
+            "found": "15.0% 150 B in 1 frame", "tip": "betainlined", "zoomed": zoomed})
         same("hostile.svg", show(browser, directory, "hostile.svg", HOSTILE), {
             # Name i has 1000 + i bytes and, as a callee, those of the one before; all 15 have 15105.
             "found": "13.3% 1.96 KiB in 2 frames", "foundProto": "13.4% 1.98 KiB in 2 frames",
