@@ -96,7 +96,7 @@ enum class Remembered : bool {
 /// Returns the node of the mixed stack; kNone: the call tree cannot grow, or `why_not` is set, because the Python
 /// frames cannot be placed (kNoPlace) or because there is no memory (kNoMemory). `last`: the last stack that was
 /// placed with it; becomes this one. `remembered`: whether its frames are used. If they are ignored, the nodes of
-/// `last` are still used, unless it was told to forget().
+/// `last` are still used, unless last.forget() was called.
 NodeId place_frames(const StackToPlace& stack, LastStack& last, Remembered remembered,
                     std::optional<LeftOut>& why_not) noexcept;
 

@@ -36,7 +36,7 @@ class Sanitize(unittest.TestCase):
         return result.stdout.splitlines()
 
     def chosen(self, part):
-        """The tests that meson is told to run; they are printed."""
+        """The tests with which the script calls meson; it also prints them."""
         lines = self.lines_of(part)
         words = next(line for line in lines if line.startswith("test ")).split()
         tests = words[words.index("--timeout-multiplier") + 2:]

@@ -48,7 +48,7 @@ constexpr std::uint64_t max_nodes(std::uint64_t file_bytes) noexcept {
 /// which zstd leaves nothing. A node that is defined takes at least five bytes, so a file whose nodes compress 20:1
 /// has no more. A compacted trace whose nodes compress better, as those of a recursion do, is padded
 /// (min_bytes_for_nodes). Before that was done, heapprof wrote such traces without padding: the events of nodes
-/// beyond the limit have no stack then, but none is lost. No limit can tell such a trace from a hostile one: the
+/// beyond the limit have no stack then, but none is lost. No limit separates such a trace from a hostile one: the
 /// bytes are the same, a few KB for a million nodes of a recursion, and so is the memory of models and reports.
 inline constexpr std::uint64_t kUncountedNodes = 256u << 10;
 inline constexpr std::uint64_t kNodesPerFileByte = 4;
