@@ -38,7 +38,7 @@ function showIntegrity({integrity}) {
   detailsPanel.showStack({title: isComplete ? 'The recording is complete' : 'The recording is incomplete',
     frames: null, entries: [
       ['ended by', by], ['stopped because', reason],
-      ['events lost', isComplete ? '' : lost === null ? 'unknown' : figures.count(lost)],
+      ['events lost', isComplete || lost === 0 ? '' : lost === null ? 'unknown' : figures.count(lost)],
       ['damaged', damaged ? figures.exact('peak', damaged) : ''],
       ...notes.map(note => ['note', note])]});
 }

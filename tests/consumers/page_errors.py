@@ -44,6 +44,21 @@ class Errors(pages.PageCase):
         for note in notes:
             self.assertIn(note, self.texts("#details dd"))
         self.assertEqual(self.texts(".findings li"), self.texts(".findings li a, .findings li button"))
+        self.assertIn("events lost", self.texts("#details dt"))
+        # Stacks alone can be missing: then no events are said to be lost, not even 0.
+        script = self.browser.call(
+            "Page.addScriptToEvaluateOnNewDocument", source="(() => { const fetched = window.fetch; "
+            "window.fetch = (...asked) => fetched(...asked).then(async answer => new Response("
+            "(await answer.text()).replace(/\"events_lost\": ?null/g, '\"events_lost\":0'), answer)); })()")["identifier"]
+        try:
+            self.browser.open("about:blank")
+            self.open(trace, view="summary")
+        finally:
+            self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+        self.click(".findings button", "incomplete")
+        self.assertEqual(self.text("#details h2"), "The recording is incomplete")
+        self.assertIn("ended by", self.texts("#details dt"))
+        self.assertNotIn("events lost", self.texts("#details dt"))
 
     def test_what_is_wrong_with_a_recording(self):
         """The page says that the program's file is gone, that a part of the recording is missing, that it is another
