@@ -99,7 +99,8 @@ class BadInput(harness.Case):
             result = self.run_heapprof("report", run.trace, "-o", "/dev/full")
             self.assertEqual(result.returncode, 1, "the full disk was not reported")
             for arguments in (("report", run.trace), ("--recorder-path",), ("--version",), ("--help",),
-                              ("help", "report"), ("manual", "report"), ("completions", "bash"), ()):
+                              ("help", "report"), ("manual", "report"), ("completions", "bash"), (),
+                              ("compact", run.trace, "-o", self.dir / "copy.heapprof"), ("index", run.trace)):
                 with self.subTest(arguments=[str(a) for a in arguments]), open("/dev/full", "w") as full:
                     result = subprocess.run([str(harness.HEAPPROF), *map(str, arguments)], stdout=full,
                                             stderr=subprocess.PIPE, text=True, timeout=60, cwd=self.dir,

@@ -1,10 +1,12 @@
 // heapprof compact: a smaller, indexed copy of a trace.
 #include <cstdio>
+#include <string>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/shared/run_on_trace.h"
 #include "analyzer/cli/options/newest_trace.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/compact/compactor.h"
 
@@ -22,16 +24,19 @@ int compact(const CompactOptions& arguments) {
                                                        [&](const replay::Done& done) { progress.show(done); });
   progress.end();
   if (replaces) print_message(arguments.output + ": replaced the recording of that name");
-  std::printf("%s: %s, was %s", arguments.output.c_str(), render::human_bytes(result.bytes).c_str(),
-              render::human_bytes(result.original_bytes).c_str());
-  if (const double events = static_cast<double>(result.events); events != 0)
-    std::printf(" (%.2f bytes per event, was %.2f)", static_cast<double>(result.bytes) / events,
-                static_cast<double>(result.original_bytes) / events);
-  std::printf("\n");
-  if (result.running) std::printf("the program is still running: the copy ends with what is recorded so far\n");
+  std::string text = arguments.output + ": " + render::human_bytes(result.bytes) + ", was " +
+                     render::human_bytes(result.original_bytes);
+  if (const double events = static_cast<double>(result.events); events != 0) {
+    char per_event[64];
+    std::snprintf(per_event, sizeof per_event, " (%.2f bytes per event, was %.2f)",
+                  static_cast<double>(result.bytes) / events, static_cast<double>(result.original_bytes) / events);
+    text += per_event;
+  }
+  text += "\n";
+  if (result.running) text += "the program is still running: the copy ends with what is recorded so far\n";
   if (!arguments.exact)
-    std::printf("times are rounded to microseconds, addresses are replaced by block numbers (--exact keeps both)\n");
-  return 0;
+    text += "times are rounded to microseconds, addresses are replaced by block numbers (--exact keeps both)\n";
+  return print_text(text);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // heapprof index: snapshots in a file beside a trace. Commands with a slice of time start reading at a snapshot.
-#include <cstdio>
+#include <string>
 
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/shared/run_on_trace.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
 #include "analyzer/replay/index/index.h"
@@ -28,9 +29,8 @@ int make_index(const IndexOptions& options) {
   progress.end();
   out.finish();
   if (path == replay::index_in_cache(file)) replay::remove_old_indexes();
-  std::printf("%s: %s for a trace of %s\n", path.c_str(), render::human_bytes(out.bytes()).c_str(),
-              render::human_bytes(file.bytes()).c_str());
-  return 0;
+  return print_text(path + ": " + render::human_bytes(out.bytes()) + " for a trace of " +
+                    render::human_bytes(file.bytes()) + "\n");
 }
 
 }  // namespace

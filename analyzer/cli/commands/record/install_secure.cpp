@@ -1,11 +1,11 @@
 // heapprof install-secure: installs the recorder for programs with privileges (setuid, setgid, setcap).
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/text/message.h"
+#include "analyzer/cli/text/write_output.h"
 #include "analyzer/launch/recorder_library.h"
 #include "analyzer/launch/secure_install.h"
 
@@ -21,17 +21,15 @@ int run_install_secure(const InstallSecureOptions& options) {
   if (!launch::find_recorder(recorder, error)) return fail(error);
   const bool good = options.remove ? launch::remove_trusted(recorder, done, error)
                                    : launch::install_trusted(recorder, options.directory, done, error);
-  std::fputs(done.c_str(), stdout);
-  if (!good) return fail(error);
-  if (options.remove) {
-    if (done.empty()) std::puts("nothing was installed");
-  } else {
-    std::printf(
-        "\nNow  LD_PRELOAD=libheapprof.so PROGRAM  (the plain name) records setuid, setgid and setcap programs into\n"
-        "%s. Every user of this machine can do so: undo it with  heapprof install-secure --remove\n",
-        options.directory.c_str());
+  if (!good) {
+    print_text(done);
+    return fail(error);
   }
-  return 0;
+  if (options.remove) return print_text(done.empty() ? "nothing was installed\n" : done);
+  return print_text(
+      done +
+      "\nNow  LD_PRELOAD=libheapprof.so PROGRAM  (the plain name) records setuid, setgid and setcap programs into\n" +
+      options.directory + ". Every user of this machine can do so: undo it with  heapprof install-secure --remove\n");
 }
 
 }  // namespace heapprof::cli
