@@ -76,6 +76,11 @@ TEST_CASE("report --by: --sort, --top and --columns") {
   CHECK(table.has_line({"0%", "3.00 KiB", "42.9%", "2", kMainName}));
   const Outcome cut = rows(trace, {"function", "--top", "1"});
   CHECK(cut.has_line({"+3 more, 3.00 KiB of self; --top 0 prints all"}));
+  // What is left out is of the figure by which the table is sorted, which may be another one than that of "self".
+  const Outcome by_allocated = rows(trace, {"function", "--top", "1", "--sort", "allocated"});
+  CHECK(by_allocated.has_line({"+3 more, 3.75 KiB allocated; --top 0 prints all"}));
+  CHECK(
+      rows(trace, {"site", "--top", "1", "--columns", "leaked,peak"}).has_line({"+2 more, 3.00 KiB peak; --top 0"}));
   const Outcome csv = rows(trace, {"site", "--csv", "--columns", "leaked,allocations"});
   CHECK(csv.out.starts_with("name,file,line,module,origin,self_leaked_bytes,self_allocations\n"));
   CHECK(csv.has_line({kWorkName, "/opt/known/libwork.so,unknown,4096,1"}));

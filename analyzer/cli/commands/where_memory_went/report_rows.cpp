@@ -352,16 +352,18 @@ void append_table(ReportText& text, const RankedRows& ranked, const Findings& fi
     text.line("  " + line);
 }
 
-/// What the table leaves out: rows, and their own costs together.
-void append_rest(ReportText& text, const RankedRows& ranked) {
+/// What the table leaves out: rows, and their own costs together. `chosen`: the table has columns with names.
+void append_rest(ReportText& text, const RankedRows& ranked, bool chosen) {
   const std::size_t left_out = ranked.rows.size() - ranked.shown;
   if (left_out == 0) return;
   const Figure& figure = *ranked.sort.figure;
   std::uint64_t sum = 0;
   for (std::size_t i = ranked.shown; i < ranked.rows.size(); ++i) sum += figure.of(ranked.rows[i].self);
-  const std::string together = figure.is_bytes ? render::human_bytes(sum) : exact_number(sum) + " " + figure.name;
-  text.line("  +" + exact_number(left_out) + " more, " + together +
-            (words_for(ranked.by()).divides ? "" : " of self") + "; --top 0 prints all");
+  std::string together = figure.is_bytes ? render::human_bytes(sum) : exact_number(sum) + " " + figure.name;
+  if (!chosen && &figure == &figure_of(ranked.options.cost))
+    together += words_for(ranked.by()).divides ? "" : " of self";
+  else if (figure.is_bytes) together += std::string(" ") + figure.name;
+  text.line("  +" + exact_number(left_out) + " more, " + together + "; --top 0 prints all");
 }
 
 /// The command that answers the next question about the first row.
@@ -418,7 +420,7 @@ std::string rows_text(const RankedRows& ranked, const Findings& findings, const 
                ", sorted by " + (chosen.empty() ? options.rows.sort : ranked.sort.name()));
   if (ranked.shown == 0) text.line("  none");
   else append_table(text, ranked, findings, chosen);
-  append_rest(text, ranked);
+  append_rest(text, ranked, !chosen.empty());
   append_next_command(text, ranked);
   text.notes(warnings);
   return text.text();
