@@ -3,6 +3,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "preload/arch/arch.h"
 #include "preload/base/text.h"
 #include "preload/python/code_objects.h"
@@ -44,7 +46,10 @@ void mark_executed(const SessionEntry& entry) noexcept {
   if (sys::pread(fd, &header, sizeof header, 0) == sizeof header && header.file_id == entry.file_id &&
       header.pid == static_cast<std::uint32_t>(sys::process_id()) && header.end_kind == EndKind::kNone) {
     const EndKind kind = EndKind::kExec;
-    sys::pwrite(fd, &kind, sizeof kind, offsetof(FileHeader, end_kind));
+    // RLIMIT_FSIZE may be below this offset: the kernel then sends SIGXFSZ, which would end the program.
+    sys::BlockedSignals blocked(sys::kAllButFaults);
+    const long result = sys::pwrite(fd, &kind, sizeof kind, offsetof(FileHeader, end_kind));
+    blocked.restore(result == -EFBIG ? sys::signal_bit(SIGXFSZ) : 0);
   }
   sys::close(fd);
 }

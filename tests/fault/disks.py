@@ -143,6 +143,12 @@ class Disks(harness.Case):
             if limit > 100_000:
                 self.assertIn("ulimit -f", self.report(trace)["integrity"]["stop_reason"])
 
+    def test_file_size_limit_before_exec(self):
+        """The executed program writes to the trace of the one before, to mark it as ended by exec: it gets no SIGXFSZ
+        either."""
+        run = self.record("bash", "-c", "ulimit -f 0; exec /bin/true", status=0)
+        self.assertIn("file size limit", run.stderr)
+
     def test_max_file_size(self):
         for limit in (100_000, 500_000):
             trace = self.dir / f"max.{limit}"
