@@ -4,6 +4,7 @@ is in the trace, or the trace has the reason why recording stopped."""
 import json
 import os
 import re
+import sys
 import unittest
 from pathlib import Path
 
@@ -44,6 +45,31 @@ class Hosts(harness.Case):
         root = self.dir / "root"
         root.mkdir()
         self.check("chroot", root)
+
+    def test_working_directory_that_was_removed(self):
+        """A trace with a relative name is not created in another directory, such as the root directory."""
+        folder = self.dir / "removed"
+        folder.mkdir()
+        name = f"{self.dir.name}.heapprof"
+        run = self.record("sh", "-c", 'rm -r "$PWD" && exec "$0" work', harness.program("hosts"), cwd=folder,
+                          OUTPUT=name)
+        elsewhere = Path("/") / name
+        self.addCleanup(elsewhere.unlink, missing_ok=True)
+        self.assertEqual(run.stdout, "201000\n")
+        self.assertFalse(elsewhere.exists())
+        self.assertIn(f"not recording: cannot create the trace: {name}\n", run.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_working_directory_outside_the_root_directory(self):
+        """A forked child creates its trace in that directory, which the kernel calls "(unreachable)/..."."""
+        root = self.dir / "root"
+        root.mkdir()
+        script = self.dir / "chroot.py"
+        script.write_text(f"import os\nos.chroot({str(root)!r})\nchild = os.fork()\nblocks = bytearray(100_000)\n"
+                          "os._exit(os.waitpid(child, 0)[1] if child else 0)\n")
+        self.record(sys.executable, script, CHILDREN=1, OUTPUT="outside.%p")
+        self.assertEqual(sorted(path.name.split(".")[0] for path in self.dir.iterdir()),
+                         ["chroot", "outside", "outside", "root"])
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_setuid(self):

@@ -161,13 +161,14 @@ Failure TraceStorage::create(const char* pattern, const char* program, std::uint
   if (!expand_pattern(pattern, program, sys::process_id(), start_realtime_ns, name, sizeof name - 8))
     return kPathTooLong;
   // The path is made absolute, for messages, and so that the file can be reopened after the host has changed its
-  // working directory.
+  // working directory. It stays relative if that directory has no path: it was removed, or it is outside the root
+  // directory, where the kernel returns "(unreachable)/..." (getcwd(2)).
   static char absolute[kPathBytes];
   Text absolute_text(absolute);
   if (name[0] != '/') {
     static char directory[kPathBytes];
-    if (sys::failed(sys::call(SYS_getcwd, sys::word(directory), sizeof directory))) directory[0] = '\0';
-    absolute_text.add(directory).add('/');
+    if (!sys::failed(sys::call(SYS_getcwd, sys::word(directory), sizeof directory)) && directory[0] == '/')
+      absolute_text.add(directory).add('/');
   }
   absolute_text.add(name);
   if (absolute_text.overflowed()) return kPathTooLong;
