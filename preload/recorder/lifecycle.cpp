@@ -153,6 +153,9 @@ void begin(bool forked_child, bool begins_paused) noexcept {
   start_sampler();
   start_snapshots();
   g_pause = 0;
+  // As soon as the state is kOn, other threads of a forked child may have events, and this one in a signal handler.
+  const Ticks first_time = g_clock.now();
+  if (begins_paused) begin_paused(first_time);
   set_state(State::kOn);
 
   ThreadState* thread = attach_thread();
@@ -161,9 +164,9 @@ void begin(bool forked_child, bool begins_paused) noexcept {
     return;
   }
   thread->busy = arch::stack_pointer();
+  if (begins_paused) thread->stream.append(Op::kPause, first_time, 0, 0, 0, 0);
   describe_process(thread->stream);
   take_sample(*thread);
-  set_paused(*thread, begins_paused);
   open_fast_path(g_process_generation, g_settings.free_stacks ? kGuardFreeStacks : 0);
   thread->busy = StackPointer::kNone;
   blocked.restore(0);

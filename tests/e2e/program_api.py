@@ -1,6 +1,8 @@
 """The functions of heapprof.h: pause, mark, report blocks of a pool."""
 
 import json
+import platform
+import unittest
 
 import harness
 
@@ -45,6 +47,13 @@ class ProgramApi(harness.Case):
                     sizes = {row["bytes"] // row["blocks"]: row["blocks"] for row in rows if row["blocks"]}
                     allocated.append({size: sizes.get(size, 0) for size in (1111, 2222, 3333)})
                 self.assertEqual(allocated, [{1111: 0, 2222: 5, 3333: 0}, {1111: 0, 2222: 0, 3333: 5}])
+
+    @unittest.skipUnless(platform.machine() == "x86_64" and not harness.EMULATOR, "steps by x86-64's trap flag")
+    def test_a_child_is_paused_from_the_first_instruction_on(self):
+        """Another thread of the child, or a signal handler, could otherwise record while its trace is being begun."""
+        run = self.record(harness.program("program_api"), "paused-steps", CHILDREN=1, OUTPUT=self.dir / "steps.%p")
+        self.assertEqual(run.stdout, "0\n")
+        self.assertEqual(len(list(self.dir.glob("steps.*"))), 2)
 
     def test_started_paused(self):
         run = self.record(harness.program("program_api"), PAUSED=1)

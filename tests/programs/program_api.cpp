@@ -6,9 +6,15 @@
 //
 // With the argument "children": forks a child in a pause, which allocates five blocks of 1111 bytes, resumes and
 // allocates five of 2222 bytes, and after the pause one that allocates five of 3333 bytes. Prints the ids of the two.
+//
+// With the argument "paused-steps" (x86-64): forks a child in a pause, which allocates a block. Prints at how many
+// instructions of this, its first event, heapprof_is_recording() is not 0.
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "preload/heapprof.h"
@@ -70,10 +76,44 @@ int run_children() {
   printf("%d %d\n", paused, recorded);
   return 0;
 }
+
+#ifdef __x86_64__
+volatile sig_atomic_t stepping = 0;
+volatile int recording_steps = 0;
+
+/// Handles SIGTRAP, which the trap flag raises after each instruction.
+void step(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 1 << 8;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  flags = stepping != 0 ? flags | kTrapFlag : flags & ~kTrapFlag;
+  recording_steps = recording_steps + heapprof_is_recording();
+}
+
+void step_in_child() {
+  struct sigaction action {};
+  action.sa_sigaction = step;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  stepping = 1;
+  raise(SIGTRAP);
+  kept = malloc(1111);
+  stepping = 0;
+  printf("%d\n", recording_steps);
+  fflush(stdout);
+}
+
+int run_paused_steps() {
+  heapprof_pause();
+  run_child(step_in_child);
+  return 0;
+}
+#else
+int run_paused_steps() { return 1; }
+#endif
 }  // namespace
 
-int main(int count, char**) {
-  if (count > 1) return run_children();
+int main(int count, char** arguments) {
+  if (count > 1) return strcmp(arguments[1], "paused-steps") == 0 ? run_paused_steps() : run_children();
   void* recorded[5];
   void* unrecorded[5];
   const int before = heapprof_is_recording();

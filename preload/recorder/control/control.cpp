@@ -30,6 +30,11 @@ void publish_paused() noexcept {
 
 }  // namespace
 
+void begin_paused(Ticks time) noexcept {
+  __atomic_store_n(&g_pause, tick_count(time) * 2 + 1, __ATOMIC_SEQ_CST);
+  publish_paused();
+}
+
 void set_paused(ThreadState& thread, bool paused) noexcept {
   std::uint64_t last = __atomic_load_n(&g_pause, __ATOMIC_SEQ_CST);
   Ticks time{};

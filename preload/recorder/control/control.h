@@ -11,6 +11,10 @@
 
 namespace heapprof::recorder {
 
+/// Pauses a recording from its start on. Call this while no events are recorded; before any other event, the caller
+/// commits Op::kPause with this time.
+void begin_paused(Ticks time) noexcept;
+
 /// Pauses or resumes. A change is committed to the thread's stream and written to the header.
 void set_paused(ThreadState& thread, bool paused) noexcept;
 
