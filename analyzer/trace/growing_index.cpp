@@ -123,7 +123,7 @@ bool GrowingIndex::index_frames(Frames& frames, bool ended) {
       continue;
     }
     // Written after the staging block was copied, and maybe after the cut.
-    if (tail_in_staging && !ended && header.sequence > index.staging_sequence) return false;
+    if (!ended && index.has_staging && header.sequence > index.staging_sequence) return false;
     const std::uint32_t bytes = header.header_bytes + header.payload_bytes;
     index.frames.push_back({frames.at, header.first_time, header.sequence, bytes});
     frames.at = align_up(frames.at + bytes, 8);

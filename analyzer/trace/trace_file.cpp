@@ -233,7 +233,7 @@ void TraceFile::open_recording(const FrameListSource& find_list) {
   const bool tail_in_staging = (header_.flags & kHeaderTailNotKillSafe) == 0;
   for (auto& [id, one] : by_id_) {
     one.id = static_cast<StreamId>(id);
-    if (recorder_ == RecorderState::kRecording && tail_in_staging) {
+    if (recorder_ == RecorderState::kRecording && (tail_in_staging || one.has_staging)) {
       // Ignore frames that were written after the block was copied, and streams that began after all copies.
       std::erase_if(one.frames,
                     [&](const FrameRef& frame) { return !one.has_staging || frame.sequence > one.staging_sequence; });

@@ -35,16 +35,47 @@ void restriction_refused(bool no_cycle_clock) noexcept {
   if (__atomic_sub_fetch(&sys::g_forbidden, 1, __ATOMIC_SEQ_CST) == 0) resume_sampler();
 }
 
+namespace {
+
+/// Before the process ends: saves events that are in private memory, where the file system does not promise that
+/// mapped pages can be rewritten. If there is no space for them, the recording stops.
+void save_private_blocks(ThreadState& thread) noexcept {
+  if (g_trace.rewrites_in_place() || (shares_memory_with_parent() && !sys::forbidden())) return;
+  PrivateBlocks left = move_blocks_into_file(thread);
+  // The kernel may still be ending a thread that the program has joined. The wait takes some 5 ms at most.
+  constexpr int kMaxSteps = 20;
+  for (int i = 0; i < kMaxSteps && left.of_unfinished_threads && left.failure == nullptr; ++i) {
+    const timespec step{0, 200'000};
+    sys::call(SYS_nanosleep, sys::word(&step), 0);
+    left = move_blocks_into_file(thread);
+  }
+  if (left.failure != nullptr) return stop(left.failure);
+  // Once: an exec may fail, and the program end later.
+  static constinit std::uint32_t noted_in = 0;  // a process generation
+  if (!left.of_unfinished_threads ||
+      __atomic_exchange_n(&noted_in, g_process_generation, __ATOMIC_RELAXED) == g_process_generation)
+    return;
+  static constexpr char kNote[] =
+      "threads still ran when the program ended: on this file system, their last events may be missing";
+  thread.stream.append_text(TextKind::kNote, static_cast<std::uint64_t>(NoteKind::kNotRecorded), 0, kNote,
+                            sizeof kNote - 1);
+}
+
+}  // namespace
+
 void exit_reached() noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   take_sample(*thread);
   take_snapshot(*thread, SnapshotReason::kExit);
   python::write_left_out(thread->stream);
-  FileHeader& header = *g_trace.header();
-  write_end_time(header);
-  header.end_status = kEndStatusUnknown;
-  mark_end(header, EndKind::kExit);
+  save_private_blocks(*thread);
+  if (state() == State::kOn) {
+    FileHeader& header = *g_trace.header();
+    write_end_time(header);
+    header.end_status = kEndStatusUnknown;
+    mark_end(header, EndKind::kExit);
+  }
   leave(*thread);
 }
 
@@ -56,6 +87,7 @@ void about_to_end() noexcept {
   if (thread == nullptr) return;
   take_sample(*thread);
   take_snapshot_within_budget(*thread, SnapshotReason::kExit);
+  save_private_blocks(*thread);
   leave(*thread);
 }
 

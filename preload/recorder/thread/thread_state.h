@@ -73,6 +73,16 @@ ThreadState* attach_thread() noexcept;
 /// forbidden, so that this is unknown.
 bool shares_memory_with_parent() noexcept;
 
+/// What move_blocks_into_file() has left in private memory.
+struct PrivateBlocks {
+  const char* failure = nullptr;       ///< why a block could not be moved; null: none has failed
+  bool of_unfinished_threads = false;  ///< blocks of threads that still run, or that a signal handler has interrupted
+};
+
+/// Moves the staging blocks that are private memory into the file (Stream::move_block_into_file): those of the
+/// calling thread, which has entered the state `entered`, and of threads that have ended.
+PrivateBlocks move_blocks_into_file(const ThreadState& entered) noexcept;
+
 /// The first element of the list of all states.
 const ThreadState* first_thread_state() noexcept;
 

@@ -45,9 +45,33 @@ const char* Stream::open(TraceStorage& trace, StreamId id, std::uint32_t block_b
   columns_ = working;
   compressed_ = reinterpret_cast<char*>(working + column_room);
   lz4_state_ = working + column_room + compressed_room;
+  block_is_private_ = !trace.rewrites_in_place();
   staging_ = static_cast<StagingHeader*>(block);
   slots_ = reinterpret_cast<Slot*>(staging_ + 1);
   begin_block(0);
+  return nullptr;
+}
+
+std::uint32_t Stream::staging_bytes() const noexcept {
+  return static_cast<std::uint32_t>(align_up(sizeof(StagingHeader) + capacity_ * sizeof(Slot), kUnitBytes));
+}
+
+const char* Stream::move_block_into_file() noexcept {
+  if (!block_is_private_) return nullptr;
+  if (failure_ != nullptr) return failure_;
+  const char* failure = nullptr;
+  void* const memory = trace_->allocate_extent(staging_bytes(), ExtentKind::kStaging, id_, next_ordinal_, failure);
+  if (memory == nullptr) return failure;
+  ++next_ordinal_;
+  StagingHeader* const before = staging_;
+  auto* const block = static_cast<StagingHeader*>(memory);
+  auto* const slots = reinterpret_cast<Slot*>(block + 1);
+  __builtin_memcpy(slots, slots_, used() * sizeof(Slot));
+  staging_ = block;
+  slots_ = slots;
+  block_is_private_ = false;
+  commit(at_);
+  sys::unmap_private(before, staging_bytes());
   return nullptr;
 }
 
@@ -99,7 +123,7 @@ bool Stream::flush() noexcept {
 
 void Stream::detach_from_parent() noexcept {
   if (staging_ == nullptr) return;
-  const std::size_t bytes = align_up(sizeof(StagingHeader) + capacity_ * sizeof(Slot), kUnitBytes);
+  const std::size_t bytes = staging_bytes();
   void* const copy = sys::map_private(bytes);
   if (copy == nullptr) return;
   __builtin_memcpy(copy, staging_, bytes);

@@ -91,6 +91,11 @@ class Stream {
   /// Maps space for at least some 50,000 events. Called before system calls are forbidden.
   void map_ahead() noexcept;
 
+  /// Moves a staging block that is private memory (TraceStorage::rewrites_in_place) into the file, where its events
+  /// and later ones survive the process. Call this when the process is about to end, while no thread and no signal
+  /// handler can write to the stream. Returns null, also if the block is in the file already, or why it failed.
+  const char* move_block_into_file() noexcept;
+
   /// Replaces the mapping of the staging block by a private copy, in a child that was forked in the middle of an
   /// event. So the remaining stores of this event do not change the parent's trace.
   void detach_from_parent() noexcept;
@@ -121,6 +126,8 @@ class Stream {
   std::uint64_t& events_before(std::uint32_t sequence) noexcept { return events_before_[sequence & 1]; }
   std::uint32_t& extent_used(std::uint32_t sequence) noexcept { return extent_used_[sequence & 1]; }
 
+  std::uint32_t staging_bytes() const noexcept;
+
   Slot* slots_ = nullptr;
   std::uint64_t at_ = 0;       ///< the commit word: the block's sequence, and the slots used in it
   std::uint32_t limit_ = 0;    ///< the block is full at this number of slots: capacity_, or used() during a flush
@@ -143,6 +150,7 @@ class Stream {
   char* compressed_ = nullptr;       ///< the columns, compressed
   void* lz4_state_ = nullptr;
   const char* failure_ = nullptr;
+  bool block_is_private_ = false;  ///< the staging block is not in the file
 };
 
 }  // namespace heapprof::recorder

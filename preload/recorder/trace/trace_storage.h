@@ -41,7 +41,7 @@ class TraceStorage {
   std::uint64_t file_id() const noexcept { return file_id_; }
   const char* path() const noexcept { return path_; }
   /// False where the file system does not promise that mapped pages can be rewritten at any time (NFS, SMB, Ceph,
-  /// FUSE, 9p, zfs, bcachefs): staging blocks are then private memory.
+  /// FUSE, 9p, zfs, bcachefs): staging blocks are then private memory until the process is about to end.
   bool rewrites_in_place() const noexcept { return rewrites_in_place_; }
 
   /// In a forked child: closes the child's descriptor of the parent's file. The object then has no header and no

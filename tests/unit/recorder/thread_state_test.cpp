@@ -2,13 +2,16 @@
 // threads are recovered and reused.
 #include "preload/recorder/thread/thread_state.h"
 
+#include <sys/vfs.h>
 #include <ucontext.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/require_each.h"
@@ -279,6 +282,54 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
   for (const unsigned count : events) CHECK(count == kEvents);
   forget_threads();
   g_trace.forget();
+}
+
+TEST_CASE("Where staging blocks are private memory, those of this thread and of dead ones are moved into the file") {
+  constexpr long kFuseMagic = 0x65735546;
+  std::optional<ThreadFixture> recording;
+  StreamId own = StreamId::kNone, of_dead = StreamId::kNone;
+  std::vector<std::size_t> file_bytes;
+  std::vector<PrivateBlocks> left;
+  const bool replaced = with_replaced_calls(
+      {SYS_fstatfs},
+      [](SystemCall& call) {
+        const long result = call.make();
+        reinterpret_cast<struct statfs*>(call.arguments[1])->f_type = kFuseMagic;
+        return result;
+      },
+      [&] {
+        recording.emplace(65536);
+        const auto note_file = [&] { file_bytes.push_back(bytes_of(recording->folder / "t").size()); };
+        ThreadState* const state = attach_thread();
+        own = state->stream.id();
+        state->stream.append(Op::kAlloc, Ticks{5}, 0x1000, 16, 0, 0);
+        run_to_death([&] {
+          ThreadState* const dead = attach_thread();
+          of_dead = dead->stream.id();
+          dead->stream.append(Op::kAlloc, Ticks{6}, 0x2000, 16, 0, 0);
+          __atomic_fetch_add(&dead->claim, 0, __ATOMIC_RELEASE);  // for ThreadSanitizer, as above
+        });
+        note_file();
+        left.push_back(move_blocks_into_file(*state));
+        note_file();
+        state->stream.append(Op::kFree, Ticks{7}, 0x1000, 0, 0, 0);
+        left.push_back(move_blocks_into_file(*state));
+        note_file();
+      });
+  if (!replaced) return;
+  for (const PrivateBlocks& each : left) {
+    CHECK(each.failure == nullptr);
+    CHECK_FALSE(each.of_unfinished_threads);
+  }
+  CHECK(file_bytes == std::vector<std::size_t>{kUnitBytes, kUnitBytes + 2 * 65536, kUnitBytes + 2 * 65536});
+  const auto blocks_of = [&](StreamId stream) {
+    std::vector<std::pair<Op, std::uint64_t>> found;
+    for (const Slot& slot : read_stream(recording->folder / "t", stream).records)
+      if (slot.op() == Op::kAlloc || slot.op() == Op::kFree) found.emplace_back(slot.op(), slot.address);
+    return found;
+  };
+  CHECK(blocks_of(own) == std::vector<std::pair<Op, std::uint64_t>>{{Op::kAlloc, 0x1000}, {Op::kFree, 0x1000}});
+  CHECK(blocks_of(of_dead) == std::vector<std::pair<Op, std::uint64_t>>{{Op::kAlloc, 0x2000}});
 }
 
 TEST_CASE("There are not many more states than threads, however many threads end") {

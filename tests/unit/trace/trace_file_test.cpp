@@ -290,6 +290,31 @@ TEST_CASE("settings() are the lines in the header") {
   CHECK(settings[1] == std::pair<std::string, std::string>("HEAPPROF_OUTPUT", "a=b"));
 }
 
+TEST_CASE("Of a program that runs, frames are left out that follow the copy of a staging block, with any flags") {
+  TraceBuilder trace;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  trace.header.start_monotonic_ns = trace.header.start_ticks =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
+  fill(trace);
+  claim_to_be_running(trace.header);
+  trace.header.flags = GENERATE(0u, kHeaderTailNotKillSafe);
+  auto bytes = trace.bytes();
+  const std::uint64_t word = commit_word(1, 1);  // two frames were written since
+  std::memcpy(&bytes[trace.staging_offset(0) + offsetof(StagingHeader, commit)], &word, sizeof word);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const int descriptor = ::open(path.path().c_str(), O_RDWR);
+  void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  ::close(descriptor);
+  const TraceFile file(path.path());
+  ::munmap(mapping, 4096);
+  REQUIRE(file.recorder() == RecorderState::kRecording);
+  REQUIRE(file.streams().size() == 2);
+  CHECK(file.streams()[0].staging_sequence == 1);
+  CHECK(file.streams()[0].frames.size() == 2);
+}
+
 TEST_CASE("The trace of a running program is cut at the time of opening") {
   TraceBuilder trace;
   timespec now{};
