@@ -85,7 +85,13 @@ void handle_control_request(ThreadState& thread) noexcept {
       commit_mark(thread, text, bytes < sizeof text ? bytes : sizeof text);
       break;
     }
-    case MailboxCommand::kSnapshot: take_snapshot(thread, SnapshotReason::kRequest); break;
+    case MailboxCommand::kSnapshot: {
+      if (take_snapshot(thread, SnapshotReason::kRequest)) break;
+      // The thread that takes the next sample handles the request again.
+      std::uint32_t handled = request;
+      __atomic_compare_exchange_n(&g_last_request, &handled, last, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+      return;
+    }
     default: break;
   }
   __atomic_store_n(&mailbox.acknowledged, request, __ATOMIC_RELEASE);

@@ -123,12 +123,14 @@ std::uint64_t slice_in_budget(std::uint64_t resident_bytes) noexcept {
   return g_budget.slice_ns(elapsed_ns(), resident_bytes);
 }
 
-/// Takes a snapshot in at most `slice_ns`; 0: takes none. One at the end of the program is not continued.
-void take(ThreadState& thread, SnapshotReason reason, std::uint64_t slice_ns) noexcept {
-  if (slice_ns == 0 || !acquire(thread)) return;
+/// Takes a snapshot in at most `slice_ns`. One at the end of the program is not continued. Returns false if another
+/// thread takes one.
+bool take(ThreadState& thread, SnapshotReason reason, std::uint64_t slice_ns) noexcept {
+  if (!acquire(thread)) return false;
   run(thread, &reason, slice_ns);
   if (reason == SnapshotReason::kExit) g_snapshot.end_incomplete(thread.stream);
   release();
+  return true;
 }
 
 /// Whether `now` is 10 % above or below `before`.
@@ -166,15 +168,17 @@ void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept
   release();
 }
 
-void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept {
-  if (may_take(thread)) take(thread, reason, SnapshotBudget::kMaxSliceNs);
+bool take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept {
+  if (!g_settings.snapshots || sys::forbidden()) return true;  // no thread will ever take one
+  return may_take(thread) && take(thread, reason, SnapshotBudget::kMaxSliceNs);
 }
 
 void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept {
   if (!may_take(thread)) return;
   const std::uint64_t slice_ns = slice_in_budget(resident_memory().resident_bytes);
+  if (slice_ns == 0) return;
   // What a last snapshot does not read now is never read: it may take longer if other processes use the processor.
-  take(thread, reason, reason == SnapshotReason::kExit && slice_ns != 0 ? SnapshotBudget::kMaxSliceNs : slice_ns);
+  take(thread, reason, reason == SnapshotReason::kExit ? SnapshotBudget::kMaxSliceNs : slice_ns);
 }
 
 void recover_abandoned_snapshot(const ThreadState& thread) noexcept {

@@ -25,8 +25,9 @@ void close_snapshots() noexcept;
 /// is due.
 void snapshot_if_due(ThreadState& thread, std::uint64_t resident_bytes) noexcept;
 
-/// Takes a snapshot for another reason. If it takes longer than 50 ms, the rest is read with later samples.
-void take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept;
+/// Takes a snapshot for another reason. If it takes longer than 50 ms, the rest is read with later samples. Returns
+/// false if this thread cannot take one now: another one does, or this is a signal handler that interrupted an event.
+bool take_snapshot(ThreadState& thread, SnapshotReason reason) noexcept;
 /// The same if the budget permits it. If it takes longer than what is left of the budget, the rest is read later,
 /// except at the end of the program.
 void take_snapshot_within_budget(ThreadState& thread, SnapshotReason reason) noexcept;

@@ -224,6 +224,18 @@ TEST_CASE("A request with an unknown command is acknowledged and changes nothing
   CHECK_FALSE(paused());
 }
 
+TEST_CASE("A request for a snapshot is not acknowledged before one is taken") {
+  StreamFixture recording;
+  reset_mailbox();
+  recording.state->depth = 1;  // a signal handler's event, which takes no snapshot
+  request(recording, MailboxCommand::kSnapshot);
+  handle_control_request(*recording.state);
+  CHECK_FALSE(is_acknowledged(recording));
+  recording.state->depth = 0;
+  handle_control_request(*recording.state);
+  CHECK(is_acknowledged(recording));
+}
+
 TEST_CASE("The first request to a new trace is handled, however many requests the previous trace had") {
   {
     StreamFixture parent;
