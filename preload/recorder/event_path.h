@@ -13,6 +13,7 @@
 #include "preload/python/interpreter.h"
 #include "preload/recorder/clock/clock.h"
 #include "preload/recorder/clock/page_owners.h"
+#include "preload/recorder/clock/tick.h"
 #include "preload/recorder/process/fast_path_mode.h"
 #include "preload/recorder/process/fork_watch.h"
 #include "preload/recorder/recorder.h"
@@ -103,6 +104,12 @@ inline void note_multi_threaded() noexcept {
 /// Begins a run, and does the periodic work that is due. Afterwards the stream's time is that of the run's first
 /// event; it contains a clock reading of this call.
 void begin_run(ThreadState& thread) noexcept;
+
+/// Call this for an event that a pause leaves out, so that `resume` works in a program that has no other events.
+/// Without recorded events, no run ends but by the tick.
+inline void pass_paused_event(ThreadState& thread) noexcept {
+  if (!thread.stream.in_run() || !has_tick_word()) begin_run(thread);
+}
 
 /// The time of an event at `address` in a process with several threads (time_at_page). `begins`: the event begins a
 /// run, so the stream's time contains a clock reading for it.

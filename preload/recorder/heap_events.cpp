@@ -53,8 +53,7 @@ inline void forget_inner_block(const void* block) noexcept { t_local.inner_block
     if (unwind::is_loader(pc)) [[unlikely]]
       loader_event();  // objects are loaded and unloaded in a pause, too
     if (python::is_on()) python::note_unread_event(pc);
-    // So that `resume` works in a program that only allocates. Without events, no run ends but by the tick.
-    if (!thread->stream.in_run() || !has_tick_word()) begin_run(*thread);
+    pass_paused_event(*thread);
   }
   leave(*thread);
 }

@@ -54,6 +54,8 @@ void mapped(const void* address, std::size_t size, int protection, int flags, co
     append(*thread, Op::kMap, time_of_other_event(*thread), address, round_up_to_pages(size, flags), node, kind);
   } else if (g_settings.mmap && (flags & MAP_FIXED) != 0) {
     append_replaced(*thread, address, round_up_to_pages(size, flags));
+  } else if (paused()) {
+    pass_paused_event(*thread);
   }
   leave(*thread);
 }
@@ -117,6 +119,8 @@ void break_moved(const void* old_break, const void* new_break, const EntryRegist
   if (g_settings.mmap && (unmaps || !paused())) {
     const std::uint32_t node = capture(*thread, entry);
     append(*thread, Op::kBrk, time_of_other_event(*thread), new_break, end, node);
+  } else if (paused()) {
+    pass_paused_event(*thread);
   }
   leave(*thread);
 }

@@ -9,6 +9,8 @@
 #include "preload/arch/arch.h"
 #include "preload/hooks/mappings.h"
 #include "preload/python/readable_pages.h"
+#include "preload/recorder/control/control.h"
+#include "preload/recorder/control/sampler.h"
 #include "preload/recorder/recorder.h"
 #include "preload/recorder/trace/recording.h"
 #include "preload/unwind/stack_bounds.h"
@@ -118,6 +120,35 @@ TEST_CASE("The end of a range that mremap was to shrink is not remembered as rea
   CHECK_FALSE(pages.range(address, 8));
   munmap(pages_to_move, kPageBytes);
   g_state = state_before;
+}
+
+TEST_CASE("A program that only maps memory while recording is paused handles a request") {
+  REQUIRE(unwind::start({.max_depth = 64, .shadow_stack = true}));
+  const ThreadFixture recording(65536);
+  ThreadState* const state = attach_thread();
+  REQUIRE(state != nullptr);
+  const State state_before = g_state;
+  g_state = State::kOn;
+  reset_mailbox();
+  FileHeader::Mailbox& mailbox = g_trace.header()->mailbox;
+  const arch::EntryRegisters entry = arch::entry_registers();
+  const auto at = [](std::uint64_t address) { return reinterpret_cast<const void*>(address); };
+  const auto resumes = [&](auto&& map) {
+    g_pause = 1;
+    g_next_sample = 0;
+    state->stream.end_run();
+    mailbox.command = static_cast<std::uint32_t>(MailboxCommand::kResume);
+    ++mailbox.request;
+    map();
+    const bool resumed = !paused();
+    g_pause = 0;
+    return resumed;
+  };
+  const bool by_mmap = resumes([&] { mapped(at(0x20000), 0x1000, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, entry); });
+  const bool by_brk = resumes([&] { break_moved(at(0x10000), at(0x14000), entry); });
+  g_state = state_before;
+  CHECK(by_mmap);
+  CHECK(by_brk);
 }
 
 TEST_CASE("While recording is paused, only what unmaps memory is recorded") {
