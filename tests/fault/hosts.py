@@ -59,6 +59,16 @@ class Hosts(harness.Case):
         self.assertFalse(elsewhere.exists())
         self.assertIn(f"not recording: cannot create the trace: {name}\n", run.stderr)
 
+    def test_log_file_after_the_working_directory_has_changed(self):
+        other = self.dir / "other"
+        other.mkdir()
+        script = self.dir / "changes.py"
+        script.write_text(f"import os\nos.chdir({str(other)!r})\nchild = os.fork()\nblocks = bytearray(100_000)\n"
+                          "os._exit(os.waitpid(child, 0)[1] if child else 0)\n")
+        self.record(sys.executable, script, CHILDREN=1, LOG="info", LOG_FILE="log", OUTPUT=self.dir / "t.%p")
+        self.assertEqual((self.dir / "log").read_text().count("recording to"), 2)
+        self.assertEqual(list(other.iterdir()), [])
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_working_directory_outside_the_root_directory(self):
         """A forked child creates its trace in that directory, which the kernel calls "(unreachable)/..."."""

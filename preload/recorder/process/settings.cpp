@@ -17,6 +17,19 @@ bool read_path(const char* value, char (&result)[kSize]) noexcept {
   return true;
 }
 
+/// Makes a path absolute, so that it names the same file after the host has changed its working directory. It stays
+/// relative if that directory has no path, or if it would be too long.
+template <std::size_t kSize>
+void make_absolute(char (&path)[kSize]) noexcept {
+  static char absolute[kSize];
+  if (path[0] == '\0' || path[0] == '/' || sys::failed(sys::call(SYS_getcwd, sys::word(absolute), sizeof absolute)) ||
+      absolute[0] != '/')
+    return;
+  const std::size_t directory_bytes = text_length(absolute);
+  if (Text(absolute + directory_bytes, sizeof absolute - directory_bytes).add('/').add(path).overflowed()) return;
+  Text(path).add(absolute);
+}
+
 bool read_in_range(const char* value, std::uint64_t low, std::uint64_t high, std::uint32_t& result) noexcept {
   std::uint64_t number;
   if (!parse_in_range(value, low, high, number)) return false;
@@ -83,6 +96,7 @@ void Settings::read(char* const* environment) noexcept {
     with(name, kExpectedSwitch, [&](const char* value) noexcept { return parse_switch(value, result); });
   };
   with("HEAPPROF_LOG_FILE", "a path", [&](const char* value) noexcept { return read_path(value, log_file); });
+  make_absolute(log_file);
   with("HEAPPROF_LOG", kExpectedLogLevel, [&](const char* value) noexcept { return parse_log_level(value, log); });
   with("HEAPPROF_OUTPUT", "a path", [&](const char* value) noexcept { return read_path(value, output); });
   with("HEAPPROF_LABELS", kExpectedLabels, [&](const char* value) noexcept {
