@@ -40,7 +40,7 @@ namespace {
 /// Before the process ends: saves events that are in private memory, where the file system does not promise that
 /// mapped pages can be rewritten. If there is no space for them, the recording stops.
 void save_private_blocks(ThreadState& thread) noexcept {
-  if (g_trace.rewrites_in_place() || (shares_memory_with_parent() && !sys::forbidden())) return;
+  if (g_trace.rewrites_in_place()) return;
   PrivateBlocks left = move_blocks_into_file(thread);
   // The kernel may still be ending a thread that the program has joined. The wait takes some 5 ms at most.
   constexpr int kMaxSteps = 20;
@@ -66,6 +66,8 @@ void save_private_blocks(ThreadState& thread) noexcept {
 void exit_reached() noexcept {
   ThreadState* thread = enter();
   if (thread == nullptr) return;
+  // A vfork child that calls exit() instead of _exit(), and so runs its parent's exit handlers. The parent continues.
+  if (shares_memory_with_parent() && !sys::forbidden()) return leave(*thread);
   take_sample(*thread);
   take_snapshot(*thread, SnapshotReason::kExit);
   python::write_left_out(thread->stream);

@@ -211,6 +211,12 @@ class Hosts(harness.Case):
         """The child has the first event on that stack: its stream is not the thread's."""
         self.check("vfork_first")
 
+    @harness.not_with_musl("musl ends a program that calls exit() a second time")
+    def test_vfork_child_that_calls_exit(self):
+        """The recording does not end there: the parent continues. Its exit handlers have run then, so the end of its
+        recording is unknown."""
+        self.check("vfork_exit", ended_by=("unknown",))
+
     def test_posix_spawn(self):
         self.check("spawn", "/bin/true")
         self.host("spawn", "/bin/true", CHILDREN=1, OUTPUT=self.dir / "spawn.%p")

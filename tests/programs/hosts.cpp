@@ -9,7 +9,7 @@
 //   hosts static_tls LIBRARY  hosts fail              hosts work              hosts load THREADS
 //   hosts no_vvar             hosts no_clock_fork     hosts exec_filtered PROGRAM...
 //   hosts covered_vvar        hosts synchronized      hosts closed_stderr FILE   hosts huge_pages BYTES
-//   hosts exec_allowed NAME,NAME... PROGRAM...
+//   hosts exec_allowed NAME,NAME... PROGRAM...              hosts vfork_exit
 //
 // Each mode allocates blocks of 777 bytes before and after its change, frees all but the last kKept, and prints how
 // many this process allocated. Exit status 1: the host was affected. 3: the kernel does not permit the change.
@@ -383,6 +383,16 @@ int allocate_in_vfork() {
   return 0;
 }
 
+/// The child calls exit() instead of _exit(), as after an exec that failed. It runs its parent's exit handlers.
+[[gnu::noinline]] int exit_in_vfork() {
+  const pid_t child = vfork();
+  if (child == 0) exit(0);
+  int status = 1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  work(1000);
+  return 0;
+}
+
 void* vfork_first(void* blocks) {
   const pid_t child = vfork();
   if (child == 0) {
@@ -724,6 +734,7 @@ int main(int argc, char** argv) {
   if (is("shared_clone")) result = clone_sharing_memory();
   if (is("vfork")) result = allocate_in_vfork();
   if (is("vfork_first")) result = vfork_first_in_threads();
+  if (is("vfork_exit")) result = exit_in_vfork();
   if (is("spawn")) result = spawn(argv + 2);
   if (is("exec_filtered")) result = execute_under_filter(argv + 2);
   if (is("exec_allowed")) return execute_with(argument, argv + 3);
