@@ -64,6 +64,13 @@ class Variables(harness.Case):
         run = self.record(harness.program("ledger_single"), 10, OUTPUT="/proc/no/such.heapprof", LOG="off")
         self.assertEqual(run.stderr, "")
 
+    def test_log_file_that_cannot_be_opened(self):
+        """The messages are written to standard error."""
+        run = self.single(MAX_DEPTH="many", LOG_FILE=self.dir / "no" / "such" / "log")
+        self.assertEqual(len(self.warnings(run)), 1, run.stderr)
+        self.assertIn("HEAPPROF_MAX_DEPTH", run.stderr)
+        self.assert_sound(self.report(run.trace))
+
     def test_debug_log(self):
         """The settings that apply, and why an executed child is not recorded. No other level logs that."""
         def lines_of(level):

@@ -52,15 +52,17 @@ void log(LogLevel level, const char* message, const char* detail) noexcept {
   line.add(message).add(detail);
   if (line.overflowed()) buffer[sizeof buffer - 2] = '\n';
   else line.add('\n');
-  if (g_settings.log_file[0] == '\0') {
-    if (standard_error_is_unchanged()) write_unnoticed(2, buffer, line.length());
-    return;
+  if (g_settings.log_file[0] != '\0') {
+    const int fd =
+        sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (!sys::failed(fd)) {
+      write_unnoticed(fd, buffer, line.length());
+      sys::close(fd);
+      return;
+    }
+    // Otherwise the reason why nothing is recorded would be lost.
   }
-  const int fd =
-      sys::open(g_settings.log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (sys::failed(fd)) return;
-  write_unnoticed(fd, buffer, line.length());
-  sys::close(fd);
+  if (standard_error_is_unchanged()) write_unnoticed(2, buffer, line.length());
 }
 
 }  // namespace heapprof::recorder

@@ -1,5 +1,5 @@
-// Messages of the recorder: one line each, "heapprof: ...", written to HEAPPROF_LOG_FILE or standard error by one raw
-// write. HEAPPROF_LOG sets the level.
+// Messages of the recorder: one line each, "heapprof: ...", written to HEAPPROF_LOG_FILE by one raw write, or to
+// standard error if there is no such file or it cannot be opened. HEAPPROF_LOG sets the level.
 #pragma once
 
 #include "preload/recorder/process/settings.h"
