@@ -110,4 +110,13 @@ model::Integrity integrity_of(const IntegrityInput& input, const model::Profile&
   return integrity;
 }
 
+model::Integrity integrity_of(const trace::TraceFile& file, const trace::TraceSummary& summary) {
+  trace::Damage damage = summary.damage;
+  // A replay of a compacted trace finds what the copy lacks; the original's damage is in the summary inside.
+  if (file.compacted() != nullptr) damage.add(file.compacted()->summary->damage);
+  model::Profile profile;
+  profile.recording.tail_not_kill_safe = (file.header().flags & kHeaderTailNotKillSafe) != 0;
+  return integrity_of({.file = file, .stream_damage = damage, .definitions = summary.definitions}, profile);
+}
+
 }  // namespace heapprof::replay

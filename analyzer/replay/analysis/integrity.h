@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "analyzer/model/profile.h"
+#include "analyzer/trace/compact/trace_summary.h"
 #include "analyzer/trace/events/damage.h"
 #include "analyzer/trace/events/definitions.h"
 #include "analyzer/trace/trace_file.h"
@@ -31,5 +32,9 @@ void describe_end(const FileHeader& header, model::Integrity& integrity);
 
 /// Precondition: profile.recording and profile.heap are final.
 model::Integrity integrity_of(const IntegrityInput& input, const model::Profile& profile);
+
+/// The same for a command that replays the whole recording, but makes no profile: without the notes about figures.
+/// `summary`: of that replay.
+model::Integrity integrity_of(const trace::TraceFile& file, const trace::TraceSummary& summary);
 
 }  // namespace heapprof::replay

@@ -9,6 +9,7 @@
 #include "analyzer/base/atomic_file.h"
 #include "analyzer/base/output_target.h"
 #include "analyzer/pins/pinned_tables.h"
+#include "analyzer/replay/analysis/integrity.h"
 #include "analyzer/replay/batch_pump.h"
 #include "analyzer/replay/compact/block_numbers.h"
 #include "analyzer/replay/index/index.h"
@@ -49,7 +50,8 @@ class Compactor {
     verify_and_write_snapshots(out);
     write_symbols(out);
     out.finish();
-    return {out.bytes(), file_.bytes(), summary_.events, file_.recorder() == trace::RecorderState::kRecording};
+    return {out.bytes(), file_.bytes(), summary_.events, file_.recorder() == trace::RecorderState::kRecording,
+            integrity_of(file_, summary_)};
   }
 
  private:

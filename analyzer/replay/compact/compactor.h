@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "analyzer/model/profile.h"
 #include "analyzer/replay/index/snapshot_writer.h"
 #include "analyzer/replay/progress.h"
 
@@ -27,7 +28,8 @@ struct CompactResult {
   std::uint64_t bytes = 0;  ///< size of the compacted trace
   std::uint64_t original_bytes = 0;
   std::uint64_t events = 0;
-  bool running = false;  ///< the program was still running
+  bool running = false;        ///< the program was still running
+  model::Integrity integrity;  ///< of the original: what it lacks, the compacted trace lacks, too
 };
 
 /// Writes the trace `from` to the file `to`, which appears only when it is complete. Throws trace::TraceError or

@@ -117,8 +117,8 @@ std::optional<trace::FrameList> frames_in_index(const std::string& path, std::ui
   return std::nullopt;
 }
 
-void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
-               const std::function<void(const trace::Batch&)>& each) {
+trace::TraceSummary add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
+                              const std::function<void(const trace::Batch&)>& each) {
   trace::MergedReader reader(file);
   Replay replay(file, Selection{});
   IntervalWriter intervals(out, file, replay);
@@ -135,7 +135,9 @@ void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t inte
   intervals.write_lives(reader.records());
   write_frames(out, file);
   write_totals(out, file.file_id(), replay.totals(), reader.records());
-  write_summary(out, file.file_id(), summary_of(reader, replay));
+  trace::TraceSummary summary = summary_of(reader, replay);
+  write_summary(out, file.file_id(), summary);
+  return summary;
 }
 
 std::optional<Index> Index::open(const std::string& path, const trace::TraceFile& file, std::string& why_not) {

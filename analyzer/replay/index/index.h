@@ -48,10 +48,10 @@ void write_summary(AtomicFile& out, std::uint64_t file_id, const trace::TraceSum
 /// Writes the section with what the recording allocated. Throws FileError.
 void write_totals(AtomicFile& out, std::uint64_t file_id, const RecordingTotals& totals, std::uint64_t records);
 
-/// Replays the trace once and writes intervals of at least `interval` records, and the summary. `each`, if
-/// given, is called after each batch was replayed. Throws trace::TraceError or FileError.
-void add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
-               const std::function<void(const trace::Batch&)>& each = {});
+/// Replays the trace once and writes intervals of at least `interval` records, and the summary, which is returned.
+/// `each`, if given, is called after each batch was replayed. Throws trace::TraceError or FileError.
+trace::TraceSummary add_index(AtomicFile& out, const trace::TraceFile& file, std::uint64_t interval,
+                              const std::function<void(const trace::Batch&)>& each = {});
 
 /// A snapshot that was read: where the reader continues, and the state of the replay with its live blocks.
 class Snapshot {

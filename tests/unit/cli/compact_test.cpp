@@ -51,6 +51,27 @@ TEST_CASE("compact does not change the trace, whatever its output is") {
   CHECK(run({"compact", kNoFile, "-o", "/dev/null/x"}).status == 1);
 }
 
+TEST_CASE("compact and index of a damaged trace print what it lacks, and have exit status 1") {
+  const KnownTrace trace(Variant::kDamaged);
+  for (const char* command : {"compact", "index"}) {
+    INFO(command);
+    const TemporaryFile output(".out");
+    const Outcome outcome = run({command, trace.path(), "-o", output.path()});
+    CHECK(outcome.status == 1);
+    CHECK(outcome.out.find(output.path()) == 0);
+    CHECK(outcome.err.find(trace.path() + ": recorded data is missing: 6 events lost") != std::string::npos);
+    CHECK(read_file(output.path()).size() > 0);
+  }
+  // What is lost is lost in the copy, too.
+  const TemporaryFile small;
+  REQUIRE(run({"compact", trace.path(), "-o", small.path()}).status == 1);
+  CHECK(run({"report", small.path()}).err.find("6 events lost") != std::string::npos);
+  const TemporaryFile output(".out");
+  const Outcome index_of_copy = run({"index", small.path(), "-o", output.path()});
+  CHECK(index_of_copy.status == 1);
+  CHECK(index_of_copy.err.find("6 events lost") != std::string::npos);
+}
+
 TEST_CASE("compact needs an output file and a valid zstd compression level") {
   const KnownTrace trace;
   CHECK(run({"compact", trace.path()}).status == 2);

@@ -36,7 +36,10 @@ int compact(const CompactOptions& arguments) {
   if (result.running) text += "the program is still running: the copy ends with what is recorded so far\n";
   if (!arguments.exact)
     text += "times are rounded to microseconds, addresses are replaced by block numbers (--exact keeps both)\n";
-  return print_text(text);
+  const int status = print_text(text);
+  if (result.integrity.complete) return status;
+  warn_of_losses(arguments.trace, result.integrity);
+  return 1;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "analyzer/cli/text/write_output.h"
 #include "analyzer/export/sink.h"
 #include "analyzer/render/units.h"
+#include "analyzer/replay/analysis/integrity.h"
 #include "analyzer/replay/index/index.h"
 #include "analyzer/replay/index/index_cache.h"
 
@@ -22,15 +23,20 @@ int make_index(const IndexOptions& options) {
   AtomicFile out(path, exporter::Sink::kUserOnly);
   replay::write_index_header(out, file);
   ProgressLine progress("Indexing " + options.trace);
-  replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {
-    progress.show({.share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
-                   .records = batch.records});
-  });
+  const trace::TraceSummary summary =
+      replay::add_index(out, file, replay::kIntervalRecords, [&](const trace::Batch& batch) {
+        progress.show({.share = static_cast<double>(batch.frame_bytes_read) / static_cast<double>(file.frame_bytes()),
+                       .records = batch.records});
+      });
   progress.end();
   out.finish();
   if (path == replay::index_in_cache(file)) replay::remove_old_indexes();
-  return print_text(path + ": " + render::human_bytes(out.bytes()) + " for a trace of " +
-                    render::human_bytes(file.bytes()) + "\n");
+  const int status = print_text(path + ": " + render::human_bytes(out.bytes()) + " for a trace of " +
+                                render::human_bytes(file.bytes()) + "\n");
+  const model::Integrity integrity = replay::integrity_of(file, summary);
+  if (integrity.complete) return status;
+  warn_of_losses(options.trace, integrity);
+  return 1;
 }
 
 }  // namespace

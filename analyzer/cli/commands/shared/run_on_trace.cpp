@@ -20,10 +20,6 @@
 namespace heapprof::cli {
 namespace {
 
-void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
-  print_message(trace + ": " + losses_of(integrity) + "; the rest was read. 'heapprof info' prints details");
-}
-
 /// When a wrapper script executes a program, the trace with the requested name is the wrapper's.
 void name_later_trace(const std::string& trace, const replay::Analysis& analysis) {
   if (analysis.profile().integrity.ended_by != "exec") return;
@@ -118,6 +114,10 @@ int run_on_trace(const TraceOptions& given, const std::function<void(const repla
     warn_of_losses(options.trace, analysis.profile().integrity);
     return 1;
   });
+}
+
+void warn_of_losses(const std::string& trace, const model::Integrity& integrity) {
+  print_message(trace + ": " + losses_of(integrity) + "; the rest was read. 'heapprof info' prints details");
 }
 
 void refuse_trace_as_output(const std::string& path, const std::string& trace) {

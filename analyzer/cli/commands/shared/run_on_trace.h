@@ -25,6 +25,9 @@ int run_on_trace(const TraceOptions& options, const std::function<void(const rep
 bool lacks_mappings(const model::Profile& profile);
 inline constexpr const char* kNoMappings = "mappings were not recorded (HEAPPROF_MMAP=0)";
 
+/// Prints what the recording lacks, which is not complete. The exit status is 1 then.
+void warn_of_losses(const std::string& trace, const model::Integrity& integrity);
+
 /// The same options, for a command that needs nothing but costs (Selection::only_costs).
 inline TraceOptions for_costs(TraceOptions options) {
   options.selection.only_costs = true;
