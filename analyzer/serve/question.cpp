@@ -51,7 +51,7 @@ constexpr Command kCommands[] = {
     {"frees", kSelects, "top frames", "shared-frames", false},
     {"leaks", kSelects | kOwn | kSites | kSuppresses, "sort top stacks frames",
      "no-history shared-frames no-suppressions no-default-suppressions", false},
-    {"top", kOwn | kSites, "by sort top", "", false},
+    {"top", kOwn | kSites, "by sort top", "once", false},
     {"timeline", kSelects | kOwn | kSites, "sites by format", "resident", false},
     {"diff", kSelects | kOwn | kSites, "cost top frames sort stacks format", "", false},
     {"check", kSelects | kSuppresses,
@@ -277,7 +277,9 @@ std::variant<Question, Refusal> question_of(std::string_view name, const Paramet
     question.is_json = false;
     if (given.format.empty()) question.content_type = "image/svg+xml";
   }
-  if (name == "top") question.words.emplace_back("--once");
+  // An answer is one table, whether the client asks for it or not.
+  if (name == "top" && std::find(question.words.begin(), question.words.end(), "--once") == question.words.end())
+    question.words.emplace_back("--once");
   if (question.is_json) question.words.emplace_back("--json");
   if (question.is_json && name != "top" && !is_diff)
     question.followed = followed_blocks(question.traces.front(), parameters);

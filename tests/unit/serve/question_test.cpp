@@ -46,8 +46,9 @@ TEST_CASE("a request becomes the command line with the same options") {
                                                 "--no-config", "--", "/traces/a.heapprof"});
   CHECK(words("tree", {{"inverted", "0"}}) ==
         Words{"tree", "--json", "--sysroot=/root", "--no-config", "--", "/traces/a.heapprof"});
-  CHECK(words("top", {}) ==
-        Words{"top", "--once", "--json", "--sysroot=/root", "--no-config", "--", "/traces/a.heapprof"});
+  for (const Parameters& parameters : {Parameters{}, Parameters{{"once", "1"}}, Parameters{{"once", "0"}}})
+    CHECK(words("top", parameters) ==
+          Words{"top", "--once", "--json", "--sysroot=/root", "--no-config", "--", "/traces/a.heapprof"});
 }
 
 TEST_CASE("options of the server are those of each command that has them, unless the client asks for the opposite") {
