@@ -830,6 +830,11 @@ class StartAndEnd(Serve):
         self.start(self.trace, "--port", port)
         self.assertEqual(self.port, port)
 
+    def test_port_0_is_any_free_port(self):
+        self.start(self.trace, "--port", "0")
+        self.assertNotEqual(self.port, 0)
+        self.assertEqual(self.request("/api/")[0], 200)
+
     def test_other_addresses(self):
         self.start(self.trace, "--listen", "0.0.0.0")
         self.assertIn("can be reached from the network", self.end()[1])

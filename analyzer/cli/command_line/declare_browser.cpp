@@ -41,11 +41,11 @@ void declare_serve(CLI::App& app, Chosen& chosen) {
            "Serve these traces, and all traces in these directories; by default, the newest recording (*.heapprof, "
            "*.hprof) in the current directory")
       ->allow_extra_args(true);
-  add_value(command, "--port", "N", "Listen on port N; by default, on any that is free",
+  add_value(command, "--port", "N", "Listen on port N; by default, or if N is 0, on any that is free",
             [options](const std::string& text) {
               std::uint64_t port = 0;
-              if (!read_whole_number(text, port, 65535) || port == 0)
-                refuse_value(text, "--port", "a whole number from 1 to 65535");
+              if (!read_whole_number(text, port, 65535))
+                refuse_value(text, "--port", "a whole number from 0 to 65535");
               options->port = static_cast<std::uint16_t>(port);
             });
   add_text(command, "--listen", options->address, "ADDRESS",

@@ -107,7 +107,7 @@ TEST_CASE("serve is refused without a recording, and where it cannot listen") {
 TEST_CASE("serve rejects a wrong command line with exit status 2 and names the error") {
   const KnownTrace trace;
   check_rejected({"serve", "--no-open", trace.path()}, {{{"--port", "70000"}, "--port"},
-                                                        {{"--port", "0"}, "--port"},
+                                                        {{"--port", "-1"}, "--port"},
                                                         {{"--port", "x"}, "--port"},
                                                         {{"--own", "("}, "--own"},
                                                         {{"--config", kNoFile}, kNoFile},
