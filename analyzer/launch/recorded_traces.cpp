@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "common/trace_header.h"
 
@@ -116,6 +118,19 @@ void write_end(std::vector<RecordedTrace>& traces, bool signaled, int code) {
     } else if (kind == EndKind::kNone || kind == EndKind::kExit) {
       write_end(traces[i], EndKind::kExit, code, realtime_ns());
     }
+  }
+}
+
+void write_executions(std::vector<RecordedTrace>& traces) {
+  std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint64_t>, std::vector<RecordedTrace*>> by_process;
+  for (RecordedTrace& trace : traces)
+    if (trace.header.process_start != 0)
+      by_process[{trace.header.pid_namespace, trace.header.pid, trace.header.process_start}].push_back(&trace);
+  for (auto& [process, own] : by_process) {
+    std::ranges::sort(own, {}, [](const RecordedTrace* trace) { return trace->header.start_monotonic_ns; });
+    for (std::size_t i = 0; i + 1 < own.size(); ++i)
+      if (own[i]->header.end_kind == EndKind::kNone)
+        write_end(*own[i], EndKind::kExec, 0, own[i + 1]->header.start_realtime_ns);
   }
 }
 

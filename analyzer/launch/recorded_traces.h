@@ -29,6 +29,11 @@ std::vector<RecordedTrace> traces_of_children(const std::vector<std::string>& ca
 /// program was executed. The process must have ended. `code`: exit status or signal number.
 void write_end(std::vector<RecordedTrace>& traces, bool signaled, int code);
 
+/// Writes that another program was executed into those of `traces`, of any processes, that have no end although a
+/// later one is of the same process. The recorder of that program writes it only if HEAPPROF_SESSION names the
+/// earlier trace, which it does not if a forked child passes on an environment from before the fork, as shells do.
+void write_executions(std::vector<RecordedTrace>& traces);
+
 /// Under sudo, changes the owner of the traces to the invoking user. The process must have ended. Changes only files
 /// that root owns and that have one link.
 void give_to_invoking_user(const std::vector<RecordedTrace>& traces);

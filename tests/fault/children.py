@@ -132,6 +132,21 @@ class Children(harness.Case):
         programs = self.family("cargo", "test", "-q", "--offline", "--lib", "--manifest-path", manifest, at_least=2)
         self.assertTrue(any(name.startswith("tiny-") for name in programs), programs.keys())
 
+    def test_executed_with_an_environment_from_before_the_fork(self):
+        """As shells do. The recorder of the executed program does not know the forked child's trace."""
+        script = textwrap.dedent("""
+            import os
+            environment = dict(os.environ)
+            if os.fork() == 0:
+                blocks = [bytearray(5000) for _ in range(10)]
+                os.execve("/bin/true", ["true"], environment)
+            os.wait()
+        """)
+        programs = self.family(sys.executable, "-c", script, how="record", at_least=3)
+        self.assertEqual(len(programs.pop("true")), 1)
+        self.assertEqual(sorted(ends(report) for reports in programs.values() for report in reports),
+                         ["exec", "exit"])
+
     def test_without_it_only_the_started_process_is_recorded(self):
         for how in harness.WAYS:
             with self.subTest(how=how):

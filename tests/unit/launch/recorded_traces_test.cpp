@@ -15,6 +15,12 @@ using namespace heapprof::launch;
 
 namespace {
 
+FileHeader header_of(const std::string& path) {
+  FileHeader header;
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  return header;
+}
+
 class Traces {
  public:
   Traces() {
@@ -45,17 +51,17 @@ class Traces {
   }
 
   std::vector<RecordedTrace> find() { return traces_of(paths_, 12, 34); }
+  /// Of all processes, in the order in which they were made.
+  std::vector<RecordedTrace> all() {
+    std::vector<RecordedTrace> result;
+    for (const std::string& path : paths_) result.push_back({path, header_of(path)});
+    return result;
+  }
 
  private:
   std::string directory_;
   std::vector<std::string> paths_;
 };
-
-FileHeader header_of(const std::string& path) {
-  FileHeader header;
-  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
-  return header;
-}
 
 }  // namespace
 
@@ -76,6 +82,34 @@ TEST_CASE("only this process's own traces are found, oldest first") {
   REQUIRE(found.size() == 2);
   CHECK(found[0].path == first);
   CHECK(found[1].path == second);
+}
+
+TEST_CASE("traces of children without an end were ended by exec if a later one is of the same process") {
+  Traces traces;
+  const auto begin_at_700 = [](FileHeader& h) {
+    h.start_realtime_ns = 700;
+    h.checksum = checksum(&h, offsetof(FileHeader, checksum));
+  };
+  const std::string last = traces.make("a", 400), stopped = traces.make("b", 300, EndKind::kStopped),
+                    second = traces.make("c", 200, EndKind::kNone, begin_at_700), first = traces.make("d", 100);
+  const std::string other = traces.make("another process", 50, EndKind::kNone, [](FileHeader& h) {
+    h.process_start = 35;
+    h.checksum = checksum(&h, offsetof(FileHeader, checksum));
+  });
+  // Unknown start times do not identify a process.
+  const auto without_start = [](FileHeader& h) {
+    h.process_start = 0;
+    h.checksum = checksum(&h, offsetof(FileHeader, checksum));
+  };
+  const std::string unknown = traces.make("e", 10, EndKind::kNone, without_start);
+  traces.make("f", 20, EndKind::kNone, without_start);
+  auto found = traces.all();
+  write_executions(found);
+  CHECK(header_of(first).end_kind == EndKind::kExec);
+  CHECK(header_of(first).end_realtime_ns == 700);
+  CHECK(header_of(second).end_kind == EndKind::kExec);
+  CHECK(header_of(stopped).end_kind == EndKind::kStopped);
+  for (const std::string& path : {last, other, unknown}) CHECK(header_of(path).end_kind == EndKind::kNone);
 }
 
 TEST_CASE("the end is written if it was unknown, and nothing else is changed") {

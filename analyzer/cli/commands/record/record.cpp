@@ -165,9 +165,12 @@ int run_record(const RecordOptions& options) {
   const bool children = records_children(options);
   if (!options.quiet) std::fputs(launch::note_of_survivors(result.pid, result.start_time, children).c_str(), stderr);
   launch::give_to_invoking_user(traces);
+  std::vector<launch::RecordedTrace> of_children;
+  if (children) {
+    of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
+    launch::write_executions(of_children);
+  }
   if (!options.quiet) {
-    std::vector<launch::RecordedTrace> of_children;
-    if (children) of_children = launch::traces_of_children(launch::find_files(pattern, 0), result.pid, started_ns);
     const std::string directory = to_directory ? *options.output : std::string();
     std::fputs(record_summary(pattern, traces, of_children, children, directory, {result.child_work, options.command})
                    .c_str(),
