@@ -119,6 +119,8 @@ void declare_record(CLI::App& command, RecordOptions& options) {
     if (setting->deprecated) option->group("");
     option->check(
         [setting](const std::string& text) {
+          if (setting->is_output() && text == "-")
+            refuse_value(text, setting->option, "a file with a name, since the program writes the trace itself");
           if (!launch::is_valid(*setting, text))
             refuse_value(text, setting->option, launch::expected_value(*setting));
           return std::string();

@@ -30,7 +30,8 @@ TEST_CASE("record rejects a wrong command line with exit status 2 and names the 
                               {{"--log", "loud", "true"}, "loud"},
                               {{"--mmap", "perhaps", "true"}, "perhaps"},
                               {{"--quiet=yes", "true"}, "--quiet"},
-                              {{"-o"}, "-o"}});
+                              {{"-o"}, "-o"},
+                              {{"-o", "-", "true"}, "invalid value '-' for --output"}});
 }
 
 TEST_CASE("record rejects a variable whose value the recorder would reject") {
