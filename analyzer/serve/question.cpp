@@ -139,7 +139,9 @@ std::variant<Given, Refusal> read_parameters(const Command& command, const Param
       given.arguments.push_back(one.value);
     } else if (takes_value(command, one.name)) {
       if (one.name == "format") given.format = one.value;
-      words.push_back("--" + one.name + "=" + one.value);
+      // The only value that can be left out on the command line; the end of the recording is meant then.
+      const bool is_left_out = one.name == "survivors" && one.value.empty();
+      words.push_back("--" + one.name + "=" + (is_left_out ? std::string("end") : one.value));
     } else if (is_switch(command, one.name)) {
       const std::optional<bool> is_on = read_switch(one.value);
       if (!is_on) return Refusal{one.name + "=" + one.value + ": invalid value; expected 1, or no such parameter"};

@@ -40,6 +40,8 @@ TEST_CASE("a request becomes the command line with the same options") {
               "--no-config", "--", "/traces/a.heapprof"});
   CHECK(words("histogram", {{"freed", "no"}}) ==
         Words{"histogram", "--freed=no", "--json", "--sysroot=/root", "--", "/traces/a.heapprof"});
+  CHECK(words("histogram", {{"survivors", ""}, {"from", "1"}}) ==
+        Words{"histogram", "--survivors=end", "--from=1", "--json", "--sysroot=/root", "--", "/traces/a.heapprof"});
   CHECK(words("callers", {{"arg", "main"}, {"trace", "1"}}) ==
         Words{"callers", "--json", "--sysroot=/root", "--no-config", "--", "-b.heapprof", "main"});
   CHECK(words("source", {{"all", ""}}) == Words{"source", "--all", "--json", "--sysroot=/root", "--source-path=/src",
