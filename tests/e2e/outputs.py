@@ -159,7 +159,7 @@ class Outputs(harness.Case):
         link.symlink_to(trace)
         for name in (trace, f"{trace.parent}/./{trace.name}", link):
             for command in (["report"], ["flamegraph"], ["export", "csv"], ["compact"], ["bundle"], ["index"],
-                            ["check", "--max-peak", "1T"], ["check", "--baseline", trace, other]):
+                            ["query"], ["check", "--max-peak", "1T"], ["check", "--baseline", trace, other]):
                 words = command if other in command else [*command, trace]
                 result = self.run_heapprof(*words, "-o", name)
                 self.assertEqual(result.returncode, 1, command)

@@ -81,6 +81,21 @@ TEST_CASE("query refuses what does not read, with exit status 2, and reports dam
   CHECK(rest.err.find("the rest was read") != std::string::npos);
 }
 
+TEST_CASE("query without SQL reads no events, but refuses what is no recording, and never replaces one") {
+  const KnownTrace trace;
+  const KnownTrace other;
+  CHECK(run({"query", trace.path()}).status == 0);
+  const Outcome missing = run({"query", kNoFile});
+  CHECK(missing.status == 1);
+  CHECK(missing.out == "");
+  CHECK(missing.err.find(kNoFile) != std::string::npos);
+  const std::string bytes = read_file(trace.path());
+  CHECK(run({"query", trace.path(), "-o", trace.path()}).status == 1);
+  CHECK(run({"query", other.path(), "-o", trace.path()}).status == 1);
+  CHECK(run({"query", "--schema", "-o", trace.path()}).status == 1);
+  CHECK(read_file(trace.path()) == bytes);
+}
+
 TEST_CASE("an error after the first row leaves the file that the output would replace") {
   const KnownTrace trace;
   const TemporaryFile output(".csv");

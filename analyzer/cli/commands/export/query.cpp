@@ -112,10 +112,14 @@ int run_sql(const QueryOptions& options) {
 int run_query(const QueryOptions& options) {
   const std::string named = options.traces.empty() ? std::string() : options.traces.front();
   return guarded(named, [&] {
+    refuse_recording_as_output(options.trace.output, named);
     if (!options.sql.empty()) return run_sql(options);
+    // The tables are the same for all recordings, but one that cannot be read is an error.
+    const int status =
+        options.traces.empty() ? 0 : QueryRecordings(options.traces, options.trace, options.call_sites).status();
     Recordings none({}, options.trace, options.call_sites, {}, {});
     write_schema(make_tables(none), options.format, options.trace.output);
-    return 0;
+    return status;
   });
 }
 
