@@ -89,6 +89,7 @@ struct LiveStep {
 };
 
 using LeakVisitor = std::function<void(const LiveBlock&)>;
+using FreedVisitor = std::function<void(std::uint64_t address, std::uint64_t allocated_ns)>;
 using EventSink = std::function<void(std::span<const ProfileEvent>)>;
 
 /// A mapping that is live at the end, or a piece of one.
@@ -213,9 +214,13 @@ class Analysis {
   /// Replays the trace once more, to the last of the moments, and calls visit(i, block) for each selected block that
   /// is live at moments[i], whenever it was allocated, in no order. Heap only. Precondition: the moments ascend, none
   /// is before the slice's begin or after its end.
+  ///
+  /// After a moment with a position, events of the same time follow: a visited block can be freed, and another one get
+  /// its address, at the time of its allocation. `visit_freed` is called for each block that these events free, before
+  /// the blocks of a later moment are visited.
   void for_each_live_at(std::span<const ResolvedMoment> moments,
                         const std::function<void(std::size_t, const LiveBlock&)>& visit,
-                        const Progress& progress = {}) const;
+                        const Progress& progress = {}, const FreedVisitor& visit_freed = {}) const;
 
   /// Visits what is live in a replay of this trace now; each visitor may be null.
   void visit_live(const Replay& replay, const LeakVisitor& visit_block, const MappingVisitor& visit_mapping) const;

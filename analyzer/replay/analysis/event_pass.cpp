@@ -233,15 +233,30 @@ void Analysis::for_each_batch(const std::function<void(trace::Batch&, Replay&)>&
 
 void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
                                 const std::function<void(std::size_t, const LiveBlock&)>& visit,
-                                const Progress& progress) const {
+                                const Progress& progress, const FreedVisitor& visit_freed) const {
   const std::unique_ptr<Run> run = start();
   PassProgress passes(file_, progress, 1);
   passes.begin(*run->reader, filter_);
   StoppingReplay replay(run->replay);
   std::size_t next = 0;
+  bool in_rest = false;  // of the time of the moment before
+  std::vector<ResolvedEvent> rest;
+  const auto has_rest = [&] {
+    if (!visit_freed || next == moments.size() || !moments[next - 1].position) return false;
+    return !moments[next].position || moments[next].ns != moments[next - 1].ns;
+  };
   const auto prepare = [&] {
+    replay.resolve_into(in_rest ? &rest : nullptr);
+    if (in_rest) return replay.stop_at(clock_.first_tick_at(moments[next - 1].ns + 1), {});
     if (next == moments.size()) return replay.go_on();
     replay.stop_at(clock_.first_tick_at(moments[next].ns + 1), moments[next].position);
+  };
+  const auto end_rest = [&] {
+    for (const ResolvedEvent& event : rest)
+      if (event.kind == ResolvedKind::kFree)
+        visit_freed(event.address, clock_.to_ns(trace::Ticks{event.allocated_ticks}));
+    rest.clear();
+    in_rest = false;
   };
   const auto visit_moment = [&] {
     run->replay.for_each_selected_live([&](const Block& block) {
@@ -249,15 +264,20 @@ void Analysis::for_each_live_at(std::span<const ResolvedMoment> moments,
       visit(next, {time_ns, block.address, block.size, node_of(block.node), block.thread});
     });
     ++next;
+    in_rest = has_rest();
+  };
+  const auto stopped = [&] {
+    if (in_rest) end_rest();
+    else visit_moment();
     prepare();
   };
   prepare();
   pump(*run->reader, file_.frame_bytes(), [&](trace::Batch& batch) {
     passes.show(batch);
-    while (next < moments.size() && replay.replay(batch)) visit_moment();
+    while (next < moments.size() && replay.replay(batch)) stopped();
     return next < moments.size();
   });
-  while (next < moments.size()) visit_moment();  // the recording has no event after them
+  while (next < moments.size()) stopped();  // the recording has no event after them
 }
 
 void Analysis::for_each_record(const std::function<void(std::span<const trace::MergedEvent>)>& sink,

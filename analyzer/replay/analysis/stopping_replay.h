@@ -7,8 +7,10 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "analyzer/replay/replay.h"
+#include "analyzer/replay/resolved_event.h"
 #include "analyzer/trace/merged_reader.h"
 
 namespace heapprof::replay {
@@ -31,6 +33,9 @@ class StoppingReplay {
     stops_ = false;
   }
 
+  /// From now on appends what happens to `events`, which must outlive this; null: no more.
+  void resolve_into(std::vector<ResolvedEvent>* events) noexcept { events_ = events; }
+
   /// Replays what is left of the batch. True: stopped, and not at the batch's end; call stop_at() or go_on() next,
   /// and then this with the same batch.
   bool replay(trace::Batch& batch) {
@@ -47,7 +52,7 @@ class StoppingReplay {
       replay_to(batch, events.size());
       if (replay_.has_stopped()) return true;
     } else if (done_ == 0) {
-      replay_.replay(batch);
+      replay_all(batch);
     } else {
       replay_to(batch, events.size());
     }
@@ -56,13 +61,18 @@ class StoppingReplay {
   }
 
  private:
+  void replay_all(trace::Batch& batch) {
+    if (events_ == nullptr) replay_.replay(batch);
+    else replay_.replay(batch, *events_);
+  }
+
   void replay_to(trace::Batch& batch, std::size_t end) {
     const std::span<trace::MergedEvent> events = batch.events();
     part_.storage.assign(events.begin() + static_cast<std::ptrdiff_t>(done_),
                          events.begin() + static_cast<std::ptrdiff_t>(end));
     part_.count = end - done_;
     std::swap(part_.texts, batch.texts);
-    replay_.replay(part_);
+    replay_all(part_);
     std::swap(part_.texts, batch.texts);
     if (replay_.has_stopped()) {
       // The replay may have handled later events of the same time.
@@ -74,6 +84,7 @@ class StoppingReplay {
 
   Replay& replay_;
   trace::Batch part_;
+  std::vector<ResolvedEvent>* events_ = nullptr;
   bool stops_ = false;
   bool by_position_ = false;
   std::uint64_t ticks_ = 0;

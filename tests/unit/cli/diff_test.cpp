@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -142,6 +144,46 @@ TEST_CASE("the first and the last moment of a recording are start and end") {
   const Outcome same = run({"diff", trace.path() + "@end", trace.path() + "@end"});
   CHECK(same.status == 0);
   CHECK(same.has_line({"none"}));
+}
+
+TEST_CASE("a block that gets the address of another one at the time of the peak is new") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(kMainTid, "main");
+  main.module(2, "/opt/known/demo", "\x01\x23", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x200);
+  main.node(2, 0, 2, 0x300);
+  main.alloc(10 * kMs, 0xa000, kA, 1);
+  main.alloc(20 * kMs, 0xb000, kB, 1);  // the peak
+  main.free(20 * kMs, 0xb000);
+  main.alloc(20 * kMs, 0xb000, kB - 1, 2);
+  main.sample(100 * kMs, builder.header.start_monotonic_ns + 100 * kMs, kResidentBytes);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const std::string peak = trace.path() + "@peak";
+  const std::string end = trace.path() + "@end";
+
+  const Outcome diff = run({"diff", peak, end, "--json"});
+  INFO(diff.err);
+  CHECK(diff.number("/before/live_bytes") == kA + kB);
+  CHECK(diff.number("/after/live_bytes") == kA + kB - 1);
+  CHECK(diff.number("/total/new_bytes") == kB - 1);
+  CHECK(diff.number("/total/new_blocks") == 1);
+  CHECK(diff.number("/total/freed_bytes") == kB);
+  CHECK(diff.number("/total/freed_blocks") == 1);
+  REQUIRE(diff.count("/sites") == 2);
+  CHECK(diff.at("/sites/0/name") == kLoadName);
+  CHECK(diff.number("/sites/0/freed_blocks") == 1);
+  CHECK(diff.at("/sites/1/name") == kParseName);
+  CHECK(diff.number("/sites/1/new_blocks") == 1);
+  CHECK(diff.number("/sites/1/freed_bytes") == 0);
+  CHECK(diff.number("/sites/1/freed_blocks") == 0);
+
+  // As the second moment: the block is newer, so it is no survivor.
+  const Outcome left = run({"diff", trace.path() + "@start", peak, "--json", "--survivors"});
+  CHECK(left.number("/total/new_bytes") == kA + kB);
+  CHECK(left.number("/total/survivor_bytes") == kA);
+  CHECK(run({"diff", peak, peak, "--json", "--survivors"}).number("/total/survivor_bytes") == 0);
 }
 
 TEST_CASE("moments of two recordings compare what is live at them") {

@@ -148,7 +148,11 @@ std::vector<Sums> sums_by_node(const TraceOptions& options, const replay::Analys
         if (moment == 1 && is_new) add_block(sum.fresh, block.size);
         if (moment == 2 && is_new) add_block(sum.left, block.size);
       },
-      [&](const replay::Done& done) { progress.show(done); });
+      [&](const replay::Done& done) { progress.show(done); },
+      [&](std::uint64_t address, std::uint64_t allocated_ns) {
+        if (allocated_ns == moments.before.ns) live_before.erase(address);
+        if (allocated_ns == moments.after.ns) live_after.erase(address);
+      });
   return sums;
 }
 
