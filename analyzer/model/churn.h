@@ -14,8 +14,9 @@ struct ChurnCosts {
   std::uint64_t freed = 0;
   std::uint64_t short_lived = 0;  ///< freed within the limit
   std::uint64_t short_lived_bytes = 0;
-  std::uint64_t temporary = 0;    ///< freed before the next allocation of their thread
-  std::uint64_t lifetime_ns = 0;  ///< sum over the freed blocks
+  std::uint64_t temporary = 0;  ///< freed before the next allocation of their thread
+  /// Sum over the freed blocks. That of 213,504 blocks that live for a day has more than 64 bits.
+  __extension__ unsigned __int128 lifetime_ns = 0;
 
   ChurnCosts& operator+=(const ChurnCosts& other) noexcept {
     allocations += other.allocations;
@@ -27,6 +28,8 @@ struct ChurnCosts {
     lifetime_ns += other.lifetime_ns;
     return *this;
   }
+  /// Precondition: freed is not 0.
+  std::uint64_t mean_lifetime_ns() const noexcept { return static_cast<std::uint64_t>(lifetime_ns / freed); }
 };
 
 class Churn {

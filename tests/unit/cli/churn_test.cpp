@@ -1,6 +1,8 @@
 // heapprof churn: short-lived and temporary blocks by call site.
 #include <catch2/catch.hpp>
 
+#include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -54,6 +56,20 @@ TEST_CASE("churn ranks sites by short-lived and temporary blocks, and --top limi
   CHECK(churn.number("/sites/1/site/offset") == 0x200);
   CHECK(churn.number("/sites/1/short_lived_bytes") == kA);
   CHECK(run({"churn", trace.path(), "--json", "--within", "1", "--top", "1"}).count("/sites") == 1);
+}
+
+TEST_CASE("churn has the mean of lives whose sum has more than 64 bits") {
+  constexpr std::uint64_t kLifeNs = 8'000'000'000'000'000'000;
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(kMainTid, "main");
+  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.alloc(1 * kMs, address, kA);
+  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.free(1 * kMs + kLifeNs, address);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome churn = run({"churn", trace.path(), "--json"});
+  CHECK(churn.number("/total/freed") == 3);
+  CHECK(churn.number("/total/mean_lifetime_ns") == kLifeNs);
 }
 
 TEST_CASE("churn prints the same figures as text") {

@@ -173,6 +173,20 @@ TEST_CASE("export rows of a damaged recording has what could be read, and says t
   CHECK(json_at(rows[0], "/complete") == "false");
 }
 
+TEST_CASE("export dhat has lives whose sum has more than 64 bits of nanoseconds") {
+  constexpr std::uint64_t kLifeNs = 8'000'000'000'000'000'000;
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.alloc(1 * kMs, address, kA);
+  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.free(1 * kMs + kLifeNs, address);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome dhat = run({"export", "dhat", trace.path(), "-o", "-"});
+  REQUIRE(dhat.count("/pps") == 1);
+  CHECK(dhat.number("/pps/0/tl") == 3 * (kLifeNs / 1'000));
+}
+
 TEST_CASE("the sums of export dhat equal the totals") {
   const KnownTrace trace;
   const Outcome dhat = exported("dhat", trace);

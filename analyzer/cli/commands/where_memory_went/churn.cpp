@@ -25,7 +25,7 @@ Json costs_json(const ChurnCosts& costs) {
   json["short_lived"] = costs.short_lived;
   json["short_lived_bytes"] = costs.short_lived_bytes;
   json["temporary"] = costs.temporary;
-  json["mean_lifetime_ns"] = costs.freed == 0 ? Json(nullptr) : Json(costs.lifetime_ns / costs.freed);
+  json["mean_lifetime_ns"] = costs.freed == 0 ? Json(nullptr) : Json(costs.mean_lifetime_ns());
   return json;
 }
 
@@ -74,7 +74,7 @@ void print_churn(const ChurnOptions& options, const replay::Analysis& analysis, 
   for (const auto& [site, costs] : sites) {
     rows.push_back({exact_number(costs.short_lived), percent(costs.short_lived, costs.allocations),
                     exact_number(costs.temporary), sizes.text(costs.short_lived_bytes),
-                    costs.freed == 0 ? "-" : human_time(costs.lifetime_ns / costs.freed),
+                    costs.freed == 0 ? "-" : human_time(costs.mean_lifetime_ns()),
                     site_name(site.frame, text.style().full_names)});
   }
   if (rows.empty()) text.line("  none");
