@@ -125,7 +125,8 @@ std::unique_ptr<query::Table> make_processes(Recordings& recordings) {
         number_field<Row>(name, help, [figure = member](const Row& row) { return row.profile.mmap.*figure; }));
   fields.push_back({{"peak_rss_bytes", "INTEGER", "most resident memory in a sample; NULL: there is no sample"},
                     [](const Row& row, const Result& result) {
-                      if (row.profile.timeline.samples != 0) result.number(row.profile.timeline.peak_rss_bytes);
+                      const std::uint64_t bytes = row.profile.highest_resident_bytes();
+                      if (bytes != 0) result.number(bytes);
                     }});
   return std::make_unique<IndexedTable<Row>>(
       recordings, typename IndexedTable<Row>::Spec{.name = "processes",

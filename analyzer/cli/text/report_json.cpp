@@ -198,13 +198,9 @@ Json report_json(const model::Profile& profile, Cost cost, const std::vector<Ran
     json["events"] = profile.events();
     json["heap"] = heap_json(profile.heap, false);
     json["mmap"] = mmap_json(profile.mmap);
-    // Resident memory is that of the process, so it exists for selections by time only.
-    const Json at_moment =
-        profile.is_moment() && profile.resident.bytes != 0 ? Json(profile.resident.bytes) : Json(nullptr);
-    json["rss_bytes"] = at_moment;
-    json["peak_rss_bytes"] = profile.is_moment()              ? at_moment
-                             : profile.selection_text.empty() ? Json(profile.timeline.peak_rss_bytes)
-                                                              : Json(nullptr);
+    const auto known = [](std::uint64_t bytes) { return bytes != 0 ? Json(bytes) : Json(nullptr); };
+    json["rss_bytes"] = known(profile.is_moment() ? profile.resident.bytes : 0);
+    json["peak_rss_bytes"] = known(profile.highest_resident_bytes());
     json["threads"] = threads_json(profile);
     json["settings"] = settings_json(profile.recording);
   }

@@ -40,6 +40,18 @@ TEST_CASE("query has the totals, stacks and threads of the report") {
              "NOT f.is_call_site") == "demo+0x100\ndemo+0x100\n");
 }
 
+TEST_CASE("the resident memory of query is that of the report") {
+  const KnownTrace trace;
+  const auto resident = [&](const std::vector<std::string>& options) {
+    return rows(trace.path(), "SELECT peak_rss_bytes, pid FROM processes", options);
+  };
+  CHECK(resident({"--from", "50ms"}) == "9437184,4242\n");
+  CHECK(resident({"--live-at", "100%"}) == "9437184,4242\n");
+  CHECK(resident({"--to", "50ms"}) == ",4242\n");
+  CHECK(resident({"--live-at", "45ms"}) == ",4242\n");
+  CHECK(resident({"--thread", "worker"}) == ",4242\n");  // it is that of the process
+}
+
 TEST_CASE("query reads allocations of a part of the time, with their frees") {
   const KnownTrace trace;
   CHECK(rows(trace.path(),

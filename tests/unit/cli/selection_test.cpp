@@ -353,7 +353,7 @@ TEST_CASE("commands with --live-at print its time instead of a peak") {
   CHECK_FALSE(has(diff.out, "peak"));
 }
 
-TEST_CASE("resident memory at a moment without a sample is unknown, not zero") {
+TEST_CASE("resident memory at a moment or in a slice without a sample is unknown, not zero") {
   const KnownTrace trace;
   const Outcome before = run({"report", trace.path(), "--json", "--live-at", "0"});
   CHECK(before.at("/peak_rss_bytes") == "null");
@@ -362,6 +362,8 @@ TEST_CASE("resident memory at a moment without a sample is unknown, not zero") {
   CHECK(end.number("/peak_rss_bytes") == kResidentBytes);
   CHECK(end.number("/rss_bytes") == kResidentBytes);
   CHECK(run({"report", trace.path(), "--json"}).at("/rss_bytes") == "null");
+  const Outcome slice = run({"report", trace.path(), "--json", "--from", "10ms", "--to", "50ms"});
+  CHECK(slice.at("/peak_rss_bytes") == "null");
 }
 
 TEST_CASE("a slice whose end is after that of the recording ends with the recording") {
