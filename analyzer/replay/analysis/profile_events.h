@@ -37,10 +37,12 @@ class ProfileEvents {
         allocated_ticks = event.allocated_ticks;
         allocated_ns = times_of_allocations_.to_ns(allocated_ticks);
       }
+      // The root has no frame: a realloc that returns no block has it.
+      const std::uint32_t freeing_node = event.freeing_node == kNoNode ? 0 : node_of(event.freeing_node);
       events_.push_back({ns, event.address, event.size, node_of(event.node), event.thread, event.kind,
                          event.temporary, event.before_slice, event.in_realloc, event.freeing_thread,
-                         event.freeing_node == kNoNode ? model::kNoIndex : node_of(event.freeing_node), event.subject,
-                         allocated_ns, event.old_address});
+                         freeing_node == 0 ? model::kNoIndex : freeing_node, event.subject, allocated_ns,
+                         event.old_address});
     }
     return events_;
   }

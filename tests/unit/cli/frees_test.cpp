@@ -48,6 +48,27 @@ TEST_CASE("frees --json has pairs of stacks, and the frees without a stack") {
   CHECK(frees.number("/pairs/0/freed_by/0/offset") == 0x200);
 }
 
+TEST_CASE("a realloc that returns no block frees without a stack") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000);
+  main.node(1, 0, 2, 0x100);
+  main.alloc(1 * kMs, 0xa000, 10, 1);
+  main.realloc_begin(2 * kMs, 0xa000);
+  main.realloc_end(2 * kMs, 0, 0);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  const Outcome frees = run({"frees", trace.path(), "--json"});
+  CHECK(frees.number("/known/blocks") == 0);
+  CHECK(frees.number("/unknown/blocks") == 1);
+  CHECK(frees.number("/unknown/bytes") == 10);
+  CHECK(frees.at("/pairs") == "[]");
+  const Outcome query =
+      run({"query", trace.path(), "SELECT freed_in_realloc, freeing_stack_id IS NULL FROM allocations", "--csv"});
+  CHECK(query.out.ends_with("\n1,1\n"));
+}
+
 TEST_CASE("frees --json --shared-frames has each frame once, and the number of all pairs") {
   const TemporaryFile trace;
   write_with_stacks(trace.path());

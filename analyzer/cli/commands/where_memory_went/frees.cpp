@@ -1,6 +1,6 @@
 // heapprof frees: frees by allocating and freeing stack. The stacks of frees are recorded with HEAPPROF_FREE_STACKS=1
 // only; those of realloc, which frees its old block, are in every recording, unless another block got the address
-// before the call returned.
+// before the call returned, or the new block is not recorded: realloc(block, 0), and in a pause.
 #include "analyzer/cli/commands/commands.h"
 #include "analyzer/cli/commands/shared/second_pass.h"
 #include "analyzer/cli/text/report_json.h"
