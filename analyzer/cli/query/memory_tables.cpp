@@ -168,6 +168,11 @@ std::unique_ptr<query::Table> make_mappings(Recordings& recordings) {
           }});
 }
 
+/// Without a slice, samples and snapshots may be after the end.
+bool is_in_slice(const model::Profile& profile, std::uint64_t time_ns) noexcept {
+  return time_ns >= profile.begin_ns() && (!profile.slice || time_ns <= profile.end_ns());
+}
+
 std::unique_ptr<query::Table> make_samples(Recordings& recordings) {
   using Row = rss::ResidentSample;
   using Read = ReadTable<Row>;
@@ -193,8 +198,7 @@ std::unique_ptr<query::Table> make_samples(Recordings& recordings) {
             rss::for_each_sample(
                 recording.costs().file(),
                 [&](const Row& sample) {
-                  if (sample.time_ns >= profile.begin_ns() && (!profile.slice || sample.time_ns <= profile.end_ns()))
-                    out.add(sample);
+                  if (is_in_slice(profile, sample.time_ns)) out.add(sample);
                 },
                 progress);
           }});
@@ -266,9 +270,10 @@ std::unique_ptr<query::Table> make_residency(Recordings& recordings) {
               },
           .rows = 10'000,
           .produce = [](Recording& recording, const replay::Progress&, Read::Rows::Writer& out) {
+            const model::Profile& profile = recording.profile();
             trace::for_each_snapshot(recording.costs().file(), [&](trace::ResidencySnapshot&& snapshot) {
               out.check();
-              add_mappings_of(snapshot, out);
+              if (is_in_slice(profile, snapshot.begin_ns)) add_mappings_of(snapshot, out);
             });
           }});
 }

@@ -4,7 +4,9 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/snapshot_builder.h"
 #include "tests/support/temporary_file.h"
+#include "tests/support/trace_builder.h"
 #include "tests/unit/cli/command_run.h"
 #include "tests/unit/cli/known_trace.h"
 
@@ -50,6 +52,35 @@ TEST_CASE("the resident memory of query is that of the report") {
   CHECK(resident({"--to", "50ms"}) == ",4242\n");
   CHECK(resident({"--live-at", "45ms"}) == ",4242\n");
   CHECK(resident({"--thread", "worker"}) == ",4242\n");  // it is that of the process
+}
+
+TEST_CASE("query has the samples and snapshots of the slice") {
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.alloc(10 * kMs, 0xa000, kA);
+  for (const std::uint64_t number : {1u, 2u, 3u}) {
+    const std::uint64_t at_ns = number * 20 * kMs;
+    main.sample(at_ns, builder.header.start_monotonic_ns + at_ns, kResidentBytes);
+    SnapshotBuilder snapshot;
+    snapshot.begin_ns = at_ns;
+    snapshot.end_ns = at_ns + 100;
+    snapshot.mapping(0x1000000, 0x1004000, "rw-p");
+    snapshot.pages(heapprof::kPresent, 0x1000000, 0x1002000);
+    snapshot.add_to(builder, main, number);
+  }
+  main.alloc(99 * kMs, 0xb000, kB);
+  const TemporaryFile trace;
+  builder.write(trace.path());
+  for (const char* const table : {"samples", "residency"}) {
+    const auto times = [&](const std::vector<std::string>& options) {
+      return rows(trace.path(), std::string("SELECT count(*), min(time_ns), max(time_ns) FROM ") + table, options);
+    };
+    INFO(table);
+    CHECK(times({}) == "3,20000000,60000000\n");
+    CHECK(times({"--from", "30ms", "--to", "50ms"}) == "1,40000000,40000000\n");
+    CHECK(times({"--to", "40ms"}) == "2,20000000,40000000\n");
+  }
 }
 
 TEST_CASE("query reads allocations of a part of the time, with their frees") {
