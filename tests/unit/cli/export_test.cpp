@@ -50,6 +50,14 @@ TEST_CASE("export ndjson has a row for every event, in order of time") {
   CHECK(freed == kA + kB + kD);
 }
 
+TEST_CASE("the row of a free has the thread that allocated the block") {
+  const KnownTrace trace;
+  std::vector<std::uint64_t> threads;
+  for (const std::string& row : lines_of(exported("ndjson", trace).out))
+    if (json_at(row, "/event") == "free") threads.push_back(Outcome{0, row, ""}.number("/tid"));
+  CHECK(threads == std::vector<std::uint64_t>{kMainTid, kMainTid, kMainTid});  // B, A and D; the worker freed A
+}
+
 TEST_CASE("export csv --rows blocks and stacks has the same leaks") {
   const KnownTrace trace;
   const auto blocks = lines_of(exported("csv", trace, {"--rows", "blocks"}).out);
