@@ -45,6 +45,31 @@ TEST_CASE("callers counts only rows that have the cost as left out") {
   CHECK_FALSE(callers("0").has_line({"demo+0x400"}));
 }
 
+TEST_CASE("callers of a function without the cost names one that it has") {
+  const KnownTrace trace;
+  const auto callers = [](const std::string& path, const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"callers", path, kLoadName};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run(arguments);
+  };
+  CHECK(callers(trace.path(), {"--cost", "temporary"})
+            .has_line({"none: it allocated 1.50 KiB in 2 blocks; --cost allocated prints these"}));
+  const Outcome older = callers(trace.path(), {"--cost", "leaked", "--from", "35ms", "--to", "55ms"});
+  CHECK(older.has_line({"none: it allocated 0 B in 0 blocks"}));
+  CHECK_FALSE(older.has_line({"prints these"}));
+
+  TraceBuilder builder;
+  auto& main = builder.stream();
+  main.thread(1, "main");
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000, 0x10000, true);
+  main.node(1, 0, 2, 0x200);
+  main.alloc(1 * kMs, 0xa000, 0, 1);
+  const TemporaryFile empty_block;
+  builder.write(empty_block.path());
+  CHECK(callers(empty_block.path(), {"--cost", "allocated"})
+            .has_line({"none: it allocated 0 B in 1 block; --cost allocations prints these"}));
+}
+
 TEST_CASE("callers names the nearest functions where the one asked for does not occur") {
   const KnownTrace trace;
   const Outcome part = run({"callers", trace.path(), "demo+0x3"});

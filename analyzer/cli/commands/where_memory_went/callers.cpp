@@ -108,8 +108,10 @@ class CallersAnswer {
   /// What the function has instead of the cost that was asked for.
   std::string nothing_text() const {
     const model::Costs& total = around_.total;
-    return "it allocated " + render::human_bytes(total.allocated_bytes) + " in " +
-           count_of_kind(profile_, total.allocations) + "; --cost allocated prints these";
+    const std::string text = "it allocated " + render::human_bytes(total.allocated_bytes) + " in " +
+                             count_of_kind(profile_, total.allocations);
+    if (total.allocations == 0) return text;
+    return text + "; --cost " + (total.allocated_bytes != 0 ? "allocated" : "allocations") + " prints these";
   }
 
   ViewName name_of(const Neighbour& row) const {
