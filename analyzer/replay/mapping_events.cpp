@@ -31,11 +31,7 @@ void Replay::handle_mapping(const MergedEvent& event) {
       return;
     }
     case Op::kUnmapEnd: stream.take_mapping(false); return;
-    case Op::kRemapEnd: {
-      const std::vector<Region> old = stream.take_mapping(true);
-      const auto [begin, end] = pages_of(event.address, event.size());
-      return map(event, begin, end, old.empty() ? kMapAnonymous : old.front().flags & ~kNotSelected);
-    }
+    case Op::kRemapEnd: return remap(event, stream.take_mapping(true));
     case Op::kUnmapFailed:
     case Op::kRemapFailed: return put_back(stream.take_mapping(event.op() == Op::kRemapFailed));
     case Op::kBrk:
@@ -104,6 +100,38 @@ void Replay::map(const MergedEvent& event, std::uint64_t begin, std::uint64_t en
                           .temporary = false,
                           .before_slice = !in_slice_,
                           .subject = Subject::kMapping});
+}
+
+/// A range of several mappings can be shrunk and, since Linux 6.17, moved. Each stays what it is: of a reservation,
+/// what is committed does not become more. `old`: what was mapped in the old range, in order of address.
+void Replay::remap(const MergedEvent& event, const std::vector<Region>& old) {
+  const auto [begin, end] = pages_of(event.address, event.size());
+  const auto flags_of = [](const Region& region) { return region.flags & ~kNotSelected; };
+  if (old.empty()) return map(event, begin, end, kMapAnonymous);
+  const std::uint32_t flags = flags_of(old.front());
+  const bool alike = std::ranges::all_of(old, [&](const Region& region) { return flags_of(region) == flags; });
+  if (begin >= end || alike) return map(event, begin, end, flags);
+  // Only what is one mapping for the kernel can grow: mprotect has made its parts alike, which is not recorded.
+  const bool grows = end - begin > old.back().end - old.front().begin;
+  if (grows || old.size() > pieces_to_remap_) return map(event, begin, end, flags);
+
+  pieces_to_remap_ -= old.size();
+  mapping_table_.take(begin, end, [this](const Region& region, std::int64_t bytes, std::int64_t blocks) {
+    mapping_changed(region, bytes, blocks);
+  });
+  // The ranges of a move do not overlap, so if these do, the range has shrunk in its place.
+  const std::uint64_t first = old.front().begin;
+  const std::uint64_t old_begin = begin <= first && first < end ? begin : first;
+  for (auto piece = old.begin(); piece != old.end();) {
+    auto next = std::next(piece);
+    std::uint64_t piece_end = piece->end;
+    for (; next != old.end() && next->begin == piece_end && flags_of(*next) == flags_of(*piece); ++next)
+      piece_end = next->end;
+    const std::uint64_t offset = piece->begin - old_begin;
+    if (offset >= end - begin) return;
+    map(event, begin + offset, begin + std::min(end - begin, piece_end - old_begin), flags_of(*piece));
+    piece = next;
+  }
 }
 
 void Replay::put_back(const std::vector<Region>& pieces) {

@@ -364,6 +364,7 @@ class Replay {
   void handle_mapping(const trace::MergedEvent& event);
   std::pair<std::uint64_t, std::uint64_t> pages_of(std::uint64_t address, std::uint64_t size) const noexcept;
   void map(const trace::MergedEvent& event, std::uint64_t begin, std::uint64_t end, std::uint32_t flags);
+  void remap(const trace::MergedEvent& event, const std::vector<Region>& old);
   void put_back(const std::vector<Region>& pieces);
   void mapping_changed(const Region& region, std::int64_t bytes, std::int64_t blocks);
   bool is_mapping_event(std::uint32_t flags) const noexcept {
@@ -482,6 +483,8 @@ class Replay {
   std::uint64_t unfinished_ = 0;
   std::uint64_t bad_events_ = 0;
   std::uint64_t calls_not_undone_ = 0;  // of munmap and mremap: MappingTable::put_back() reached its limit
+  /// That remap() may still keep apart: a trace could have calls that move as many with each event.
+  std::uint64_t pieces_to_remap_ = std::uint64_t{1} << 20;
   bool paused_once_ = false;
   bool in_tie_ = false;
   bool has_stopped_ = false;  // at stop_

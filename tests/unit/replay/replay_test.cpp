@@ -437,6 +437,41 @@ TEST_CASE("Mappings: parts, MAP_FIXED over other mappings, mremap, failures, the
   }
 }
 
+TEST_CASE("mremap of a reservation keeps apart what is committed and what is not") {
+  constexpr std::uint64_t kPage = 4096, kReserved = 0x10000000, kElsewhere = 0x20000000;
+  TraceBuilder trace;
+  auto& stream = trace.stream();
+  stream.add(Op::kMap, 1, kReserved, 300 * kPage, 0, kMapAnonymous | kMapReserve);
+  stream.add(Op::kMap, 2, kReserved, 6 * kPage, 0, kMapAnonymous);
+  stream.add(Op::kMap, 3, kReserved + 6 * kPage, 4 * kPage, 0, kMapAnonymous);
+  stream.add(Op::kMap, 4, kReserved + 150 * kPage, 100 * kPage, 0, kMapAnonymous);
+  stream.add(Op::kRemapBegin, 5, kReserved, 300 * kPage);
+  const auto ends_with = [&](std::uint64_t address, std::uint64_t pages, std::uint64_t live_pages) {
+    stream.add(Op::kRemapEnd, 6, address, pages * kPage);
+    const model::Profile profile = replay_trace(trace);
+    CHECK(profile.mmap.live_bytes == live_pages * kPage);
+    CHECK(profile.mmap.peak_bytes == 110 * kPage);
+    return profile.mmap;
+  };
+  SECTION("in its place") {
+    const model::MmapTotals totals = ends_with(kReserved, 200, 10 + 50);
+    // Neighbours that are alike are one mapping.
+    CHECK(totals.mappings == 3 + 2);
+    CHECK(totals.mapped_bytes == (110 + 60) * kPage);
+    CHECK(totals.reserved_bytes == (300 + 140) * kPage);
+  }
+  SECTION("in its place, to a part of the first mapping") { ends_with(kReserved, 5, 5); }
+  SECTION("to another place, over a mapping") {
+    stream.add(Op::kMap, 5, kElsewhere + 20 * kPage, kPage, 0, kMapAnonymous);
+    stream.add(Op::kRemapEnd, 6, kElsewhere, 300 * kPage);
+    CHECK(replay_trace(trace).mmap.live_bytes == 110 * kPage);
+  }
+  SECTION("to a longer range: they are one mapping of the kernel") {
+    stream.add(Op::kRemapEnd, 6, kElsewhere, 400 * kPage);
+    CHECK(replay_trace(trace).mmap.live_bytes == 400 * kPage);
+  }
+}
+
 TEST_CASE("A mapping that is moved in a pause counts as unmapped, and so does what it has replaced") {
   TraceBuilder trace;
   auto& stream = trace.stream();
