@@ -186,7 +186,9 @@ TEST_CASE("export dhat has lives whose sum has more than 64 bits of nanoseconds"
   TraceBuilder builder;
   auto& main = builder.stream();
   main.thread(1, "main");
-  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.alloc(1 * kMs, address, kA);
+  main.module(2, "/opt/known/demo", "", 0x400000, 0x400000);
+  main.node(1, 0, 2, 0x100);
+  for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.alloc(1 * kMs, address, kA, 1);
   for (const std::uint64_t address : {0xa000u, 0xb000u, 0xc000u}) main.free(1 * kMs + kLifeNs, address);
   const TemporaryFile trace;
   builder.write(trace.path());
