@@ -215,9 +215,9 @@ class Analysis {
   /// is live at moments[i], whenever it was allocated, in no order. Heap only. Precondition: the moments ascend, none
   /// is before the slice's begin or after its end.
   ///
-  /// After a moment with a position, events of the same time follow: a visited block can be freed, and another one get
-  /// its address, at the time of its allocation. `visit_freed` is called for each block that these events free, before
-  /// the blocks of a later moment are visited.
+  /// After a moment with a position, events of the same time follow: a visited block can be freed, and another one
+  /// get its address, at the time of its allocation. `visit_freed` is called for each block that these events free,
+  /// before the blocks of a later moment are visited.
   void for_each_live_at(std::span<const ResolvedMoment> moments,
                         const std::function<void(std::size_t, const LiveBlock&)>& visit,
                         const Progress& progress = {}, const FreedVisitor& visit_freed = {}) const;
