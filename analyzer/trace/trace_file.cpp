@@ -416,6 +416,8 @@ void TraceFile::copy_staging(const ExtentHeader& extent) {
   if (copy_staging_block(input_, extent, into, damage_, recorder_ == RecorderState::kRecording,
                          symbols_ ? size_ : ~std::uint64_t{0}))
     add_to_fingerprint(into.staging.data(), into.staging.size() * sizeof(Slot));
+  // A block has its begin at least. Where it is private memory at first, the recorder is moving it here now.
+  if ((header_.flags & kHeaderTailNotKillSafe) != 0 && into.staging.empty()) into.has_staging = false;
 }
 
 /// Indexes the frames in [begin, end) and returns their number. `of_stream`: the stream of the extent; kNone:

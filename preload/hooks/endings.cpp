@@ -22,14 +22,14 @@ namespace {
 /// cannot be executed.
 void before_exec(const char* path) noexcept {
   if (recorder::has_own_trace() && !sys::failed(sys::call(SYS_faccessat, AT_FDCWD, sys::word(path), X_OK)))
-    recorder::about_to_end();
+    recorder::about_to_end(recorder::Ending::kExec);
 }
 
 /// For a file that libc searches in PATH unless its name has a slash.
 void before_exec_by_name(const char* file) noexcept {
   for (const char* at = file; at != nullptr && *at != '\0'; ++at)
     if (*at == '/') return before_exec(file);
-  recorder::about_to_end();
+  recorder::about_to_end(recorder::Ending::kExec);
 }
 
 /// The arguments of a variadic function as an array, which ends with a null pointer. If there are many, it is in a
@@ -78,17 +78,17 @@ int execute_with(Arguments& arguments, Execute&& execute) noexcept {
 }  // namespace
 
 HEAPPROF_HOOK(void, _exit, (int status)) {
-  recorder::about_to_end();
+  recorder::about_to_end(recorder::Ending::kExit);
   real::functions()._exit(status);
 }
 
 HEAPPROF_HOOK(void, _Exit, (int status)) {
-  recorder::about_to_end();
+  recorder::about_to_end(recorder::Ending::kExit);
   real::functions()._Exit(status);
 }
 
 HEAPPROF_HOOK(void, quick_exit, (int status)) {
-  recorder::about_to_end();
+  recorder::about_to_end(recorder::Ending::kExit);
   real::functions().quick_exit(status);
 }
 
@@ -144,7 +144,7 @@ HEAPPROF_HOOK(int, execle, (const char* path, const char* first, ...)) {
 }
 
 HEAPPROF_HOOK(int, fexecve, (int descriptor, char* const* arguments, char* const* environment)) {
-  recorder::about_to_end();
+  recorder::about_to_end(recorder::Ending::kExec);
   return real::functions().fexecve(descriptor, arguments, environment);
 }
 

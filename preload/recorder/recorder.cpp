@@ -37,17 +37,18 @@ void restriction_refused(bool no_cycle_clock) noexcept {
 
 namespace {
 
-/// Before the process ends: saves events that are in private memory, where the file system does not promise that
-/// mapped pages can be rewritten. If there is no space for them, the recording stops.
-void save_private_blocks(ThreadState& thread) noexcept {
+/// Before the process ends, or executes another program: saves events that are in private memory, where the file
+/// system does not promise that mapped pages can be rewritten. If there is no space for them, the recording stops.
+void save_last_events(ThreadState& thread, Ending ending) noexcept {
   if (g_trace.rewrites_in_place()) return;
-  PrivateBlocks left = move_blocks_into_file(thread);
+  const bool executes = ending == Ending::kExec;
+  PrivateBlocks left = save_private_blocks(thread, executes);
   // The kernel may still be ending a thread that the program has joined. The wait takes some 5 ms at most.
   constexpr int kMaxSteps = 20;
   for (int i = 0; i < kMaxSteps && left.of_unfinished_threads && left.failure == nullptr; ++i) {
     const timespec step{0, 200'000};
     sys::call(SYS_nanosleep, sys::word(&step), 0);
-    left = move_blocks_into_file(thread);
+    left = save_private_blocks(thread, executes);
   }
   if (left.failure != nullptr) return stop(left.failure);
   // Once: an exec may fail, and the program end later.
@@ -59,6 +60,7 @@ void save_private_blocks(ThreadState& thread) noexcept {
       "threads still ran when the program ended: on this file system, their last events may be missing";
   thread.stream.append_text(TextKind::kNote, static_cast<std::uint64_t>(NoteKind::kNotRecorded), 0, kNote,
                             sizeof kNote - 1);
+  if (executes) thread.stream.save_private_block(false);
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ void exit_reached() noexcept {
   take_sample(*thread);
   take_snapshot(*thread, SnapshotReason::kExit);
   python::write_left_out(thread->stream);
-  save_private_blocks(*thread);
+  save_last_events(*thread, Ending::kExit);
   if (state() == State::kOn) {
     FileHeader& header = *g_trace.header();
     write_end_time(header);
@@ -83,13 +85,13 @@ void exit_reached() noexcept {
 
 bool has_own_trace() noexcept { return state() == State::kOn && !in_forked_child() && !shares_memory_with_parent(); }
 
-void about_to_end() noexcept {
+void about_to_end(Ending ending) noexcept {
   if (!has_own_trace()) return;
   ThreadState* thread = enter();
   if (thread == nullptr) return;
   take_sample(*thread);
   take_snapshot_within_budget(*thread, SnapshotReason::kExit);
-  save_private_blocks(*thread);
+  save_last_events(*thread, ending);
   leave(*thread);
 }
 

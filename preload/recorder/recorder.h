@@ -120,10 +120,11 @@ void exit_reached() noexcept;
 /// Whether events of the caller are recorded into a trace of this process: recording has started and not stopped, and
 /// this is neither a child that has no trace of its own, nor one that shares its parent's memory (vfork).
 bool has_own_trace() noexcept;
+enum class Ending : std::uint8_t { kExit, kExec };
 /// The host is about to end without exit handlers (_exit, quick_exit), or to execute another program, which may fail:
 /// takes a last sample, and a snapshot of resident pages if that is within their budget. Does nothing without
 /// has_own_trace().
-void about_to_end() noexcept;
+void about_to_end(Ending ending) noexcept;
 
 /// Adds a note about the recording for the user, in English. `kind`: whether the figures are affected.
 void note(const char* text, NoteKind kind = NoteKind::kInformation) noexcept;

@@ -139,7 +139,7 @@ void restrict_system_calls(bool no_cycle_clock) noexcept { report("restricted", 
 void restriction_refused(bool no_cycle_clock) noexcept { report("refused", no_cycle_clock); }
 void exit_reached() noexcept { report("exit"); }
 bool has_own_trace() noexcept { return true; }
-void about_to_end() noexcept { report("about-to-end"); }
+void about_to_end(Ending) noexcept { report("about-to-end"); }
 void pause() noexcept { report("paused"); }
 void resume() noexcept { report("resumed"); }
 void mark(const char* text) noexcept {

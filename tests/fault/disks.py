@@ -229,11 +229,11 @@ class Disks(harness.Case):
         for attempt in range(10):
             trace = f"t{attempt}.heapprof"
             run = self.record(harness.program("ledger_threads"), 1000, 1, 4, 1, OUTPUT=folder / trace)
-            report = self.report(below / trace)
-            self.assert_sound(report)
+            report = self.report(below / trace, status=(0, 1))
             # The kernel may have taken long to end a thread that was joined.
             if running not in report["integrity"]["notes"]:
                 break
+        self.assert_sound(report)
         self.assertGreaterEqual(report["heap"]["allocations"], run.ledger().figures().allocations)
         script = self.dir / "daemon.py"
         script.write_text("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n")

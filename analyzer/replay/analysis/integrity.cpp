@@ -38,10 +38,12 @@ trace::Damage all_damage(const IntegrityInput& input, const model::Recording& re
       damage.note("the file is truncated at byte " + std::to_string(input.file.original_bytes()));
   }
   const bool running = input.file.recorder() == trace::RecorderState::kRecording;
+  const bool stopped = header.end_kind == EndKind::kStopped;
   if (recording.tail_not_kill_safe && !running &&
-      (header.end_kind == EndKind::kNone || header.end_kind == EndKind::kSignal)) {
+      (stopped || header.end_kind == EndKind::kNone || header.end_kind == EndKind::kSignal)) {
     damage.lost_unknown();
-    damage.note("the last events of a killed program may be missing on this file system");
+    damage.note(stopped ? "the last events before the recording stopped may be missing on this file system"
+                        : "the last events of a killed program may be missing on this file system");
   }
   if (input.symbols_damaged) damage.note("the embedded symbols of the trace are damaged and are not used");
   if (input.lost_nodes != 0)

@@ -231,14 +231,14 @@ void wait_until_others_left() noexcept {
   }
 }
 
-PrivateBlocks move_blocks_into_file(const ThreadState& entered) noexcept {
+PrivateBlocks save_private_blocks(const ThreadState& entered, bool executes) noexcept {
   PrivateBlocks left;
   const int self = entered.owner();
-  // No signal handler of this thread may have an event, or leave by longjmp, while a block is moved. SIGXFSZ and
+  // No signal handler of this thread may have an event, or leave by longjmp, while a block is saved. SIGXFSZ and
   // SIGPIPE are not blocked here, as at the start of the recording (lifecycle.cpp).
   sys::BlockedSignals blocked(sys::kAllButFaults & ~(sys::signal_bit(SIGXFSZ) | sys::signal_bit(SIGPIPE)));
   for (ThreadState* state = __atomic_load_n(&g_states, __ATOMIC_ACQUIRE); state != nullptr; state = state->next) {
-    if (state->depth != 0) continue;  // it is moved with the thread's own state
+    if (state->depth != 0) continue;  // it is saved with the thread's own state
     std::uint64_t claim = __atomic_load_n(&state->claim, __ATOMIC_ACQUIRE);
     const int owner = static_cast<int>(claim);
     // The state of a dead thread is claimed meanwhile, so that no new thread takes it.
@@ -251,7 +251,7 @@ PrivateBlocks move_blocks_into_file(const ThreadState& entered) noexcept {
     for (ThreadState* each = state; each != nullptr; each = each->nested) {
       if (owner == self && each != &entered && each->busy != StackPointer::kNone) {
         left.of_unfinished_threads = true;
-      } else if (const char* const failure = each->stream.move_block_into_file()) {
+      } else if (const char* const failure = each->stream.save_private_block(owner == self && !executes)) {
         left.failure = failure;
       }
     }

@@ -73,15 +73,16 @@ ThreadState* attach_thread() noexcept;
 /// forbidden, so that this is unknown.
 bool shares_memory_with_parent() noexcept;
 
-/// What move_blocks_into_file() has left in private memory.
+/// What save_private_blocks() has left in private memory.
 struct PrivateBlocks {
-  const char* failure = nullptr;       ///< why a block could not be moved; null: none has failed
+  const char* failure = nullptr;       ///< why a block could not be saved; null: none has failed
   bool of_unfinished_threads = false;  ///< blocks of threads that still run, or that a signal handler has interrupted
 };
 
-/// Moves the staging blocks that are private memory into the file (Stream::move_block_into_file): those of the
-/// calling thread, which has entered the state `entered`, and of threads that have ended.
-PrivateBlocks move_blocks_into_file(const ThreadState& entered) noexcept;
+/// Saves the staging blocks that are private memory (Stream::save_private_block): those of the calling thread, which
+/// has entered the state `entered`, and of threads that have ended. `executes`: before an exec, which may fail. Else
+/// the calling thread's own blocks are moved into the file, because it may still have events.
+PrivateBlocks save_private_blocks(const ThreadState& entered, bool executes) noexcept;
 
 /// The first element of the list of all states.
 const ThreadState* first_thread_state() noexcept;

@@ -56,12 +56,19 @@ std::uint32_t Stream::staging_bytes() const noexcept {
   return static_cast<std::uint32_t>(align_up(sizeof(StagingHeader) + capacity_ * sizeof(Slot), kUnitBytes));
 }
 
-const char* Stream::move_block_into_file() noexcept {
+const char* Stream::save_private_block(bool moves) noexcept {
   if (!block_is_private_) return nullptr;
   if (failure_ != nullptr) return failure_;
+  // Where no further space can be had (full disk, seccomp), a frame may still have room in that which is mapped.
+  if (moves && move_block_into_file()) return nullptr;
+  const bool is_empty = used() == 1;  // a block begins with Op::kBlockStart
+  return is_empty || flush() ? nullptr : failure_;
+}
+
+bool Stream::move_block_into_file() noexcept {
   const char* failure = nullptr;
   void* const memory = trace_->allocate_extent(staging_bytes(), ExtentKind::kStaging, id_, next_ordinal_, failure);
-  if (memory == nullptr) return failure;
+  if (memory == nullptr) return false;
   ++next_ordinal_;
   StagingHeader* const before = staging_;
   auto* const block = static_cast<StagingHeader*>(memory);
@@ -72,7 +79,7 @@ const char* Stream::move_block_into_file() noexcept {
   block_is_private_ = false;
   commit(at_);
   sys::unmap_private(before, staging_bytes());
-  return nullptr;
+  return true;
 }
 
 void Stream::begin_block(std::uint32_t sequence) noexcept {

@@ -91,10 +91,11 @@ class Stream {
   /// Maps space for at least some 50,000 events. Called before system calls are forbidden.
   void map_ahead() noexcept;
 
-  /// Moves a staging block that is private memory (TraceStorage::rewrites_in_place) into the file, where its events
-  /// and later ones survive the process. Call this when the process is about to end, while no thread and no signal
-  /// handler can write to the stream. Returns null, also if the block is in the file already, or why it failed.
-  const char* move_block_into_file() noexcept;
+  /// Writes the events of a staging block that is private memory (TraceStorage::rewrites_in_place) to the file as a
+  /// frame. `moves`: rather moves the block into the file, where later events survive the process, too, if there is
+  /// space for it. Call this when the process is about to end, while no thread and no signal handler can write to the
+  /// stream. Returns null, also if the block is in the file already, or why it failed.
+  const char* save_private_block(bool moves) noexcept;
 
   /// Replaces the mapping of the staging block by a private copy, in a child that was forked in the middle of an
   /// event. So the remaining stores of this event do not change the parent's trace.
@@ -127,6 +128,7 @@ class Stream {
   std::uint32_t& extent_used(std::uint32_t sequence) noexcept { return extent_used_[sequence & 1]; }
 
   std::uint32_t staging_bytes() const noexcept;
+  bool move_block_into_file() noexcept;
 
   Slot* slots_ = nullptr;
   std::uint64_t at_ = 0;       ///< the commit word: the block's sequence, and the slots used in it

@@ -81,6 +81,31 @@ void high_fiber() {
 constexpr std::size_t kFiberBytes = 64 << 10;
 alignas(4096) char g_fiber_stacks[2 * kFiberBytes];  // no gap between them
 
+/// Calls `action` where traces are on a file system that does not promise that mapped pages can be rewritten. Returns
+/// false if system calls cannot be replaced here.
+template <typename Action>
+bool on_fuse(Action&& action) {
+  return with_replaced_calls(
+      {SYS_fstatfs},
+      [](SystemCall& call) {
+        constexpr long kFuseMagic = 0x65735546;
+        const long result = call.make();
+        reinterpret_cast<struct statfs*>(call.arguments[1])->f_type = kFuseMagic;
+        return result;
+      },
+      action);
+}
+
+using Blocks = std::vector<std::pair<Op, std::uint64_t>>;
+
+/// The allocations and frees of a stream, with their addresses.
+Blocks blocks_of(const ThreadFixture& recording, StreamId stream) {
+  Blocks blocks;
+  for (const Slot& slot : read_stream(recording.folder / "t", stream).records)
+    if (slot.op() == Op::kAlloc || slot.op() == Op::kFree) blocks.emplace_back(slot.op(), slot.address);
+  return blocks;
+}
+
 }  // namespace
 
 TEST_CASE("busy is stale for a caller at the same address, or above it on the thread's own stack") {
@@ -284,52 +309,58 @@ TEST_CASE("Streams of dead threads are reused, and each event keeps its thread")
   g_trace.forget();
 }
 
-TEST_CASE("Where staging blocks are private memory, those of this thread and of dead ones are moved into the file") {
-  constexpr long kFuseMagic = 0x65735546;
+TEST_CASE("Where staging blocks are private memory, those of this thread and of dead ones are saved") {
+  const bool executes = GENERATE(false, true);
   std::optional<ThreadFixture> recording;
   StreamId own = StreamId::kNone, of_dead = StreamId::kNone;
   std::vector<std::size_t> file_bytes;
   std::vector<PrivateBlocks> left;
-  const bool replaced = with_replaced_calls(
-      {SYS_fstatfs},
-      [](SystemCall& call) {
-        const long result = call.make();
-        reinterpret_cast<struct statfs*>(call.arguments[1])->f_type = kFuseMagic;
-        return result;
-      },
-      [&] {
-        recording.emplace(65536);
-        const auto note_file = [&] { file_bytes.push_back(bytes_of(recording->folder / "t").size()); };
-        ThreadState* const state = attach_thread();
-        own = state->stream.id();
-        state->stream.append(Op::kAlloc, Ticks{5}, 0x1000, 16, 0, 0);
-        run_to_death([&] {
-          ThreadState* const dead = attach_thread();
-          of_dead = dead->stream.id();
-          dead->stream.append(Op::kAlloc, Ticks{6}, 0x2000, 16, 0, 0);
-          __atomic_fetch_add(&dead->claim, 0, __ATOMIC_RELEASE);  // for ThreadSanitizer, as above
-        });
-        note_file();
-        left.push_back(move_blocks_into_file(*state));
-        note_file();
-        state->stream.append(Op::kFree, Ticks{7}, 0x1000, 0, 0, 0);
-        left.push_back(move_blocks_into_file(*state));
-        note_file();
-      });
+  const bool replaced = on_fuse([&] {
+    recording.emplace(65536);
+    const auto note_file = [&] { file_bytes.push_back(bytes_of(recording->folder / "t").size()); };
+    ThreadState* const state = attach_thread();
+    own = state->stream.id();
+    state->stream.append(Op::kAlloc, Ticks{5}, 0x1000, 16, 0, 0);
+    run_to_death([&] {
+      ThreadState* const dead = attach_thread();
+      of_dead = dead->stream.id();
+      dead->stream.append(Op::kAlloc, Ticks{6}, 0x2000, 16, 0, 0);
+      __atomic_fetch_add(&dead->claim, 0, __ATOMIC_RELEASE);  // for ThreadSanitizer, as above
+    });
+    note_file();
+    left.push_back(save_private_blocks(*state, executes));
+    note_file();
+    state->stream.append(Op::kFree, Ticks{7}, 0x1000, 0, 0, 0);
+    left.push_back(save_private_blocks(*state, executes));
+    note_file();
+  });
   if (!replaced) return;
   for (const PrivateBlocks& each : left) {
     CHECK(each.failure == nullptr);
     CHECK_FALSE(each.of_unfinished_threads);
   }
   CHECK(file_bytes == std::vector<std::size_t>{kUnitBytes, kUnitBytes + 2 * 65536, kUnitBytes + 2 * 65536});
-  const auto blocks_of = [&](StreamId stream) {
-    std::vector<std::pair<Op, std::uint64_t>> found;
-    for (const Slot& slot : read_stream(recording->folder / "t", stream).records)
-      if (slot.op() == Op::kAlloc || slot.op() == Op::kFree) found.emplace_back(slot.op(), slot.address);
-    return found;
-  };
-  CHECK(blocks_of(own) == std::vector<std::pair<Op, std::uint64_t>>{{Op::kAlloc, 0x1000}, {Op::kFree, 0x1000}});
-  CHECK(blocks_of(of_dead) == std::vector<std::pair<Op, std::uint64_t>>{{Op::kAlloc, 0x2000}});
+  CHECK(blocks_of(*recording, own) == Blocks{{Op::kAlloc, 0x1000}, {Op::kFree, 0x1000}});
+  CHECK(blocks_of(*recording, of_dead) == Blocks{{Op::kAlloc, 0x2000}});
+}
+
+TEST_CASE("A private staging block is saved as a frame where system calls are forbidden") {
+  std::optional<ThreadFixture> recording;
+  StreamId own = StreamId::kNone;
+  PrivateBlocks left;
+  const bool replaced = on_fuse([&] {
+    recording.emplace(65536);
+    ThreadState* const state = attach_thread();
+    own = state->stream.id();
+    state->stream.append(Op::kAlloc, Ticks{5}, 0x1000, 16, 0, 0);
+    state->stream.map_ahead();
+    ++sys::g_forbidden;
+    left = save_private_blocks(*state, false);
+    --sys::g_forbidden;
+  });
+  if (!replaced) return;
+  CHECK(left.failure == nullptr);
+  CHECK(blocks_of(*recording, own) == Blocks{{Op::kAlloc, 0x1000}});
 }
 
 TEST_CASE("There are not many more states than threads, however many threads end") {

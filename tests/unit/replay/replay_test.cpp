@@ -612,11 +612,13 @@ TEST_CASE("The reason for unmatched frees is reported: a fork, or a pause") {
   }
 }
 
-TEST_CASE("Without a kill-safe tail the trace of a killed program is incomplete") {
+TEST_CASE("Without a kill-safe tail the trace of a killed program, and one that stopped, is incomplete") {
   TraceBuilder trace;
   auto& stream = trace.stream();
   stream.alloc(1, 0x1000, 1);
   trace.header.flags = kHeaderTailNotKillSafe;
+  CHECK_FALSE(replay_trace(trace).integrity.complete);
+  trace.header.end_kind = EndKind::kStopped;
   CHECK_FALSE(replay_trace(trace).integrity.complete);
   trace.header.end_kind = EndKind::kExit;
   CHECK(replay_trace(trace).integrity.complete);

@@ -59,6 +59,37 @@ void fill(TraceBuilder& trace) {
   second.alloc(10, 0x8000, 8);
 }
 
+struct FirstStream {
+  bool has_staging;
+  std::uint32_t sequence;  ///< of the staging block
+  std::size_t frames;
+};
+
+/// Opens the trace of fill() as that of a running program. `commit`: the commit word of its first staging block.
+FirstStream first_stream_while_running(std::uint32_t flags, std::uint64_t commit) {
+  TraceBuilder trace;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  trace.header.start_monotonic_ns = trace.header.start_ticks =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
+  fill(trace);
+  claim_to_be_running(trace.header);
+  trace.header.flags = flags;
+  auto bytes = trace.bytes();
+  std::memcpy(&bytes[trace.staging_offset(0) + offsetof(StagingHeader, commit)], &commit, sizeof commit);
+  const TemporaryFile path;
+  TraceBuilder::write_bytes(path.path(), bytes);
+  const int descriptor = ::open(path.path().c_str(), O_RDWR);
+  void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  ::close(descriptor);
+  const TraceFile file(path.path());
+  ::munmap(mapping, 4096);
+  REQUIRE(file.recorder() == RecorderState::kRecording);
+  REQUIRE(file.streams().size() == 2);
+  const StreamIndex& first = file.streams()[0];
+  return {first.has_staging, first.staging_sequence, first.frames.size()};
+}
+
 }  // namespace
 
 TEST_CASE("A file that is not a trace is refused with the reason and what to do") {
@@ -291,28 +322,16 @@ TEST_CASE("settings() are the lines in the header") {
 }
 
 TEST_CASE("Of a program that runs, frames are left out that follow the copy of a staging block, with any flags") {
-  TraceBuilder trace;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  trace.header.start_monotonic_ns = trace.header.start_ticks =
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
-  fill(trace);
-  claim_to_be_running(trace.header);
-  trace.header.flags = GENERATE(0u, kHeaderTailNotKillSafe);
-  auto bytes = trace.bytes();
-  const std::uint64_t word = commit_word(1, 1);  // two frames were written since
-  std::memcpy(&bytes[trace.staging_offset(0) + offsetof(StagingHeader, commit)], &word, sizeof word);
-  const TemporaryFile path;
-  TraceBuilder::write_bytes(path.path(), bytes);
-  const int descriptor = ::open(path.path().c_str(), O_RDWR);
-  void* const mapping = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  ::close(descriptor);
-  const TraceFile file(path.path());
-  ::munmap(mapping, 4096);
-  REQUIRE(file.recorder() == RecorderState::kRecording);
-  REQUIRE(file.streams().size() == 2);
-  CHECK(file.streams()[0].staging_sequence == 1);
-  CHECK(file.streams()[0].frames.size() == 2);
+  const FirstStream stream = first_stream_while_running(GENERATE(0u, kHeaderTailNotKillSafe), commit_word(1, 1));
+  CHECK(stream.has_staging);
+  CHECK(stream.sequence == 1);
+  CHECK(stream.frames == 2);  // one was written since
+}
+
+TEST_CASE("All frames count while a private staging block is moved into the file") {
+  const FirstStream stream = first_stream_while_running(kHeaderTailNotKillSafe, 0);
+  CHECK_FALSE(stream.has_staging);
+  CHECK(stream.frames == 3);
 }
 
 TEST_CASE("The trace of a running program is cut at the time of opening") {
