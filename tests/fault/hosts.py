@@ -59,12 +59,17 @@ class Hosts(harness.Case):
         self.assertFalse(elsewhere.exists())
         self.assertIn(f"not recording: cannot create the trace: {name}\n", run.stderr)
 
+    def script_that_forks(self, before):
+        """A script that executes the statement `before`, and then forks a child. Both allocate a block."""
+        script = self.dir / "forks.py"
+        script.write_text(f"import os\n{before}\nchild = os.fork()\nblocks = bytearray(100_000)\n"
+                          "os._exit(os.waitpid(child, 0)[1] if child else 0)\n")
+        return script
+
     def test_log_file_after_the_working_directory_has_changed(self):
         other = self.dir / "other"
         other.mkdir()
-        script = self.dir / "changes.py"
-        script.write_text(f"import os\nos.chdir({str(other)!r})\nchild = os.fork()\nblocks = bytearray(100_000)\n"
-                          "os._exit(os.waitpid(child, 0)[1] if child else 0)\n")
+        script = self.script_that_forks(f"os.chdir({str(other)!r})")
         self.record(sys.executable, script, CHILDREN=1, LOG="info", LOG_FILE="log", OUTPUT=self.dir / "t.%p")
         self.assertEqual((self.dir / "log").read_text().count("recording to"), 2)
         self.assertEqual(list(other.iterdir()), [])
@@ -74,12 +79,10 @@ class Hosts(harness.Case):
         """A forked child creates its trace in that directory, which the kernel calls "(unreachable)/..."."""
         root = self.dir / "root"
         root.mkdir()
-        script = self.dir / "chroot.py"
-        script.write_text(f"import os\nos.chroot({str(root)!r})\nchild = os.fork()\nblocks = bytearray(100_000)\n"
-                          "os._exit(os.waitpid(child, 0)[1] if child else 0)\n")
+        script = self.script_that_forks(f"os.chroot({str(root)!r})")
         self.record(sys.executable, script, CHILDREN=1, OUTPUT="outside.%p")
         self.assertEqual(sorted(path.name.split(".")[0] for path in self.dir.iterdir()),
-                         ["chroot", "outside", "outside", "root"])
+                         ["forks", "outside", "outside", "root"])
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_setuid(self):

@@ -437,7 +437,7 @@ TEST_CASE("Mappings: parts, MAP_FIXED over other mappings, mremap, failures, the
   }
 }
 
-TEST_CASE("mremap of a reservation keeps apart what is committed and what is not") {
+TEST_CASE("mremap of a reservation does not count reserved pages as committed") {
   constexpr std::uint64_t kPage = 4096, kReserved = 0x10000000, kElsewhere = 0x20000000;
   TraceBuilder trace;
   auto& stream = trace.stream();

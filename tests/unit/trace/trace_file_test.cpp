@@ -59,6 +59,16 @@ void fill(TraceBuilder& trace) {
   second.alloc(10, 0x8000, 8);
 }
 
+/// As fill(); the program began a millisecond ago and still runs.
+void fill_as_running(TraceBuilder& trace) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  trace.header.start_monotonic_ns = trace.header.start_ticks =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
+  fill(trace);
+  claim_to_be_running(trace.header);
+}
+
 struct FirstStream {
   bool has_staging;
   std::uint32_t sequence;  ///< of the staging block
@@ -68,12 +78,7 @@ struct FirstStream {
 /// Opens the trace of fill() as that of a running program. `commit`: the commit word of its first staging block.
 FirstStream first_stream_while_running(std::uint32_t flags, std::uint64_t commit) {
   TraceBuilder trace;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  trace.header.start_monotonic_ns = trace.header.start_ticks =
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
-  fill(trace);
-  claim_to_be_running(trace.header);
+  fill_as_running(trace);
   trace.header.flags = flags;
   auto bytes = trace.bytes();
   std::memcpy(&bytes[trace.staging_offset(0) + offsetof(StagingHeader, commit)], &commit, sizeof commit);
@@ -336,12 +341,7 @@ TEST_CASE("All frames count while a private staging block is moved into the file
 
 TEST_CASE("The trace of a running program is cut at the time of opening") {
   TraceBuilder trace;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  trace.header.start_monotonic_ns = trace.header.start_ticks =
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec) - 1'000'000;
-  fill(trace);
-  claim_to_be_running(trace.header);
+  fill_as_running(trace);
   const TemporaryFile path;
   trace.write(path.path());
 
